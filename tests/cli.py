@@ -9,10 +9,7 @@ from pathlib import Path
 
 
 def run_cli(
-    *arguments: str | Path,
-    stdin: str | None = None,
-    cwd: Path | None = None,
-    env: dict[str, str] | None = None,
+    *arguments: str | Path, stdin: str | None = None, cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The finished process with its text output."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_INSIGHT_")}

@@ -42,9 +42,7 @@ def main() -> None:
             result("head", nccl_insight_capture=1, rank=RANK, world_size=WORLD, local_rank=RANK, host="node-a",
                    pid=4000 + RANK, backend="nccl", slow_rank=None)
         )  # fmt: skip
-        stream.write(
-            result("versions", torch="2.9.0", cuda="12.4", nccl="2.21.5", gpu="NVIDIA H100 80GB HBM3")
-        )
+        stream.write(result("versions", torch="2.9.0", cuda="12.4", nccl="2.21.5", gpu="NVIDIA H100 80GB HBM3"))
         stream.flush()
         if MODE == "hang" and RANK == WORLD - 1:
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -63,9 +63,7 @@ def changed_json(value: Any, rng: random.Random, share: float = 0.04) -> Any:
         return rng.choice(_ODD)
     if isinstance(value, dict):
         items = [(k, changed_json(v, rng, share)) for k, v in value.items() if rng.random() > share / 2]
-        return {
-            (rng.choice(["", k + k, "ts", "args"]) if rng.random() < share / 4 else k): v for k, v in items
-        }
+        return {(rng.choice(["", k + k, "ts", "args"]) if rng.random() < share / 4 else k): v for k, v in items}
     if isinstance(value, list):
         items = [changed_json(v, rng, share) for v in value if rng.random() > share / 2]
         return items * 2 if items and rng.random() < share / 4 else items
@@ -124,9 +122,7 @@ def database(rng: random.Random) -> bytes:
         connection.execute(
             "create table CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName, shortName)"
         )
-        connection.execute(
-            "create table NVTX_EVENTS (start, end, eventType, text, textId, globalTid, domainId)"
-        )
+        connection.execute("create table NVTX_EVENTS (start, end, eventType, text, textId, globalTid, domainId)")
         names = ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gemm", rng.choice(["", "x" * 9000, "\x00"])]
         connection.executemany("insert into StringIds values (?, ?)", list(enumerate(names)))
         for i in range(rng.randrange(30)):
@@ -160,17 +156,13 @@ def packed(rng: random.Random) -> bytes:
         out.write(zstandard.ZstdCompressor(write_checksum=rng.random() < 0.5).compress(inner))
     elif kind == 2:
         with tarfile.open(fileobj=out, mode=rng.choice(["w", "w:gz", "w:xz", "w:bz2"])) as tar:
-            for name in rng.sample(
-                ["a.log", "b/c.json", "../up.log", "/abs", "x" * 200, "é.log", "t.xml"], 3
-            ):
+            for name in rng.sample(["a.log", "b/c.json", "../up.log", "/abs", "x" * 200, "é.log", "t.xml"], 3):
                 info = tarfile.TarInfo(name)
                 info.size = len(inner)
                 tar.addfile(info, io.BytesIO(inner))
     else:
         with zipfile.ZipFile(out, "w", rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as archive:
-            for name in rng.sample(
-                ["a.log", "b/c.json", "../up.log", "/abs", "README.txt", "é.log", "t.xml"], 3
-            ):
+            for name in rng.sample(["a.log", "b/c.json", "../up.log", "/abs", "README.txt", "é.log", "t.xml"], 3):
                 archive.writestr(name, inner)
     data = bytearray(out.getvalue())
     for _ in range(rng.choice([0, 1, 4])):
@@ -192,9 +184,7 @@ def _samples() -> list[bytes]:
     """Small files of the collection of traces, when there is one."""
     data = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA")
     files = sorted(Path(data, "traces").rglob("*")) if data else []
-    return [
-        f.read_bytes() for f in files if f.is_file() and f.suffix != ".toml" and f.stat().st_size < 200_000
-    ]
+    return [f.read_bytes() for f in files if f.is_file() and f.suffix != ".toml" and f.stat().st_size < 200_000]
 
 
 def side(rng: random.Random) -> bytes:
@@ -374,9 +364,7 @@ def main() -> int:
             if grown > _MEMORY_MIB:
                 print(f"FAILED: {grown} MiB of memory after {path.name}")
                 return 1
-    print(
-        f"{sum(tried.values())} inputs tried ({', '.join(f'{n} {k}' for k, n in tried.items())}), {failed} failed"
-    )
+    print(f"{sum(tried.values())} inputs tried ({', '.join(f'{n} {k}' for k, n in tried.items())}), {failed} failed")
     return 1 if failed else 0
 
 

@@ -60,9 +60,7 @@ def xplane(rng: random.Random) -> bytes:
             for _ in range(rng.randrange(12)):
                 stats: list[tuple[str, int | str]] = [
                     (
-                        rng.choice(
-                            ["correlation_id", "hlo_op", "memcpy_details", "step_num", "group_id", ""]
-                        ),
+                        rng.choice(["correlation_id", "hlo_op", "memcpy_details", "step_num", "group_id", ""]),
                         rng.choice([rng.choice(_NUMBERS), rng.choice(_NAMES), "size:99999999999999999999"]),
                     )
                     for _ in range(rng.randrange(3))
@@ -96,8 +94,7 @@ def rocpd(rng: random.Random) -> bytes:
                 try:
                     if what < 3:
                         base.execute(
-                            f'update "{table}" set "{column}" = ? where rowid % ? = 0',
-                            (value, rng.randrange(1, 4)),
+                            f'update "{table}" set "{column}" = ? where rowid % ? = 0', (value, rng.randrange(1, 4))
                         )
                     elif what == 3:
                         base.execute(f'alter table "{table}" rename column "{column}" to "{column}_old"')
@@ -116,9 +113,7 @@ def nsys_parquet(rng: random.Random) -> bytes:
         path = Path(folder) / "r.sqlite"
         export = Export(path).gpu().schemas()
         for index in range(rng.randrange(1, 6)):
-            export.mark(
-                "ncclAllReduce", 1000 * index, 1000 * index + 100, 100, nvtx_payload(901, rng.randbytes(20))
-            )
+            export.mark("ncclAllReduce", 1000 * index, 1000 * index + 100, 100, nvtx_payload(901, rng.randbytes(20)))
             export.launch(1000 * index + 50, 100, index)
             export.kernel(rng.choice(_NAMES[:4]), 1000 * index + 60, 1000 * index + 900, 100, 0, index)
         export.db.commit()
@@ -163,16 +158,10 @@ def mcp(rng: random.Random) -> bytes:
     tool = rng.choice(["analyze", "explain", "tables", "query", "evidence", "diff", "lint"])
     arguments: dict[str, Any] = {
         "analyze": lambda: {"paths": [path() for _ in range(rng.randrange(4))]},
-        "explain": lambda: {
-            "name": rng.choice(["NI401", "shm", "", "\x00", "x" * 10**5, "../x", "{0}", *_NAMES])
-        },
+        "explain": lambda: {"name": rng.choice(["NI401", "shm", "", "\x00", "x" * 10**5, "../x", "{0}", *_NAMES])},
         "tables": lambda: {"paths": [path() for _ in range(rng.randrange(3))]},
         "query": lambda: {"sql": query(rng).decode("utf-8", "replace"), "paths": [path()], "limit": number},
-        "evidence": lambda: {
-            "path": path(),
-            "first": rng.choice([1, number]),
-            "last": rng.choice([5, number]),
-        },
+        "evidence": lambda: {"path": path(), "first": rng.choice([1, number]), "last": rng.choice([5, number])},
         "diff": lambda: {"good": path(), "bad": path()},
         "lint": lambda: {"path": path()},
     }[tool]()

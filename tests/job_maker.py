@@ -87,9 +87,7 @@ class Simulation:
             step, op = rank.program[rank.at]
             rank.step_start.setdefault(step, rank.now)
             if op.kind == "compute":
-                self._emit(
-                    rank, event("kernel", "gemm", rank.now, op.took_us, device=0, stream=7), rank.now - 6
-                )
+                self._emit(rank, event("kernel", "gemm", rank.now, op.took_us, device=0, stream=7), rank.now - 6)
                 rank.now += op.took_us
             elif op.kind == "idle":
                 rank.now += op.took_us
@@ -288,9 +286,7 @@ def training(
                         if layout.tp > 1:
                             add(Op("collective", 60.0, tensor, "allreduce", 1 << 22))
                         if back and overlap and batch == micro - 1 and layout.dp > 1:
-                            add(
-                                Op("collective", 300.0, data, "_reduce_scatter_base", 1 << 24, blocking=False)
-                            )
+                            add(Op("collective", 300.0, data, "_reduce_scatter_base", 1 << 24, blocking=False))
                     if 0 <= after < layout.pp:
                         add(move("send", layout.rank(after, copy, place)))
             if layout.dp > 1 and not overlap:

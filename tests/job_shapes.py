@@ -40,9 +40,7 @@ class _Builder:
             self.work(pause, exact=True)
 
     def work(self, took_us: float, exact: bool = False) -> None:
-        factor = (
-            1.0 if exact else self.plan.slow(self.rank, self.step) * self.rng.gauss(1.0, self.plan.jitter)
-        )
+        factor = 1.0 if exact else self.plan.slow(self.rank, self.step) * self.rng.gauss(1.0, self.plan.jitter)
         self.program.append((self.step, Op("compute", took_us * max(factor, 0.2))))
 
     def together(
@@ -51,9 +49,7 @@ class _Builder:
     ) -> None:  # fmt: skip
         if len(group.ranks) > 1:
             took = took_us * self.plan.group(group)
-            op = Op(
-                "collective", took, group, name, elements, blocking=blocking, extra=dict(extra), after=after
-            )
+            op = Op("collective", took, group, name, elements, blocking=blocking, extra=dict(extra), after=after)
             self.program.append((self.step, op))
 
     def move(self, kind: str, group: Group, peer: int, took_us: float = 120.0, blocking: bool = True) -> None:
@@ -213,9 +209,7 @@ def rings(layout: Layout, plan: Plan, layers: int = 3) -> Simulation:
     return _run(builders, layout.world)
 
 
-def experts(
-    layout: Layout, plan: Plan, hot: int | None = None, layers: int = 3, varied: float = 0.0
-) -> Simulation:
+def experts(layout: Layout, plan: Plan, hot: int | None = None, layers: int = 3, varied: float = 0.0) -> Simulation:
     """Mixture of experts: tokens exchanged over the data groups before and after each expert; tensor groups; gradients
     over the ``pp`` place. ``hot``: this place of every data group gets four times the mean share, and works longer.
     ``varied``: every exchange varies by this share, the busiest expert changing."""

@@ -21,9 +21,7 @@ def opened(rank: int, ranks: int, host: str, pid: int, comm: int = 0, state: str
     )
 
 
-def call(
-    rank: int, ranks: int, host: str, pid: int, number: int, comm: int = 0, op: str = "AllReduce"
-) -> str:
+def call(rank: int, ranks: int, host: str, pid: int, number: int, comm: int = 0, op: str = "AllReduce") -> str:
     return (
         f"{host}:{pid}:{pid} [{rank % 8}] NCCL INFO {op}: opCount {number:x} sendbuff 0x7fdd5be00000 recvbuff "
         f"0x7fdc5bc00000 count 1048576 datatype 7 op 0 root 0 comm 0x55e439c{comm}{rank:04x} [nranks={ranks}] "
@@ -80,9 +78,7 @@ class Job:
 
     def run_to(self, end: float) -> None:
         while self.begun * self.step_s <= end - sum(b - a for a, b in self.pauses if b <= end):
-            moment = self.begun * self.step_s + sum(
-                b - a for a, b in self.pauses if a <= self.begun * self.step_s
-            )
+            moment = self.begun * self.step_s + sum(b - a for a, b in self.pauses if a <= self.begun * self.step_s)
             if moment > end:
                 break
             for when in sorted(w for w in self.at if w <= moment):
@@ -118,8 +114,7 @@ class Job:
         self.run_to(0.0)
         job = loop.Job([str(self.folder)])
         events = [
-            (self.time, event)
-            for event in loop.watch(job, state, interval_s, for_s, now=self.now, sleep=self.sleep)
+            (self.time, event) for event in loop.watch(job, state, interval_s, for_s, now=self.now, sleep=self.sleep)
         ]
         return events, state
 

@@ -137,9 +137,9 @@ def texts(pattern: re.Pattern[Any], size: int) -> list[Any]:
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     pumps: list[str] = []
     whole = _sample(parser.parse(source, pattern.flags & ~re.DEBUG), pumps)
-    seeds = list(
-        dict.fromkeys(p for p in (*pumps, whole, whole[: len(whole) // 2], whole[:-1], " ", "a", "0") if p)
-    )[:14]
+    seeds = list(dict.fromkeys(p for p in (*pumps, whole, whole[: len(whole) // 2], whole[:-1], " ", "a", "0") if p))[
+        :14
+    ]
     made = []
     for seed in seeds:
         pumped = seed * (size // len(seed))

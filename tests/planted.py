@@ -143,9 +143,7 @@ def _connections(rank: Rank, plants: Collection[str]) -> Iterator[str]:
             yield rank.info(f"Channel {channel:02}/0 : {pair} [receive] via {via}", tid=9)
         pair = f"{rank.number}[{rank.device}] -> {after}[{after % PER_HOST}]"
         if rank.device == PER_HOST - 1:
-            yield rank.info(
-                f"Channel {channel:02}/0 : {pair} [send] via {_net(rank, channel, plants)}", tid=9
-            )
+            yield rank.info(f"Channel {channel:02}/0 : {pair} [send] via {_net(rank, channel, plants)}", tid=9)
         elif _by_memory(rank, plants):
             yield rank.info(f"Channel {channel:02} : {pair} via SHM/direct/direct", tid=9)
         else:
@@ -167,9 +165,7 @@ def _complete(rank: Rank, plants: Collection[str]) -> Iterator[str]:
     coll = _channels(rank, plants)
     collnet = "0 collnet channels, " if rank.era >= "2.20" else ""
     yield rank.info("threadThresholds 8/8/64 | 128/8/64 | 512 | 512")
-    yield rank.info(
-        f"{coll} coll channels, {collnet}0 nvls channels, {coll} p2p channels, 1 p2p channels per peer"
-    )
+    yield rank.info(f"{coll} coll channels, {collnet}0 nvls channels, {coll} p2p channels, 1 p2p channels per peer")
     function = "" if rank.era < "2.22" else "ncclCommInitRank "
     yield rank.info(f"{function}{_identity(rank)} commId {_COMM_ID} - Init COMPLETE")
     if rank.era >= "2.22":

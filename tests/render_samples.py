@@ -65,9 +65,7 @@ def finding(
     expected: str = "a connected queue pair in under 1 s",
     next_step: str = "Run `ibping -G 0xb8599f03001a2b3c` from gpu-node-05 to gpu-node-02; if it fails, take the cable's port out.",
     explanation: str = "The HCA retried the address handshake until its timeout. Packets between these two ports do not arrive, so NCCL gave up.",
-    sources: tuple[str, ...] = (
-        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    ),
+    sources: tuple[str, ...] = ("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     anchor: str = "",
 ) -> Finding:
     """A finding with sensible defaults."""
@@ -114,9 +112,7 @@ def cluster_tables(nodes: int, *, channels: int = 4, bad_node: int | None = None
         slow = 4.0 if bad else 1.0
         parts = {p: round(v * (1 + (rank % 7) / 40), 4) for p, v in zip(
             PHASES, (0.21, 0.03, 0.18 * slow, 0.02, 0.35, 0.05, 0.42 * slow, 0.02), strict=True)}  # fmt: skip
-        timings.append(
-            {**base, "comm_id": COMM, "rank": rank, "total_s": round(sum(parts.values()), 4), **parts}
-        )
+        timings.append({**base, "comm_id": COMM, "rank": rank, "total_s": round(sum(parts.values()), 4), **parts})
         counts.append({**base, "comm_id": COMM, "rank": rank, "coll_channels": channels, "collnet_channels": 0,
                        "nvls_channels": 8, "p2p_channels": channels, "p2p_channels_per_peer": 2})  # fmt: skip
     for node, host in enumerate(hosts):
@@ -170,9 +166,7 @@ def cluster_tables(nodes: int, *, channels: int = 4, bad_node: int | None = None
             (f"GPU/{dev}", f"PCI/{dev}", "PCI", 48.0), (f"PCI/{dev}", f"NIC/{dev}", "PCI", 48.0),
             (f"GPU/{dev}", "NVS/0", "NVL", 370.8), (f"PCI/{dev}", f"CPU/{dev // 4}", "PCI", 48.0),
         ):  # fmt: skip
-            topo_links.append(
-                {**base, "line": next(line), "src": src, "dst": dst, "link": link, "bw_gbps": bandwidth}
-            )
+            topo_links.append({**base, "line": next(line), "src": src, "dst": dst, "link": link, "bw_gbps": bandwidth})
     calls = []
     for rank in range(min(nranks, 64)):
         for op, size, times in (("AllReduce", 4, 3), ("AllReduce", 4096, 12), ("AllReduce", 1 << 25, 24),
@@ -204,15 +198,7 @@ def cluster_tables(nodes: int, *, channels: int = 4, bad_node: int | None = None
 
 def _job(nodes: int, versions: tuple[str, ...] = ("2.27.3",), networks: tuple[str, ...] = ("IB",)) -> Job:
     return Job(
-        versions,
-        nodes * GPUS,
-        nodes,
-        tuple(_hosts(nodes)),
-        nodes * GPUS,
-        networks,
-        1,
-        ("12.8",),
-        ("570.86.15",),
+        versions, nodes * GPUS, nodes, tuple(_hosts(nodes)), nodes * GPUS, networks, 1, ("12.8",), ("570.86.15",)
     )
 
 
@@ -221,10 +207,7 @@ def _inputs(path: str = "job-4711/all.log", kind: str = "nccl_log") -> tuple[Inp
 
 
 def _coverage(unknown: int = 600) -> Coverage:
-    templates = (
-        ("Bootstrap timings total # (create #, send #)", 420),
-        ("<script>alert(1)</script> # of #", 180),
-    )
+    templates = (("Bootstrap timings total # (create #, send #)", 420), ("<script>alert(1)</script> # of #", 180))
     parsed = 58_000 - unknown
     return Coverage(61_204, 58_000, parsed, unknown, 3_200, 4, templates if unknown else ())
 
@@ -232,11 +215,7 @@ def _coverage(unknown: int = 600) -> Coverage:
 NOT_JUDGED = (
     NotJudged("exposed-communication", "no trace was given", "give a PyTorch profiler trace of the same job"),
     NotJudged("straggler-rank", "no trace was given", "give a PyTorch profiler trace of the same job"),
-    NotJudged(
-        "low-bandwidth",
-        "no benchmark or trace was given",
-        "run nccl-tests all_reduce_perf and give its output",
-    ),
+    NotJudged("low-bandwidth", "no benchmark or trace was given", "run nccl-tests all_reduce_perf and give its output"),
 )
 
 
@@ -308,9 +287,7 @@ def thousand() -> tuple[Analysis, Run]:
                 anchor=f"NI241-{n + 1}")
         for n, host in enumerate(_hosts(16))
     )  # fmt: skip
-    analysis = Analysis(
-        "findings", one.findings + more, _job(128), _coverage(), _inputs(), TOOL, not_judged=NOT_JUDGED
-    )
+    analysis = Analysis("findings", one.findings + more, _job(128), _coverage(), _inputs(), TOOL, not_judged=NOT_JUDGED)
     return analysis, build_run(cluster_tables(128, channels=8, bad_node=17), FakeReader({}))
 
 

@@ -19,8 +19,6 @@ _LINES = ("init_started_line", "init_completed_line", "destroyed_line")
 
 def comparable(frame: pl.DataFrame) -> list[tuple[object, ...]]:
     """Rows without their place in the files, sorted: equal for the same run told in another order."""
-    kept = frame.drop(
-        ["input_id", "line", "timestamp", "launcher_rank", "_launcher_rank", *_LINES], strict=False
-    )
+    kept = frame.drop(["input_id", "line", "timestamp", "launcher_rank", "_launcher_rank", *_LINES], strict=False)
     rows = kept.select(sorted(kept.columns)).rows()
     return sorted((tuple(map(str, row)) for row in rows), key=repr)

@@ -70,11 +70,7 @@ LEFT: Final = tuple((re.compile(pattern), what) for pattern, what in _LEFT)
 def refused(text: str) -> list[str]:
     """What is wrong with a sentence as it is shown; commands between backticks are left out."""
     plain = re.sub(r"`[^`]*`", "`x`", text)
-    wrong = [
-        f"{what}: {match[0]!r} in {text!r}" for pattern, what in LEFT if (match := pattern.search(plain))
-    ]
+    wrong = [f"{what}: {match[0]!r} in {text!r}" for pattern, what in LEFT if (match := pattern.search(plain))]
     return wrong + [
-        f"{match[0]!r} ({better}) in {text!r}"
-        for pattern, better in PHRASES
-        if (match := pattern.search(plain))
+        f"{match[0]!r} ({better}) in {text!r}" for pattern, better in PHRASES if (match := pattern.search(plain))
     ]

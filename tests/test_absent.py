@@ -70,8 +70,7 @@ def dumps(directory: Path, by_rank: dict[int, list[dict[str, Any]]], ranks: int 
 def ras(path: Path, counts: dict[int, int], dead: tuple[int, ...] = (), second: int = 40) -> str:
     """A RAS report in JSON: AllReduce operations launched by rank, and ranks whose process does not answer."""
     place = {
-        r: {"rank": r, "host": f"10.0.0.{r // 2 + 1}", "pid": 4000 + r, "cuda_dev": r % 2}
-        for r in (*counts, *dead)
+        r: {"rank": r, "host": f"10.0.0.{r // 2 + 1}", "pid": 4000 + r, "cuda_dev": r % 2} for r in (*counts, *dead)
     }
     path.write_text(json.dumps({
         "nccl_version": "2.28.9", "cuda_runtime_version": 12090, "cuda_driver_version": 12090,
@@ -129,9 +128,7 @@ def test_dumps_without_one_rank_are_believed_when_the_log_agrees(tmp_path: Path)
 def test_the_better_evidence_is_told_when_sources_disagree(tmp_path: Path) -> None:
     waits = [line for r in (0, 2, 3) for line in timeout(r, 35, 35, 34)]
     text = log(tmp_path / "run.log", *inits(), *waits)  # rank 1 is silent ...
-    by_rank = {r: [done(34), entry(35)] for r in (0, 1, 3)} | {
-        2: [done(33)]
-    }  # ... but issued what rank 2 never did
+    by_rank = {r: [done(34), entry(35)] for r in (0, 1, 3)} | {2: [done(33)]}  # ... but issued what rank 2 never did
     _, found = judged(text, dumps(tmp_path / "dumps", by_rank))
     assert [(f.name, f.ranks, f.hosts) for f in found] == [("rank-desync", (2,), ("gpu02",))]
     assert "says otherwise (rank 1 printed nothing" in found[0].explanation
@@ -172,9 +169,7 @@ def test_ras_raises_the_confidence_of_a_silent_rank_and_is_not_told_twice(tmp_pa
     waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 35, 34)]
     text = log(tmp_path / "run.log", *waits)
     by_rank = {r: [done(34), entry(35)] for r in (0, 1, 2)}
-    _, found = judged(
-        dumps(tmp_path / "dumps", by_rank), ras(tmp_path / "ras.json", {0: 35, 1: 35, 2: 35}, dead=(3,))
-    )
+    _, found = judged(dumps(tmp_path / "dumps", by_rank), ras(tmp_path / "ras.json", {0: 35, 1: 35, 2: 35}, dead=(3,)))
     assert [(f.name, f.ranks, f.severity.value, f.confidence.value) for f in found] == [
         ("rank-desync", (3,), "error", "medium")
     ]
@@ -224,10 +219,7 @@ def warning(rank: int, text: str, time: str = "") -> str:
     ("said", "named"),
     [
         ({1: RETRY}, []),  # its transfer failed: it was there
-        (
-            {1: "socketProgress: Connection closed by remote peer gpu01<40110>"},
-            [(1,)],
-        ),  # of whom, nobody says
+        ({1: "socketProgress: Connection closed by remote peer gpu01<40110>"}, [(1,)]),  # of whom, nobody says
     ],
 )
 def test_a_rank_whose_transfer_failed_had_come(
@@ -282,9 +274,7 @@ def test_call_log_and_ras_that_agree(tmp_path: Path) -> None:
     calls = [call(r, n) for n in range(5) for r in range(4) if r != 3 or n < 2]
     text = log(tmp_path / "run.log", *inits(), *calls)
     _, found = judged(text)
-    assert [(f.name, f.ranks, f.confidence.value) for f in found] == [
-        ("collective-not-reached", (3,), "medium")
-    ]
+    assert [(f.name, f.ranks, f.confidence.value) for f in found] == [("collective-not-reached", (3,), "medium")]
     analysis, found = judged(text, ras(tmp_path / "ras.json", {0: 5, 1: 5, 2: 5, 3: 2}))
     assert [(f.name, f.ranks, f.hosts, f.confidence.value) for f in found] == [
         ("collective-not-reached", (3,), ("gpu02",), "high")
@@ -314,9 +304,7 @@ def test_standings_hold_the_numbers_of_every_source(tmp_path: Path, behind: int)
     )
     rows = standings(run)
     numbers = {
-        source: rows.filter((pl.col("source") == source) & (pl.col("rank") == 3))
-        .select("enqueued", "completed")
-        .rows()
+        source: rows.filter((pl.col("source") == source) & (pl.col("rank") == 3)).select("enqueued", "completed").rows()
         for source in (CALLS, DUMPS, RAS, INSPECTOR)
     }
     assert numbers == {

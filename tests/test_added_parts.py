@@ -35,13 +35,7 @@ def test_a_part_that_a_release_adds_costs_nothing_else() -> None:
 
 def test_no_text_is_taken_for_a_message_by_leaving_words_out() -> None:
     catalog = default_catalog()
-    for text in (
-        "some other words a=1 b=2",
-        "size=4",
-        "x=1 " * 500,
-        "NET/IB : all is well key=value",
-        "a=" * 3000,
-    ):
+    for text in ("some other words a=1 b=2", "size=4", "x=1 " * 500, "NET/IB : all is well key=value", "a=" * 3000):
         assert recover.match_without_part(catalog, text) is None
 
 

@@ -20,11 +20,7 @@ TRACE = '[rank0]: Traceback (most recent call last):\n[rank0]:   File "/w/train.
 @pytest.mark.parametrize(
     ("lines", "title", "step"),
     [
-        (
-            f"{TRACE}[rank0]: OSError: [Errno 28] No space left on device: '/ckpt/a.pt'\n",
-            "No space left",
-            "df -h",
-        ),
+        (f"{TRACE}[rank0]: OSError: [Errno 28] No space left on device: '/ckpt/a.pt'\n", "No space left", "df -h"),
         (
             f"{TRACE}[rank0]: RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 704 vs 598\n"
             f"{TRACE}[rank0]: OSError: [Errno 122] Disk quota exceeded\n",

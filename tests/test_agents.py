@@ -100,9 +100,7 @@ def test_a_session_of_a_client_gives_the_same_answers() -> None:
 
     async def session() -> tuple[set[str], Any, Any]:
         server = StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "nccl_insight", "mcp", "--root", str(RUNS)],
-            env=dict(os.environ),
+            command=sys.executable, args=["-m", "nccl_insight", "mcp", "--root", str(RUNS)], env=dict(os.environ)
         )
         async with stdio_client(server) as (read, write), ClientSession(read, write) as client:
             await client.initialize()

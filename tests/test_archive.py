@@ -31,9 +31,7 @@ def names(path: Path) -> list[str]:
 @pytest.mark.parametrize(("suffix", "mode"), [(".tar", "w"), (".tar.gz", "w:gz"), (".tgz", "w:gz")])
 def test_files_of_an_archive_are_inputs(tmp_path: Path, suffix: str, mode: str) -> None:
     path = tar_of(
-        tmp_path / f"run{suffix}",
-        {"run/a.log": b"one\n", "run/.hidden": b"x", "run/b/dump_3": b"two\n"},
-        mode,
+        tmp_path / f"run{suffix}", {"run/a.log": b"one\n", "run/.hidden": b"x", "run/b/dump_3": b"two\n"}, mode
     )
     found = find_inputs([str(path)])
     assert [i.display for i in found] == [f"{path}/run/a.log", f"{path}/run/b/dump_3"]

@@ -13,8 +13,7 @@ RESTART = (
     "2/3 attempts left; will restart worker group"
 )
 CLOSED = [
-    f"comm 0x55d0a{r} rank {r} nranks 8 cudaDev {r % 4} busId {r % 4 + 1}b000 - Destroy COMPLETE"
-    for r in range(8)
+    f"comm 0x55d0a{r} rank {r} nranks 8 cudaDev {r % 4} busId {r % 4 + 1}b000 - Destroy COMPLETE" for r in range(8)
 ]
 
 

@@ -74,9 +74,7 @@ def test_one_pass_gives_the_cuts_of_the_definition() -> None:
     for _ in range(3000):
         own = _drawn(draw)
         counts = ([0, 0, 1, 2], [0, 0, 0, 1], [0, 1, 3])
-        failures, restarts, bare = (
-            sorted(draw.randrange(30) for _ in range(draw.choice(some))) for some in counts
-        )
+        failures, restarts, bare = (sorted(draw.randrange(30) for _ in range(draw.choice(some))) for some in counts)
         wanted = cuts_by_definition(own, failures, restarts, bare)
         assert cuts_of(own, failures, restarts, bare) == wanted, (own, failures, restarts, bare)
         cuts += len(wanted)
@@ -86,10 +84,7 @@ def test_one_pass_gives_the_cuts_of_the_definition() -> None:
 def test_lives_of_a_process_begin_between_lines_of_one_rank() -> None:
     draw = random.Random(2)
     for _ in range(2000):
-        rows = [
-            {"rank": draw.randrange(3), "nranks": 2, "line": draw.randrange(30)}
-            for _ in range(draw.randrange(6))
-        ]
+        rows = [{"rank": draw.randrange(3), "nranks": 2, "line": draw.randrange(30)} for _ in range(draw.randrange(6))]
         lines = sorted(draw.randrange(30) for _ in range(draw.randrange(6)))
         wanted = set()
         for line in lines:

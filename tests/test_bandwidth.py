@@ -39,30 +39,14 @@ def test_factor(op: str, nranks: int | None, factor: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("op", "expected"),
-    [
-        ("AllReduce", 400),
-        ("AllGather", 3200),
-        ("ReduceScatter", 3200),
-        ("AllToAll", 3200),
-        ("Broadcast", 400),
-    ],
+    [("AllReduce", 400), ("AllGather", 3200), ("ReduceScatter", 3200), ("AllToAll", 3200), ("Broadcast", 400)],
 )
 def test_bytes_that_count(op: str, expected: int) -> None:
     assert bw.traffic_bytes(op, 100, 4, 8) == expected
 
 
 def test_element_sizes_by_every_kind_of_name() -> None:
-    names = [
-        "Float",
-        "BFloat16",
-        "ncclFloat32",
-        "ncclBfloat16",
-        "torch.int64",
-        "Float8_e4m3fn",
-        "half",
-        "what",
-        None,
-    ]
+    names = ["Float", "BFloat16", "ncclFloat32", "ncclBfloat16", "torch.int64", "Float8_e4m3fn", "half", "what", None]
     sizes = [4, 2, 4, 2, 8, 1, 2, None, None]
     assert [bw.dtype_size(n) for n in names] == sizes
     frame = pl.DataFrame({"t": names})

@@ -81,9 +81,7 @@ def test_a_sweep_that_hangs_names_the_size_that_it_did_not_get_past(tmp_path: Pa
     path = tmp_path / "nt.txt"
     path.write_text("\n".join(text.split("\n")[:-4]) + "\n")
     assert "progress-stalled" not in {f.name for f in nccl_insight.analyze([path]).findings}
-    (found,) = [
-        f for f in nccl_insight.analyze([path], symptom="hang").findings if f.name == "progress-stalled"
-    ]
+    (found,) = [f for f in nccl_insight.analyze([path], symptom="hang").findings if f.name == "progress-stalled"]
     assert "behind 1.0 GiB" in found.title
 
 

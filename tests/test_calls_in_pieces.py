@@ -21,8 +21,7 @@ from nccl_insight.tables.schema import OWNER
 _RANKS = 4
 _STEPS = 60
 _COMM = (
-    "ncclCommInitRank comm 0x55{comm}0 rank {rank} nranks 4 cudaDev {rank} nvmlDev {rank} busId {rank}000 "
-    "commId 0x{id}"
+    "ncclCommInitRank comm 0x55{comm}0 rank {rank} nranks 4 cudaDev {rank} nvmlDev {rank} busId {rank}000 commId 0x{id}"
 )
 _CALL = (
     "{op}: opCount {n:x} sendbuff 0x7f00 recvbuff 0x7f10 count {count} datatype 7 op 0 root {root} comm 0x55{comm}0 "
@@ -60,12 +59,7 @@ def _job(odd: Callable[[int, int], dict[str, Any] | None]) -> str:
             change = odd(step, rank)
             if change is not None:
                 say(rank, _CALL.format(n=step, **{**call, **change}))
-            say(
-                rank,
-                _CHOICE.format(
-                    size=(20 << 20) + step, proto="LL" if step in (7, 40) else "SIMPLE", hi=step % 4
-                ),
-            )
+            say(rank, _CHOICE.format(size=(20 << 20) + step, proto="LL" if step in (7, 40) else "SIMPLE", hi=step % 4))
     return "\n".join(lines) + "\n"
 
 
@@ -174,10 +168,7 @@ def test_owners_are_ranks_of_processes_in_communicators(tmp_path: Path) -> None:
     for run in (load(str(log)), load(str(log), lazy=True)):
         rows = pl.concat(list(run.pieces("calls", *names, OWNER)))
         assert rows.select(names).n_unique() == 2 * _RANKS
-        assert (
-            rows.group_by(OWNER).agg(pl.struct(names).n_unique().alias("n"))["n"].to_list()
-            == [1] * 2 * _RANKS
-        )
+        assert rows.group_by(OWNER).agg(pl.struct(names).n_unique().alias("n"))["n"].to_list() == [1] * 2 * _RANKS
         run.table("calls")
         again = pl.concat(list(run.pieces("calls", *names, OWNER)))
         assert again.equals(rows)

@@ -192,9 +192,7 @@ def test_a_tool_that_hangs_is_told_from_one_that_is_missing() -> None:
 
 
 def run_fake(tmp_path: Path, mode: str, ranks: int = 2, deadline: float = 20.0):  # type: ignore[no-untyped-def]
-    return capture(
-        Plan(), make_directory(tmp_path / "c"), ranks, deadline, dict(os.environ), child=fake(mode)
-    )
+    return capture(Plan(), make_directory(tmp_path / "c"), ranks, deadline, dict(os.environ), child=fake(mode))
 
 
 def test_a_healthy_capture_is_read_whole(tmp_path: Path) -> None:
@@ -289,18 +287,14 @@ def test_log_files_of_ranks_are_kept_apart_and_percent_signs_are_no_patterns(tmp
 
 def test_a_rank_that_ends_with_an_error_is_quoted(tmp_path: Path) -> None:
     code = "import sys; sys.stderr.write('Traceback\\nRuntimeError: address already in use\\n'); sys.exit(1)"
-    done = capture(
-        Plan(), make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code)
-    )
+    done = capture(Plan(), make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code))
     assert done.code == 1
     assert "RuntimeError: address already in use" in describe(done)
 
 
 def test_a_slow_start_is_not_called_a_hang_in_a_collective(tmp_path: Path) -> None:
     code = "import time; time.sleep(600)"
-    done = capture(
-        Plan(), make_directory(tmp_path / "c"), 1, 1.0, dict(os.environ), child=(sys.executable, "-c", code)
-    )
+    done = capture(Plan(), make_directory(tmp_path / "c"), 1, 1.0, dict(os.environ), child=(sys.executable, "-c", code))
     assert done.code == 5
     assert not done.started
     assert "while starting Python" in describe(done)
@@ -353,9 +347,7 @@ def test_archive_holds_the_directory(tmp_path: Path) -> None:
         ({}, None),
     ],
 )  # fmt: skip
-def test_the_launchers_world(
-    environ: dict[str, str], expected: tuple[int, int, int, str, int] | None
-) -> None:
+def test_the_launchers_world(environ: dict[str, str], expected: tuple[int, int, int, str, int] | None) -> None:
     world = world_of(environ)
     assert (world and (world.rank, world.size, world.local_rank, world.address, world.port)) == expected
 

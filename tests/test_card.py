@@ -39,12 +39,8 @@ def test_a_card_says_verdict_cause_line_order_and_step(failed: Analysis) -> None
     assert any(w.startswith("df -h /dev/shm") for w in said)
 
 
-def test_a_narrow_figure_stands_beside_the_words_and_a_wide_one_only_without_a_story(
-    failed: Analysis,
-) -> None:
-    figure = Figure(
-        "f", "F", "said", svg='<svg class="draw" width="300" height="90" viewBox="0 0 300 90"></svg>'
-    )
+def test_a_narrow_figure_stands_beside_the_words_and_a_wide_one_only_without_a_story(failed: Analysis) -> None:
+    figure = Figure("f", "F", "said", svg='<svg class="draw" width="300" height="90" viewBox="0 0 300 90"></svg>')
     assert 'viewBox="0 0 300 90"' in card.render(failed, figure)
     wide = dataclasses.replace(figure, wide=True)
     assert 'viewBox="0 0 300 90"' not in card.render(failed, wide)
@@ -69,14 +65,7 @@ def test_hostile_text_stays_text(failed: Analysis, payload: str) -> None:
     moments = tuple(dataclasses.replace(m, text=payload) for m in failed.story)
     hostile = dataclasses.replace(failed, headline=payload, findings=(first,), story=moments)
     root = ElementTree.fromstring(card.render(hostile))
-    assert {e.tag.removeprefix(_NS) for e in root.iter()} <= {
-        "svg",
-        "style",
-        "rect",
-        "text",
-        "path",
-        "circle",
-    }
+    assert {e.tag.removeprefix(_NS) for e in root.iter()} <= {"svg", "style", "rect", "text", "path", "circle"}
 
 
 def test_the_command_line_writes_it_by_its_suffix(tmp_path: Path) -> None:

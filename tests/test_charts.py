@@ -50,13 +50,7 @@ def test_stacked_bars_begin_where_those_before_end_and_are_as_long_as_their_valu
 
 
 def test_a_log_axis_has_equal_steps_for_equal_factors() -> None:
-    points = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [1, 10, 100],
-        "y": [5.0, 5.0, 5.0],
-        "line": {"color": "#333333"},
-    }
+    points = {"type": "scatter", "mode": "lines", "x": [1, 10, 100], "y": [5.0, 5.0, 5.0], "line": {"color": "#333333"}}
     drawing = _drawn(points, xaxis=axis("bytes", type="log"))
     (path,) = (p.attrib["d"] for p in drawing.iter("path") if p.attrib.get("stroke") == "#333333")
     xs = [float(x) for x in re.findall(r"[ML]([\d.]+) ", path)]

@@ -69,9 +69,7 @@ def test_a_line_is_read_back_from_the_mark_in_front_of_it(
     assert len(index.marks) == len(index.offsets) > 3
     if hasattr(split.pl, "read_lines"):
         assert all(len(marks) > 3 for marks in index.marks[:-1])
-    found = FileLines({file.input_id: (file, index)}).lines(
-        (file.input_id, n) for n in range(len(wanted) + 3)
-    )
+    found = FileLines({file.input_id: (file, index)}).lines((file.input_id, n) for n in range(len(wanted) + 3))
     told = {n: found[file.input_id, n] for n in range(1, len(wanted) + 1)}
     assert list(told.values()) == wanted
 
@@ -85,9 +83,7 @@ def _dated(lines: int) -> str:
         thread = f"node{i % 2}:10{i % 2}:20{i % 2} [{i % 2}] "
         if i % 97 == 5:
             out.append(
-                stamp
-                + thread
-                + f"misc/socket.cc:{i} NCCL WARN socketStartConnect: Connect to 10.0.0.1<{i}> failed"
+                stamp + thread + f"misc/socket.cc:{i} NCCL WARN socketStartConnect: Connect to 10.0.0.1<{i}> failed"
             )
         else:
             op = ("AllReduce", "Broadcast")[i // 2 % 2]
@@ -96,9 +92,7 @@ def _dated(lines: int) -> str:
     return "\n".join(out) + "\n"
 
 
-def test_times_in_heads_do_not_change_what_a_flood_gives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_in_heads_do_not_change_what_a_flood_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "dated.log"
     log.write_text(_dated(4000))
     (file,) = find_inputs(log)

@@ -119,8 +119,6 @@ def test_the_end_waits_for_threads_and_handlers_and_keeps_the_exit_code(status: 
 
 def test_an_end_that_nobody_expected_is_still_a_failure() -> None:
     code = "from nccl_insight import cli\ndef main(): raise RuntimeError('odd')\ncli.main = main\ncli.run()\n"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "odd" in done.stderr

@@ -14,9 +14,7 @@ from tests.cli import run_cli
 from tests.runs import TINY_SHM
 
 
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> tuple[int, str, str]:
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     monkeypatch.setattr("sys.argv", ["nccl-insight", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -24,17 +22,13 @@ def run(
     return int(ended.value.code or 0), captured.out, captured.err
 
 
-def test_rules_lists_every_diagnosis(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rules_lists_every_diagnosis(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(monkeypatch, capsys, "rules")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == [r.code for r in discover()]
 
 
-def test_rules_as_json_and_markdown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rules_as_json_and_markdown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(monkeypatch, capsys, "rules", "NI501", "shm-*", "--format", "json")
     rows = json.loads(out)
     assert [r["name"] for r in rows] == ["shm-too-small", "shm-permission", "shm-attach-missing", "peer-died"]
@@ -46,9 +40,7 @@ def test_rules_as_json_and_markdown(
     assert "--format" in err
 
 
-def test_explain_by_code_and_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_by_code_and_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     code, by_code, _ = run(monkeypatch, capsys, "explain", "NI401")
     assert code == 0
     assert by_code.startswith("NI401 shm-too-small\n")
@@ -95,10 +87,7 @@ def test_config_show_names_the_origin(
         ),
         ("Cuda failure 802 'system not yet initialized'", ["fabric-manager-issue"]),
         ("gpu01:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>", ["nothing is wrong"]),
-        (
-            "gpu01:1:2 [0] x.cc:1 NCCL WARN Gone: no space left on device",
-            ["shm-too-small", "a guess by its words"],
-        ),
+        ("gpu01:1:2 [0] x.cc:1 NCCL WARN Gone: no space left on device", ["shm-too-small", "a guess by its words"]),
         ("does not loop back to start", ["graph-inconsistent (NI321)"]),
         ("ibv_poll_cq", ["ib-verbs-failed"]),
     ],
@@ -144,10 +133,7 @@ def test_a_new_diagnosis_starts_with_files_to_fill_in(
         (["Bad_Name", "--family", "memory"], "is no name"),
         (["cable-swapped", "--family", "cables"], "no family is called 'cables'"),
         (["cable-swapped"], "give a name and a family"),
-        (
-            ["cable-swapped", "--family", "network", "--into", "/nonexistent"],
-            "not the folder of the source tree",
-        ),
+        (["cable-swapped", "--family", "network", "--into", "/nonexistent"], "not the folder of the source tree"),
     ],
 )
 def test_what_cannot_be_a_new_diagnosis_is_refused(

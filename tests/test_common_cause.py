@@ -19,9 +19,7 @@ RETRY = (
 
 def first(tmp_path: Path, *downs: tuple[str, str, int]) -> nccl_insight.Finding:
     lines = [
-        DOWN.format(
-            at=at, host=host, n=n, pid=PIDS[4 * HOSTS.index(host)], tid=PIDS[4 * HOSTS.index(host)] + 50
-        )
+        DOWN.format(at=at, host=host, n=n, pid=PIDS[4 * HOSTS.index(host)], tid=PIDS[4 * HOSTS.index(host)] + 50)
         for host, at, n in downs
     ]
     log = tmp_path / "run.log"

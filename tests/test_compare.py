@@ -40,9 +40,7 @@ def _analysis(*findings: Finding) -> Analysis:
     return Analysis("findings", findings, Job(), Coverage(), (), ToolInfo("t", "0", 1, "x"))
 
 
-def _run(
-    env: dict[str, str] | None = None, total_s: float = 1.0, version: str = "2.21.5", host: str = "a"
-) -> Run:
+def _run(env: dict[str, str] | None = None, total_s: float = 1.0, version: str = "2.21.5", host: str = "a") -> Run:
     settings = env or {}
     return build_run(
         {
@@ -66,9 +64,7 @@ def _run(
     )  # fmt: skip
 
 
-def _compare(
-    good: Run, bad: Run, before: tuple[Finding, ...] = (), after: tuple[Finding, ...] = ()
-) -> Comparison:
+def _compare(good: Run, bad: Run, before: tuple[Finding, ...] = (), after: tuple[Finding, ...] = ()) -> Comparison:
     return compare(good, bad, _analysis(*before), _analysis(*after))
 
 

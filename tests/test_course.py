@@ -60,9 +60,7 @@ def errors(tmp_path: Path, **files: list[str]) -> list[tuple[str, str, str]]:
     ids=["oom before", "oom during", "oom after", "oom on a stranger", "segfault", "xid before"],
 )
 @pytest.mark.parametrize("end", [CLOSED, [DONE]], ids=["closed", "said so"])
-def test_the_kernels_lines_beside_a_job_that_came_to_its_end(
-    tmp_path: Path, kernel: list[str], end: list[str]
-) -> None:
+def test_the_kernels_lines_beside_a_job_that_came_to_its_end(tmp_path: Path, kernel: list[str], end: list[str]) -> None:
     assert not errors(tmp_path, job=[*STARTED, *STEPS, *end], dmesg=kernel)
     assert status(tmp_path) == "ok"
 
@@ -113,11 +111,7 @@ def test_what_follows_ctrl_c_is_no_error_and_what_came_before_is(tmp_path: Path)
 @pytest.mark.parametrize(
     "typed",
     [
-        [
-            "^CTraceback (most recent call last):",
-            '  File "/app/train.py", line 88, in <module>',
-            "KeyboardInterrupt",
-        ],
+        ["^CTraceback (most recent call last):", '  File "/app/train.py", line 88, in <module>', "KeyboardInterrupt"],
         ["^Cmpirun: killing job...", ""],
     ],
     ids=["Python", "mpirun"],

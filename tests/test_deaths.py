@@ -41,9 +41,7 @@ def job(tag: str = "", level: str = "INFO", echo: bool = True) -> list[str]:
 def elastic(rank: int, host: str, code: int, pid: int, first: str = "12:00:06") -> list[str]:
     why = "Signal 9 (SIGKILL) received by PID" if code == -9 else "Signal 11 (SIGSEGV) received by PID"
     said = (
-        f"{why} {pid}"
-        if code < 0
-        else "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
+        f"{why} {pid}" if code < 0 else "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
     )
     return [
         f"E1117 {first}.500000 7001 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: {code}) "
@@ -97,9 +95,7 @@ INTERFACES = [
 SRUN = "srun: error: gpu02: task 5: Out Of Memory"
 SRUN_KILLED = "srun: error: gpu02: task 5: Killed"
 SRUN_SEGV = "srun: error: gpu02: task 5: Segmentation fault (core dumped)"
-STEP_OOM = (
-    "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
-)
+STEP_OOM = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
 
 
 @dataclass(frozen=True)
@@ -141,16 +137,10 @@ DEATHS = [
         words="memory",
     ),
     Death("srun and slurmstepd", {"job.log": [*job(), STEP_OOM, SRUN]}, words="memory"),
-    Death(
-        "mpirun and kernel",
-        {"job.log": [*job(), *MPIRUN], "dmesg-gpu02.log": dmesg_oom(5201)},
-        words="memory",
-    ),
+    Death("mpirun and kernel", {"job.log": [*job(), *MPIRUN], "dmesg-gpu02.log": dmesg_oom(5201)}, words="memory"),
     Death("mpirun alone, torch's echoes", {"job.log": [*job(), *TORCH, *MPIRUN]}),
     Death(
-        "ray's monitor and its list of exits",
-        {"job.log": [*INTERFACES, *job(), RAY_MEMORY, RAY_EXIT]},
-        words="memory",
+        "ray's monitor and its list of exits", {"job.log": [*INTERFACES, *job(), RAY_MEMORY, RAY_EXIT]}, words="memory"
     ),
     Death(
         "kernel and a crash in srun's words",
@@ -175,11 +165,7 @@ DEATHS = [
     ),
     Death(
         "a file of each host, NCCL lines, kernel without host",
-        {
-            **_split(job(), *HOSTS),
-            "dmesg.txt": dmesg_oom(5201),
-            "torchrun.log": elastic(5, "gpu02", -9, 5201),
-        },
+        {**_split(job(), *HOSTS), "dmesg.txt": dmesg_oom(5201), "torchrun.log": elastic(5, "gpu02", -9, 5201)},
         words="memory",
     ),
     Death("srun alone, no NCCL lines", {"job.log": [*TORCH, STEP_OOM, SRUN]}, words="memory"),

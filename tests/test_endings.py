@@ -62,9 +62,7 @@ WELL = (
 @pytest.mark.parametrize("case", DEAD)
 def test_a_failing_last_line_is_named(tmp_path: Path, case: str) -> None:
     line, name = DEAD[case]
-    loud = [
-        f.name for f in judge(tmp_path, [*log(), *line.split("\n")]).findings if f.severity.value == "error"
-    ]
+    loud = [f.name for f in judge(tmp_path, [*log(), *line.split("\n")]).findings if f.severity.value == "error"]
     assert loud[:1] == [name]
 
 

@@ -11,17 +11,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.base.model import (
-    Action,
-    Analysis,
-    CannotJudge,
-    Confidence,
-    FindingClass,
-    Hit,
-    Ref,
-    Role,
-    Severity,
-)
+from nccl_insight.base.model import Action, Analysis, CannotJudge, Confidence, FindingClass, Hit, Ref, Role, Severity
 from nccl_insight.engine.analyze import analyze
 from nccl_insight.engine.policy import Ignore, Policy
 from nccl_insight.rules import Check, Rule
@@ -30,9 +20,7 @@ from nccl_insight.rules.page import Page
 from nccl_insight.tables.run import Run, build_run
 
 
-def rule(
-    name: str, check: Check, kind: str = "F", caused_by: tuple[str, ...] = (), code: str = "NI999"
-) -> Rule:
+def rule(name: str, check: Check, kind: str = "F", caused_by: tuple[str, ...] = (), code: str = "NI999") -> Rule:
     return Rule(
         Page(Path(), code, name, {}, ""), finding_class=FindingClass(kind), severity=Severity.ERROR,
         confidence=Confidence.HIGH, action=Action.TRIAGE, needs=(), logic=check, caused_by=caused_by,
@@ -61,9 +49,7 @@ class Lines:
 
 
 def run_of(errors: list[dict[str, object]] | None = None, reader: Lines | None = None) -> Run:
-    inputs = pl.DataFrame(
-        {"input_id": [0], "path": ["run.log"], "kind": ["nccl_log"], "lines": [9], "nccl_lines": [9]}
-    )
+    inputs = pl.DataFrame({"input_id": [0], "path": ["run.log"], "kind": ["nccl_log"], "lines": [9], "nccl_lines": [9]})
     tables = {"inputs": inputs}
     if errors:
         tables["errors"] = pl.DataFrame(errors)
@@ -115,11 +101,7 @@ def test_evidence_is_read_back_and_the_first_is_primary() -> None:
 def test_absence_is_evidence() -> None:
     shown = Hit(title="t", next_step="do", absence="no Init COMPLETE of rank 3")
     evidence = analyze(run_of(), rules=[rule("x", yields(shown))]).findings[0].evidence
-    assert (evidence[0].line, evidence[0].text, evidence[0].primary) == (
-        0,
-        "no Init COMPLETE of rank 3",
-        True,
-    )
+    assert (evidence[0].line, evidence[0].text, evidence[0].primary) == (0, "no Init COMPLETE of rank 3", True)
 
 
 def test_order_is_severity_then_root_then_confidence_then_line() -> None:
@@ -192,9 +174,7 @@ def test_an_effect_that_came_first_in_its_process_is_not_explained() -> None:
 
 def test_fingerprints_do_not_depend_on_hosts_lines_or_texts() -> None:
     def marks(host: str, line: int) -> list[str]:
-        found = analyze(
-            run_of(), rules=[rule("x", yields(hit(title=host, line=line, hosts=(host,), ranks=(3, 1))))]
-        )
+        found = analyze(run_of(), rules=[rule("x", yields(hit(title=host, line=line, hosts=(host,), ranks=(3, 1))))])
         return [f.fingerprint for f in found.findings]
 
     assert marks("gpu01", 3) == marks("node9", 77)
@@ -209,9 +189,7 @@ def test_anchors_are_unique() -> None:
 
 def test_policy_silences_visibly_and_changes_severity() -> None:
     rules = [rule("x", yields(hit())), rule("y", yields(hit()))]
-    policy = Policy(
-        ignore=(Ignore("x", "known"),), severity={"y": Severity.WARNING}, select=frozenset({"x", "y"})
-    )
+    policy = Policy(ignore=(Ignore("x", "known"),), severity={"y": Severity.WARNING}, select=frozenset({"x", "y"}))
     analysis = analyze(run_of(), policy, rules)
     assert names(analysis) == [("y", "warning", "independent", None)]
     assert [(s.finding.name, s.reason) for s in analysis.suppressed] == [("x", "known")]
@@ -229,9 +207,7 @@ def test_status(severity: Severity, status: str) -> None:
 
 
 def test_nothing_to_judge() -> None:
-    empty = pl.DataFrame(
-        {"input_id": [0], "path": ["x"], "kind": ["unknown"], "lines": [3], "nccl_lines": [0]}
-    )
+    empty = pl.DataFrame({"input_id": [0], "path": ["x"], "kind": ["unknown"], "lines": [3], "nccl_lines": [0]})
     analysis = analyze(build_run({"inputs": empty}), rules=[rule("x", yields(hit()))])
     assert analysis.status == "not_judged"
     assert analysis.findings == ()
@@ -351,8 +327,7 @@ def test_all_planted_faults_are_found_and_ordered(tmp_path: Path) -> None:
 def test_retelling_changes_no_finding(tmp_path: Path) -> None:
     lines = _planted()
     expected = sorted(
-        (f.name, f.severity, f.ranks, f.role, f.caused_by, f.fingerprint)
-        for f in _analyse(lines, tmp_path).findings
+        (f.name, f.severity, f.ranks, f.role, f.caused_by, f.fingerprint) for f in _analyse(lines, tmp_path).findings
     )
 
     def told(retold: list[str], name: str) -> list[object]:

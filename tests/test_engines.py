@@ -89,9 +89,7 @@ def test_mutations(rule: str) -> None:
 @pytest.mark.parametrize("rule", SLICE)
 def test_generated_sentences(rule: str) -> None:
     parser = REFERENCE.parser(rule)
-    printable = st.characters(
-        codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp"), include_characters="\n\t"
-    )
+    printable = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp"), include_characters="\n\t")
     drawn: list[str] = []
 
     @settings(

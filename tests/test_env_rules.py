@@ -27,9 +27,7 @@ def blocks() -> list[tuple[str, str, str, str]]:
     return [(a, b, c, d) for a, b, c, d in found]
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "title", "log"), blocks(), ids=lambda v: str(v)[:40].replace("\n", " ")
-)
+@pytest.mark.parametrize(("code", "kind", "title", "log"), blocks(), ids=lambda v: str(v)[:40].replace("\n", " "))
 def test_fixtures(code: str, kind: str, title: str, log: str, tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text(log)
@@ -43,9 +41,7 @@ def test_fixtures(code: str, kind: str, title: str, log: str, tmp_path: Path) ->
 def test_one_finding_for_all_hosts(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     lines = ["NCCL version 2.21.5+cuda12.4", "NCCL_IB_GID_INDEX set by environment to 3."]
-    path.write_text(
-        "".join(f"gpu{n:02}:{n + 10}:{n + 10} [0] NCCL INFO {text}\n" for n in range(8) for text in lines)
-    )
+    path.write_text("".join(f"gpu{n:02}:{n + 10}:{n + 10} [0] NCCL INFO {text}\n" for n in range(8) for text in lines))
     (hit,) = hits("NI106", path)
     assert hit.hosts == tuple(f"gpu{n:02}" for n in range(8))
 

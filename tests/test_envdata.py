@@ -70,11 +70,7 @@ def test_facts_of_releases(name: str, since: str | None, default: str) -> None:
 
 
 def test_defaults_that_changed() -> None:
-    assert catalog().variables["NCCL_IB_TIMEOUT"].default_history == (
-        "2.3.5: 14",
-        "2.14.3: 18",
-        "2.23.4: 20",
-    )
+    assert catalog().variables["NCCL_IB_TIMEOUT"].default_history == ("2.3.5: 14", "2.14.3: 18", "2.23.4: 20")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +139,7 @@ def test_versions() -> None:
 
 
 def test_sections_read_one_by_one_are_the_file_read_at_once() -> None:
-    text = (
-        resources.files("nccl_insight.advise.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
-    )
+    text = resources.files("nccl_insight.advise.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
     whole = tomllib.loads(text)["variables"]
     assert list(catalog().variables) == list(whole)
     for name, given in whole.items():

@@ -78,9 +78,7 @@ def test_an_envelope_changes_nothing(kind: str, bare: tuple[object, ...], tmp_pa
 
 @pytest.mark.parametrize("width", [80, 100, 120, 160])
 @pytest.mark.parametrize("words", [False, True])
-def test_a_terminals_width_changes_nothing(
-    width: int, words: bool, bare: tuple[object, ...], tmp_path: Path
-) -> None:
+def test_a_terminals_width_changes_nothing(width: int, words: bool, bare: tuple[object, ...], tmp_path: Path) -> None:
     wrapped: list[str] = []
     for line in _lines():
         if words:

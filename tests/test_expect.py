@@ -47,11 +47,7 @@ def judged(path: Path) -> Iterator[tuple[dict[str, str], float, float, float]]:
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             many = row["nodes"] != "1"
-            if (
-                row["healthy"] != "yes"
-                or "not expressible" in row["note"]
-                or (many and "unknown" in row["nic"])
-            ):
+            if row["healthy"] != "yes" or "not expressible" in row["note"] or (many and "unknown" in row["nic"]):
                 continue
             parts = parts_of(machine_of(row), names[row["op"].replace("_", "")])
             assert parts is not None
@@ -221,9 +217,7 @@ def test_slow_ethernet_is_filled() -> None:
         ("A100", 8 << 30, 180, 245),
     ],
 )
-def test_sends_inside_a_node_are_bound_by_their_channels(
-    gpu: str, size: int, least: float, most: float
-) -> None:
+def test_sends_inside_a_node_are_bound_by_their_channels(gpu: str, size: int, least: float, most: float) -> None:
     parts = parts_of(build(gpu, gpus_per_node=8), "SendRecv")
     assert parts is not None
     told = parts.at(size)
@@ -308,8 +302,7 @@ def test_many_nodes_keep_most_of_the_rate() -> None:
     low, _, high = _busbw(build("H200", nodes=248, nics="8x400", network="ib"), "AllReduce", 512 << 20)
     assert low < 350 < high
     few, many = (
-        _busbw(build("H100", nodes=n, nics="8x400", network="ib"), "AllReduce", 8 << 30)[1]
-        for n in (16, 1024)
+        _busbw(build("H100", nodes=n, nics="8x400", network="ib"), "AllReduce", 8 << 30)[1] for n in (16, 1024)
     )
     assert many > 0.7 * few
 
@@ -335,27 +328,14 @@ def test_the_switch_adds_nothing_with_four_gpus() -> None:
 
 def test_groups_of_bridged_gpus_have_two_rings_over_pcie() -> None:
     bridged, alone = (
-        _busbw(build("H200 NVL", gpus_per_node=8, link=link), "AllReduce", 8 << 30)[1]
-        for link in ("nvlink", "pcie")
+        _busbw(build("H200 NVL", gpus_per_node=8, link=link), "AllReduce", 8 << 30)[1] for link in ("nvlink", "pcie")
     )
     assert 1.5 < bridged / alone < 2.1
 
 
 @pytest.mark.parametrize("name", ["slingshot", "tcpx", "tcpxo"])
 def test_every_network_can_be_named(name: str) -> None:
-    asked = [
-        "expect",
-        "--gpu",
-        "H100",
-        "--nodes",
-        "2",
-        "--nics",
-        "4x200",
-        "--op",
-        "AllGather",
-        "--size",
-        "8G",
-    ]
+    asked = ["expect", "--gpu", "H100", "--nodes", "2", "--nics", "4x200", "--op", "AllGather", "--size", "8G"]
     result = run_cli(*asked, "--network", name, "--format", "json")
     assert result.returncode == 0, result.stderr
     (found,) = json.loads(result.stdout)["expectations"]

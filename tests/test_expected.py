@@ -19,9 +19,7 @@ from tests.checks import check
 from tests.cli import run_cli
 
 REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
-needs_reference = pytest.mark.skipif(
-    REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data"
-)
+needs_reference = pytest.mark.skipif(REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data")
 
 
 def simulated(name: str) -> Run:
@@ -90,18 +88,12 @@ def test_formulas_on_the_graph_give_the_table_of_the_log(name: str) -> None:
             continue
         mine = {(c.algorithm, c.protocol): c for c in costs(row["table_function"], graphs, job)}
         cells = zip(
-            ((a, p) for a in algorithms for p in PROTOCOLS),
-            row["latency_us"],
-            row["model_bw_gbps"],
-            strict=False,
+            ((a, p) for a in algorithms for p in PROTOCOLS), row["latency_us"], row["model_bw_gbps"], strict=False
         )
         for key, latency, bandwidth in cells:
             if key in mine and bandwidth:
                 compared += 1
-                assert mine[key].latency_us == pytest.approx(latency, rel=0.05, abs=0.06), (
-                    row["table_function"],
-                    key,
-                )
+                assert mine[key].latency_us == pytest.approx(latency, rel=0.05, abs=0.06), (row["table_function"], key)
                 assert mine[key].bandwidth_gbps == pytest.approx(bandwidth, rel=0.05, abs=0.06)
     assert compared == 18
 
@@ -154,9 +146,7 @@ def test_formulas_give_what_nccl_2_31_said() -> None:
     graphs = {"Ring": Graph(16, 40, 40, True, True)}
     job = Job(8, 1, 90, "2.31.2")
     compared = 0
-    for op, size, ns in (
-        rows.select(pl.col("op").cast(pl.String), "size_bytes", "predicted_ns").unique().iter_rows()
-    ):
+    for op, size, ns in rows.select(pl.col("op").cast(pl.String), "size_bytes", "predicted_ns").unique().iter_rows():
         cost = next(c for c in costs(op, graphs, job) if c.protocol == "LL")
         assert time_us(cost, op, size, job, 16) == pytest.approx(ns / 1e3, rel=0.05), (op, size)
         compared += 1

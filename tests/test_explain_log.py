@@ -95,9 +95,7 @@ def test_width_wraps_long_lines() -> None:
     assert max(len(line) for line in text.splitlines()) <= 50
 
 
-@pytest.mark.skipif(
-    not (SHARED / "simulated").is_dir(), reason="the simulated logs : set NCCL_INSIGHT_REFERENCE_DATA"
-)
+@pytest.mark.skipif(not (SHARED / "simulated").is_dir(), reason="the simulated logs : set NCCL_INSIGHT_REFERENCE_DATA")
 def test_groups_are_guessed_and_said_to_be_guesses() -> None:
     told = parts(api.load([SHARED / "simulated" / "2.21.5-8gpu-split-tp4-dp2.log.gz"]))["Communicators"]
     assert "2 communicators of 4 ranks on 1 host each" in told

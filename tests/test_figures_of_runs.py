@@ -115,27 +115,9 @@ def _topology() -> dict[str, pl.DataFrame]:
         ("PCI/b", "PCI", None),
         ("PCI/c", "PCI", None),
     ]
-    nodes += [
-        ("GPU/0", "GPU", 0),
-        ("GPU/1", "GPU", 1),
-        ("GPU/2", "GPU", 2),
-        ("NET/0", "NET", 0),
-        ("NET/1", "NET", 1),
-    ]
-    links = [
-        ("CPU/0", "PCI/a"),
-        ("CPU/0", "PCI/b"),
-        ("CPU/1", "PCI/c"),
-        ("PCI/a", "GPU/0"),
-        ("PCI/b", "GPU/1"),
-    ]
-    links += [
-        ("PCI/c", "GPU/2"),
-        ("PCI/a", "NIC/0"),
-        ("NIC/0", "NET/0"),
-        ("PCI/c", "NIC/1"),
-        ("NIC/1", "NET/1"),
-    ]
+    nodes += [("GPU/0", "GPU", 0), ("GPU/1", "GPU", 1), ("GPU/2", "GPU", 2), ("NET/0", "NET", 0), ("NET/1", "NET", 1)]
+    links = [("CPU/0", "PCI/a"), ("CPU/0", "PCI/b"), ("CPU/1", "PCI/c"), ("PCI/a", "GPU/0"), ("PCI/b", "GPU/1")]
+    links += [("PCI/c", "GPU/2"), ("PCI/a", "NIC/0"), ("NIC/0", "NET/0"), ("PCI/c", "NIC/1"), ("NIC/1", "NET/1")]
     return {
         "topology_nodes": pl.DataFrame(nodes, schema=["node", "kind", "index"], orient="row"),
         "topology_links": pl.DataFrame(links, schema=["src", "dst"], orient="row").with_columns(
@@ -157,16 +139,9 @@ def test_the_distance_of_gpu_and_nic_is_where_their_ways_to_the_cpu_meet() -> No
 
 def test_the_matrix_of_nvidia_smi_gives_distances_too() -> None:
     nodes = pl.DataFrame(
-        {
-            "node": ["GPU0", "NIC0", "NIC1"],
-            "kind": ["GPU", "NIC", "NIC"],
-            "index": [0, 0, 1],
-            "section": [1, 1, 1],
-        }
+        {"node": ["GPU0", "NIC0", "NIC1"], "kind": ["GPU", "NIC", "NIC"], "index": [0, 0, 1], "section": [1, 1, 1]}
     )
-    links = pl.DataFrame(
-        {"src": ["GPU0", "GPU0"], "dst": ["NIC0", "NIC1"], "path": ["PIX", "SYS"], "section": [1, 1]}
-    )
+    links = pl.DataFrame({"src": ["GPU0", "GPU0"], "dst": ["NIC0", "NIC1"], "path": ["PIX", "SYS"], "section": [1, 1]})
     found = topology(build_run({"topology_nodes": nodes, "topology_links": links}))
     assert found is not None
     assert dict(found.distance) == {(0, 0): "PIX", (0, 1): "SYS"}
@@ -181,13 +156,7 @@ def _ring_run(known: int, ranks: int = 16) -> Run:
         }
     )  # fmt: skip
     order = pl.DataFrame(
-        {
-            "comm_id": "0x1",
-            "channel": 0,
-            "position": range(known),
-            "rank": range(known),
-            "truncated": known < ranks,
-        }
+        {"comm_id": "0x1", "channel": 0, "position": range(known), "rank": range(known), "truncated": known < ranks}
     )
     comms = pl.DataFrame({"comm_id": ["0x1"], "nranks": [ranks], "ranks_seen": [ranks], "n_nodes": [2]})
     return build_run({"ranks": hosts, "rings": order, "communicators": comms})

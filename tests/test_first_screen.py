@@ -54,9 +54,7 @@ def test_memory_is_drawn_by_rank_and_purpose(tmp_path: Path) -> None:
         head = f"node0:{100 + rank}:{100 + rank} [{rank}] NCCL INFO "
         start = f"ncclCommInitRank comm 0x{rank + 1:x}0 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} "
         lines.append(f"{head}{start}busId {rank + 1}000 commId 0x77 - Init START\n")
-        lines.append(
-            f"{head}transport/p2p.cc:174 Cuda Alloc Size {(rank + 1) << 21} pointer 0x7f000000{rank}000\n"
-        )
+        lines.append(f"{head}transport/p2p.cc:174 Cuda Alloc Size {(rank + 1) << 21} pointer 0x7f000000{rank}000\n")
         lines.append(f"{head}channel.cc:41 Cuda Alloc Size 1048576 pointer 0x7f100000{rank}000\n")
     path = tmp_path / "run.log"
     path.write_text("".join(lines))

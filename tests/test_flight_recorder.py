@@ -24,9 +24,7 @@ from tests import runs
 from tests.checks import check
 
 SHARED = runs.SHARED / "traces"
-needs_shared = pytest.mark.skipif(
-    not SHARED.is_dir(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
-)
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA")
 
 
 def entry(seq: int, op: str = "all_reduce", group: str = "0", **more: Any) -> dict[str, Any]:
@@ -95,24 +93,13 @@ def test_pickle_and_json_give_the_same_rows(tmp_path: Path) -> None:
     ]
     assert rows[0].equals(rows[1])
     second = rows[0].row(1, named=True)
-    assert (second["rank"], second["op"], second["size_bytes"], second["state"]) == (
-        3,
-        "AllGather",
-        128,
-        "scheduled",
-    )
+    assert (second["rank"], second["op"], second["size_bytes"], second["state"]) == (3, "AllGather", 128, "scheduled")
     assert second["group_ranks"] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
     ("name", "rank"),
-    [
-        ("_dump_0", 0),
-        ("nccl_trace_rank_12", 12),
-        ("fr_rank3.json", 3),
-        ("run2024_rank7.pkl.gz", 7),
-        ("dump", None),
-    ],
+    [("_dump_0", 0), ("nccl_trace_rank_12", 12), ("fr_rank3.json", 3), ("run2024_rank7.pkl.gz", 7), ("dump", None)],
 )
 def test_the_rank_comes_from_the_file_name(name: str, rank: int | None) -> None:
     assert flight_recorder.rank_of_name(f"/logs/job99/{name}") == rank
@@ -171,15 +158,7 @@ def test_a_value_that_grows_when_printed_costs_nothing(tmp_path: Path) -> None:
     for _ in range(60):
         bomb = (bomb, bomb)
     content = dump(
-        [
-            entry(
-                1,
-                process_group=[bomb, bomb],
-                profiling_name=bomb,
-                input_sizes=bomb,
-                frames=[{"filename": bomb}],
-            )
-        ]
+        [entry(1, process_group=[bomb, bomb], profiling_name=bomb, input_sizes=bomb, frames=[{"filename": bomb}])]
     )
     content["pg_config"]["1"] = {"name": bomb, "desc": bomb, "ranks": bomb}
     path = tmp_path / "dump_0"
@@ -205,9 +184,7 @@ def test_cut_json_gives_the_complete_entries(tmp_path: Path, cut: float) -> None
 
 def test_values_beyond_bounds_become_unknown(tmp_path: Path) -> None:
     path = tmp_path / "dump_0.json"
-    odd = entry(
-        2**70, time_created_ns=-5, input_sizes=[[2**62, 2**62]], state=7, process_group=[None], pg_id="x"
-    )
+    odd = entry(2**70, time_created_ns=-5, input_sizes=[[2**62, 2**62]], state=7, process_group=[None], pg_id="x")
     path.write_text(json.dumps(dump([odd, "no entry", entry(1)])))  # type: ignore[list-item]
     rows = flight_recorder.read(one(path)).tables["flight_recorder"]
     assert rows["collective_seq"].to_list() == [None, 1]
@@ -227,8 +204,7 @@ def test_a_rank_that_never_issued_a_collective_is_named(tmp_path: Path) -> None:
 def test_a_rank_that_waits_for_the_missing_one_is_not_blamed(tmp_path: Path) -> None:
     pair = {"process_group": ["7", "pair"], "pg_id": 1}
     run = dumps(
-        tmp_path,
-        {0: [entry(5)], 1: [entry(5)], 2: [done(4), {**entry(9), **pair}], 3: [done(4), {**done(8), **pair}]},
+        tmp_path, {0: [entry(5)], 1: [entry(5)], 2: [done(4), {**entry(9), **pair}], 3: [done(4), {**done(8), **pair}]}
     )
     judged = verdict(run)
     assert judged is not None
@@ -356,10 +332,7 @@ def test_one_dump_of_two_ranks_blames_nobody(tmp_path: Path) -> None:
 
 
 def test_the_mismatch_is_a_finding_with_the_minority_named(tmp_path: Path) -> None:
-    run = dumps(
-        tmp_path,
-        {r: [done(1), entry(2, "broadcast" if r == 1 else "all_reduce")] for r in range(4)},
-    )
+    run = dumps(tmp_path, {r: [done(1), entry(2, "broadcast" if r == 1 else "all_reduce")] for r in range(4)})
     (hit,) = [h for h in check("NI502", run) if isinstance(h, Hit)]
     assert hit.ranks == (1,)
     assert "rank 1 issued broadcast 1024x2 Float" in hit.title
@@ -381,9 +354,7 @@ def test_all_started_and_none_finished_is_a_stalled_transfer(tmp_path: Path) -> 
 def write_dump(path: Path, entries: list[dict[str, Any]], members: dict[str, list[int]]) -> None:
     """A dump of one rank that lists these process groups and their ranks."""
     content = dump(entries)
-    content["pg_config"] = {
-        name: {"name": name, "desc": "", "ranks": str(ranks)} for name, ranks in members.items()
-    }
+    content["pg_config"] = {name: {"name": name, "desc": "", "ranks": str(ranks)} for name, ranks in members.items()}
     path.write_bytes(pickle.dumps(content, protocol=2))
 
 
@@ -407,14 +378,7 @@ def test_who_stands_in_a_stalled_group_is_not_behind_in_another(tmp_path: Path) 
 
 def test_who_waits_for_a_rank_without_a_dump_is_not_behind_in_another(tmp_path: Path) -> None:
     """Rank 5 is gone: 3 and 4 wait for it, and 0, 1 for these in groups that join the triples."""
-    members = {
-        "0": list(range(6)),
-        "t0": [0, 1, 2],
-        "t1": [3, 4, 5],
-        "d0": [0, 3],
-        "d1": [1, 4],
-        "d2": [2, 5],
-    }
+    members = {"0": list(range(6)), "t0": [0, 1, 2], "t1": [3, 4, 5], "d0": [0, 3], "d1": [1, 4], "d2": [2, 5]}
     for rank in range(5):
         tensor, data = f"t{rank // 3}", f"d{rank % 3}"
         entries = [done(n, group=tensor) for n in range(1, 5)] + [done(1, group=data)]
@@ -439,9 +403,7 @@ def p2p(record: int, text: str, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("mine", "ranks"), [("send 0->1", (0, 1)), ("recv 0<-2", (0, 2))])
 def test_one_side_of_a_transfer_never_came(tmp_path: Path, mine: str, ranks: tuple[int, ...]) -> None:
-    run = dumps(
-        tmp_path, {r: [done(1), *([p2p(2, mine, state="started")] if r == 0 else [])] for r in range(4)}
-    )
+    run = dumps(tmp_path, {r: [done(1), *([p2p(2, mine, state="started")] if r == 0 else [])] for r in range(4)})
     (hit,) = [h for h in check("NI514", run) if isinstance(h, Hit)]
     assert hit.ranks == ranks
 
@@ -474,10 +436,7 @@ def test_the_rank_that_is_behind_because_of_a_transfer_is_no_root(tmp_path: Path
         (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
     run = load(tmp_path)
     found = api.analyze(run).findings
-    assert [(f.name, f.role) for f in found[:2]] == [
-        ("send-recv-unmatched", Role.ROOT),
-        ("rank-desync", Role.CASCADE),
-    ]
+    assert [(f.name, f.role) for f in found[:2]] == [("send-recv-unmatched", Role.ROOT), ("rank-desync", Role.CASCADE)]
 
 
 def test_both_sides_open_or_coalesced_is_no_missing_receive(tmp_path: Path) -> None:

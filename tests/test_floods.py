@@ -81,9 +81,7 @@ def test_a_flood_gives_the_rows_that_its_lines_give_one_by_one(
 
 def test_a_guess_names_what_must_not_stand_in_the_texts() -> None:
     catalog = default_catalog()
-    found = guess(
-        catalog, "AllReduce: ", "AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}"
-    )
+    found = guess(catalog, "AllReduce: ", "AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}")
     assert found is not None
     assert found.rule == "tuning_choice"
     assert ": opCount " in found.without
@@ -117,9 +115,7 @@ def test_a_text_of_two_floods_is_read_once(tmp_path: Path, monkeypatch: pytest.M
     """The opening of one flood may begin the other's."""
     head = "node0:100:100 [0] NCCL INFO "
     calls = [head + CALL.replace("opCount 1f", f"opCount {i:x}") for i in range(200)]
-    others = [
-        head + f"AllReduce: {i} Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..1}}" for i in range(300)
-    ]
+    others = [head + f"AllReduce: {i} Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..1}}" for i in range(300)]
     log = tmp_path / "two.log"
     log.write_text("\n".join(line for pair in zip(calls, others, strict=False) for line in pair) + "\n")
     monkeypatch.setattr(floods, "LEAST", 50)

@@ -82,17 +82,11 @@ def test_mutated_logs(tmp_path: Path) -> None:
             assert counted == fate.lines == index.lines, (SEED, rounds)
             assert min(fate.parsed, fate.unknown, fate.foreign, fate.torn) >= 0
             data = file.path.read_bytes()
-            assert index.lines == data.count(b"\n") + (bool(data) and not data.endswith(b"\n")), (
-                SEED,
-                rounds,
-            )
+            assert index.lines == data.count(b"\n") + (bool(data) and not data.endswith(b"\n")), (SEED, rounds)
             parts.append(part)
         if len(files) > 1:
             together = read_logs([(file, ChunkIndex()) for file in files], reader)
-            assert [together.fates[file.input_id] for file in files] == [p.fate for p in parts], (
-                SEED,
-                rounds,
-            )
+            assert [together.fates[file.input_id] for file in files] == [p.fate for p in parts], (SEED, rounds)
             parts = [together]
         _, later = assemble(parts, catalog.grammar)
         for table in later.values():

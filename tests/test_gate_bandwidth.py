@@ -22,11 +22,7 @@ Item = dict[str, Any]
 
 
 def judged(
-    tmp_path: Path,
-    items: list[Item],
-    around: Surroundings | None = None,
-    gpu: str = H100,
-    given: tuple[str, ...] = (),
+    tmp_path: Path, items: list[Item], around: Surroundings | None = None, gpu: str = H100, given: tuple[str, ...] = ()
 ) -> list[Check]:
     head: list[Item] = [
         {"kind": "head", "nccl_insight_capture": 1, "rank": 0, "world_size": 8, "local_rank": 0, "host": "gpu01",
@@ -61,12 +57,7 @@ def row(op: str, busbw: float, ranks: int = 8, hosts: int = 1, size: int = 256 <
 
 
 def test_a_good_machine_is_told_what_was_expected(tmp_path: Path) -> None:
-    items = [
-        *host_copies([55.4] * 8),
-        *pairs_of_gpus(8, 394.0),
-        row("AllReduce", 452.0),
-        row("AllGather", 350.0),
-    ]
+    items = [*host_copies([55.4] * 8), *pairs_of_gpus(8, 394.0), row("AllReduce", 452.0), row("AllGather", 350.0)]
     found = {c.name: c for c in judged(tmp_path, items, IB)}
     assert {c.status for c in found.values()} == {Status.PASS}
     assert "46 GB/s or more of 64 GB/s raw" in found["host copies"].observed
@@ -159,11 +150,7 @@ def test_several_nodes(tmp_path: Path, busbw: float, around: Surroundings, statu
 
 
 def test_the_report_of_a_capture_shows_copies_and_names_the_odd_ones(tmp_path: Path) -> None:
-    items = [
-        *host_copies([55.4] * 7 + [25.8]),
-        *pairs_of_gpus(8, 394.0, {(1, 6): 150.0}),
-        row("AllReduce", 452.0),
-    ]
+    items = [*host_copies([55.4] * 7 + [25.8]), *pairs_of_gpus(8, 394.0, {(1, 6): 150.0}), row("AllReduce", 452.0)]
     judged(tmp_path / "c", items)
     run = api.load([tmp_path / "c"])
     analysis = api.analyze(run)
@@ -181,9 +168,7 @@ def test_the_report_of_a_capture_shows_copies_and_names_the_odd_ones(tmp_path: P
 
 
 def test_the_report_of_a_good_capture_names_nothing(tmp_path: Path) -> None:
-    judged(
-        tmp_path / "c", [*host_copies([55.4, 55.2, 55.3]), *pairs_of_gpus(4, 394.0), row("AllReduce", 452.0)]
-    )
+    judged(tmp_path / "c", [*host_copies([55.4, 55.2, 55.3]), *pairs_of_gpus(4, 394.0), row("AllReduce", 452.0)])
     analysis = api.analyze(api.load([tmp_path / "c"]))
     assert [f.name for f in analysis.findings] == []
     assert not any("far below" in note for note in analysis.notes)
@@ -192,13 +177,7 @@ def test_the_report_of_a_good_capture_names_nothing(tmp_path: Path) -> None:
 def node_pairs(nodes: int, slow: dict[tuple[int, int], float]) -> list[Item]:
     """Rounds of nodes with 4 ranks each; ``slow``: (node, local rank) -> rate of that rank's NIC."""
     items: list[Item] = [
-        {
-            "kind": "node",
-            "node": n,
-            "host": f"gpu{n:02}",
-            "ranks": list(range(4 * n, 4 * n + 4)),
-            "verdict": [],
-        }
+        {"kind": "node", "node": n, "host": f"gpu{n:02}", "ranks": list(range(4 * n, 4 * n + 4)), "verdict": []}
         for n in range(nodes)
     ]
     for number, matching in enumerate(rounds(nodes)):

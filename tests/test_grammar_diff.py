@@ -87,9 +87,7 @@ def test_skeletons_are_rules(tmp_path: Path) -> None:
 
 
 def test_values_come_from_the_names_of_arguments() -> None:
-    call = LogCall(
-        "a.cc", 1, "f", "INFO", "rank %d %s %-6s|%5.1f|%p", ("rank", "ncclAlgoStr[a]", "x", "t", "p")
-    )
+    call = LogCall("a.cc", 1, "f", "INFO", "rank %d %s %-6s|%5.1f|%p", ("rank", "ncclAlgoStr[a]", "x", "t", "p"))
     assert render(call) == "rank 3 RING word  |  1.5|0x7f3a5c000b60"
 
 
@@ -177,10 +175,7 @@ def test_other_projects_are_read_by_their_loggers(tmp_path: Path) -> None:
     found = project_at(tmp_path)
     assert found is not None
     texts = [(m.line, m.text) for m in messages(*found)]
-    assert texts == [
-        (2, "Horovod could not be initialized: 7"),
-        (3, "A brand new thing of 7 ranks went astray"),
-    ]
+    assert texts == [(2, "Horovod could not be initialized: 7"), (3, "A brand new thing of 7 ranks went astray")]
     result = run_cli("grammar", "diff", str(tmp_path))
     assert result.returncode == 1
     assert "a.cc:3  A brand new thing of 7 ranks went astray" in result.stdout

@@ -194,10 +194,7 @@ def test_an_exit_behind_a_refused_connection_is_its_effect(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("said", "title"),
     [
-        (
-            "/lib/libc.so.6: version `GLIBC_2.32' not found (required by /opt/libnccl-net.so)",
-            "needs GLIBC_2.32,",
-        ),
+        ("/lib/libc.so.6: version `GLIBC_2.32' not found (required by /opt/libnccl-net.so)", "needs GLIBC_2.32,"),
         ("/opt/libnccl-net.so: undefined symbol: fi_getinfo", "fi_getinfo is undefined"),
     ],
 )
@@ -229,10 +226,7 @@ def test_record_env_prints_exports() -> None:
 @pytest.mark.parametrize(
     ("raised", "step"),
     [
-        (
-            "RuntimeError: CUDA error: peer access is not supported between these two devices",
-            "NCCL_P2P_DISABLE=1",
-        ),
+        ("RuntimeError: CUDA error: peer access is not supported between these two devices", "NCCL_P2P_DISABLE=1"),
         ("RuntimeError: HIP error: invalid device function", "rocminfo"),
         ("torch.AcceleratorError: CUDA error: invalid device ordinal", "CUDA_VISIBLE_DEVICES"),
         ("RuntimeError: CUDA error: device-side assert triggered", "token ids"),
@@ -241,9 +235,7 @@ def test_record_env_prints_exports() -> None:
     ],
 )
 @pytest.mark.parametrize("trace", [True, False])
-def test_exceptions_bring_the_help_of_what_they_quote(
-    tmp_path: Path, raised: str, step: str, trace: bool
-) -> None:
+def test_exceptions_bring_the_help_of_what_they_quote(tmp_path: Path, raised: str, step: str, trace: bool) -> None:
     path = tmp_path / "run.log"
     head = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n' if trace else ""
     path.write_text(f"step 3 loss 2.1\n{head}{raised}\n", encoding="utf-8")
@@ -255,9 +247,7 @@ def test_exceptions_bring_the_help_of_what_they_quote(
 def test_gloo_is_told_by_its_own_setting(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     said = "[rank8]: RuntimeError: Gloo connectFullMesh failed with"
-    path.write_text(
-        f"{said} [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n", encoding="utf-8"
-    )
+    path.write_text(f"{said} [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n", encoding="utf-8")
     (finding, *_) = nccl_insight.analyze(nccl_insight.load([path])).findings
     assert any(s.label == "fix" and "GLOO_SOCKET_IFNAME=" in s.text for s in finding.steps)
     path.write_text(f"{said} Connection reset by peer\n", encoding="utf-8")
@@ -280,13 +270,7 @@ _SRUN = "srun: error: node7: task {}: Exited with exit code 1"
 @pytest.mark.parametrize(
     ("lines", "name"),
     [
-        (
-            (
-                f"{_NCCL}, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.23.4",
-                _SRUN.format(3),
-            ),
-            523,
-        ),
+        ((f"{_NCCL}, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.23.4", _SRUN.format(3)), 523),
         ((f"3: [rank3]: {_NCCL}, unhandled cuda error, NCCL version 2.23.4", _SRUN.format(3)), 523),
         ((f"3: [rank3]: {_NCCL}, unhandled cuda error, NCCL version 2.23.4", _SRUN.format(5)), 550),
         ((f"3: [rank3]: {_NCCL}, remote process exited or there was a network error", _SRUN.format(5)), 550),
@@ -317,9 +301,7 @@ def test_the_port_of_the_store_is_told_by_its_own_setting(tmp_path: Path) -> Non
 
 def test_a_working_directory_that_slurm_replaces_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
-    chdir = (
-        "slurmstepd: error: couldn't chdir to `/root/x': No such file or directory: going to /tmp instead\n"
-    )
+    chdir = "slurmstepd: error: couldn't chdir to `/root/x': No such file or directory: going to /tmp instead\n"
     path.write_text(chdir + HEAD, encoding="utf-8")
     found = nccl_insight.analyze(nccl_insight.load([path])).findings
     assert "launch-failed" not in {f.name for f in found}

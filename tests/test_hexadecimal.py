@@ -46,9 +46,7 @@ def test_only_some_columns_are_pointers() -> None:
     assert packed(pl.Series("comm", ["0x1"])) is None
 
 
-@pytest.mark.parametrize(
-    "pointers", [["0x7f0000000000", "0x0", "0xffffffffffffffff"], ["0x7f", "(nil)", "0xAB"]]
-)
+@pytest.mark.parametrize("pointers", [["0x7f0000000000", "0x0", "0xffffffffffffffff"], ["0x7f", "(nil)", "0xAB"]])
 def test_the_table_of_calls_shows_what_was_printed(tmp_path: Path, pointers: list[str]) -> None:
     log = tmp_path / "run.log"
     lines = [_CALL.format(count=f"{n:x}", pointer=pointer) for n, pointer in enumerate(pointers, 14)]

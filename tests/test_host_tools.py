@@ -82,9 +82,7 @@ def test_what_a_launcher_puts_in_front_changes_no_fact(front: str) -> None:
 def test_hosts_of_headings_and_prefixes() -> None:
     text = f"=== gpu07 ===\n{UP}=== gpu08 ===\n{DOWN}"
     found = host_tools.read(list(enumerate(text.splitlines(), 1)))
-    assert {
-        (host, device, value) for _, host, device, name, value, _, _ in found.facts if name == "port.state"
-    } == {
+    assert {(host, device, value) for _, host, device, name, value, _, _ in found.facts if name == "port.state"} == {
         ("gpu07", "mlx5_0/1", "Active"),
         ("gpu08", "mlx5_1/1", "Down"),
     }
@@ -108,9 +106,7 @@ def test_a_cut_output_keeps_what_it_has() -> None:
     whole = facts_of(text.decode())
     for size in range(0, len(text), 37):
         cut = facts_of(text[:size].decode())
-        assert all(
-            whole.get(key, "").startswith(value) or key[1] == "port.rate" for key, value in cut.items()
-        )
+        assert all(whole.get(key, "").startswith(value) or key[1] == "port.rate" for key, value in cut.items())
 
 
 def test_a_value_that_a_tool_could_not_read_is_no_fact() -> None:
@@ -123,12 +119,7 @@ def test_stacks_say_where_a_process_stands(tmp_path: Path) -> None:
     path = tmp_path / "stack.txt"
     path.write_text(STACK)
     run = api.load([path])
-    assert run.table("stacks").select("pid", "depth", "function", "line_number").row(0) == (
-        4250,
-        0,
-        "read",
-        321,
-    )
+    assert run.table("stacks").select("pid", "depth", "function", "line_number").row(0) == (4250, 0, "read", 321)
     assert "process 4250" in api.analyze(run).outputs[0].says
 
 

@@ -95,9 +95,7 @@ def _requests(browser: Any) -> list[str]:
     urls = []
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]
-        ours = str(message["params"].get("documentURL", "")).startswith(
-            "file:"
-        )  # not the browser's own first page
+        ours = str(message["params"].get("documentURL", "")).startswith("file:")  # not the browser's own first page
         if message["method"] == "Network.requestWillBeSent" and ours:
             urls.append(message["params"]["request"]["url"])
     return [u for u in urls if not u.startswith(("file:", "data:", "blob:", "about:"))]
@@ -162,9 +160,7 @@ def test_the_comparison_page_loads_nothing_and_draws(browser: Any, tmp_path: Pat
     _axe(browser)
 
 
-def test_theme_follows_the_system_and_the_toggle_survives_a_reload(
-    browser: Any, report: Callable[..., Path]
-) -> None:
+def test_theme_follows_the_system_and_the_toggle_survives_a_reload(browser: Any, report: Callable[..., Path]) -> None:
     background = "return getComputedStyle(document.body).backgroundColor"
     _open(browser, report("failing"), dark=True)
     browser.execute_script("localStorage.clear()")
@@ -219,9 +215,7 @@ def test_copy_button_gives_the_finding_as_markdown(browser: Any, report: Callabl
     time.sleep(0.5)
     button.click()
     time.sleep(0.2)
-    assert browser.execute_script("return window.caught") == markdown.finding(
-        samples.failing()[0].findings[0]
-    )
+    assert browser.execute_script("return window.caught") == markdown.finding(samples.failing()[0].findings[0])
     assert button.find_element("tag name", "span").text == "Copied"
 
 
@@ -265,9 +259,7 @@ def test_a_finding_marks_its_ranks_in_every_figure(browser: Any, report: Callabl
     assert _complaints(browser) == []
 
 
-def test_findings_can_be_narrowed_and_lead_to_their_figures(
-    browser: Any, report: Callable[..., Path]
-) -> None:
+def test_findings_can_be_narrowed_and_lead_to_their_figures(browser: Any, report: Callable[..., Path]) -> None:
     _open(browser, report("failing"))
     cards = "return [...document.querySelectorAll('article.finding')].filter(c => !c.hidden).map(c => c.id)"
     type_in = (
@@ -319,9 +311,7 @@ def test_without_scripts_everything_is_there(browser: Any, report: Callable[...,
 
 
 @pytest.mark.parametrize("name", ["failing", "traced"])
-def test_labels_below_a_chart_do_not_run_into_each_other(
-    browser: Any, report: Callable[..., Path], name: str
-) -> None:
+def test_labels_below_a_chart_do_not_run_into_each_other(browser: Any, report: Callable[..., Path], name: str) -> None:
     _open(browser, report(name), width=390)
     _draw_all(browser)
     boxes = browser.execute_script(
@@ -337,9 +327,7 @@ def test_labels_below_a_chart_do_not_run_into_each_other(
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280, 2200])
 @pytest.mark.parametrize("name", ["failing", "traced"])
-def test_no_sideways_scrolling_of_the_page(
-    browser: Any, report: Callable[..., Path], name: str, width: int
-) -> None:
+def test_no_sideways_scrolling_of_the_page(browser: Any, report: Callable[..., Path], name: str, width: int) -> None:
     """320 pixels is what 400 % zoom leaves of a 1,280 pixel window."""
     _open(browser, report(name), width=width)
     _draw_all(browser)
@@ -347,9 +335,7 @@ def test_no_sideways_scrolling_of_the_page(
 
 
 @pytest.mark.parametrize("name", ["failing", "traced"])
-def test_evidence_leaves_room_for_its_text_on_a_phone(
-    browser: Any, report: Callable[..., Path], name: str
-) -> None:
+def test_evidence_leaves_room_for_its_text_on_a_phone(browser: Any, report: Callable[..., Path], name: str) -> None:
     """A long path beside the text once took the whole row."""
     _open(browser, report(name), width=390)
     browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
@@ -360,9 +346,7 @@ def test_evidence_leaves_room_for_its_text_on_a_phone(
     assert min(widths) >= 200
 
 
-def test_the_keyboard_reaches_everything_and_the_focus_is_visible(
-    browser: Any, report: Callable[..., Path]
-) -> None:
+def test_the_keyboard_reaches_everything_and_the_focus_is_visible(browser: Any, report: Callable[..., Path]) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
@@ -413,9 +397,7 @@ def test_a_healthy_report_of_16_ranks_prints_on_two_pages(
 def test_a_headline_of_long_words_stays_on_a_phone(browser: Any, tmp_path: Path) -> None:
     analysis, run = samples.failing()
     path = tmp_path / "long.html"
-    long = dataclasses.replace(
-        analysis, headline="Names changed: " + ",".join(f"mlx5_{k}" for k in range(40))
-    )
+    long = dataclasses.replace(analysis, headline="Names changed: " + ",".join(f"mlx5_{k}" for k in range(40)))
     path.write_text(pages.render(long, run, js="none"), encoding="utf-8")
     _open(browser, path, width=390)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
@@ -434,9 +416,7 @@ def test_a_long_path_above_evidence_breaks_on_a_phone(browser: Any, report: Call
     assert max(over) <= 0
 
 
-def test_words_beside_a_colored_box_are_as_bright_as_others(
-    browser: Any, report: Callable[..., Path]
-) -> None:
+def test_words_beside_a_colored_box_are_as_bright_as_others(browser: Any, report: Callable[..., Path]) -> None:
     """The legend of ranks that are behind: only the word inside a cell is dark on it."""
     _open(browser, report("failing"), dark=True)
     drawn = (
@@ -453,9 +433,7 @@ def test_words_beside_a_colored_box_are_as_bright_as_others(
 
 
 @pytest.mark.parametrize("js", ["inline", "none"])
-def test_hostile_text_runs_nothing_and_asks_for_nothing(
-    browser: Any, tmp_path: Path, js: html.JsMode
-) -> None:
+def test_hostile_text_runs_nothing_and_asks_for_nothing(browser: Any, tmp_path: Path, js: html.JsMode) -> None:
     path = tmp_path / "hostile.html"
     # A page with plotly takes seconds to open: several payloads share one there.
     together = [" ".join(PAYLOADS[first::6]) for first in range(6)]
@@ -466,19 +444,14 @@ def test_hostile_text_runs_nothing_and_asks_for_nothing(
             browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
             browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
         assert browser.execute_script("return window.pwned === undefined"), payload[:80]
-        assert (
-            browser.execute_script("return document.querySelectorAll('iframe,object,embed,form,img').length")
-            == 0
-        )
+        assert browser.execute_script("return document.querySelectorAll('iframe,object,embed,form,img').length") == 0
         assert _requests(browser) == [], payload[:80]
         assert _complaints(browser) == [], payload[:80]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", sorted(samples.ALL))
-def test_axe_finds_no_serious_violation(
-    browser: Any, report: Callable[..., Path], name: str, dark: bool
-) -> None:
+def test_axe_finds_no_serious_violation(browser: Any, report: Callable[..., Path], name: str, dark: bool) -> None:
     if not AXE.is_file():
         pytest.skip("NCCL_INSIGHT_AXE does not name axe.min.js of axe-core")
     _open(browser, report(name), dark=dark)

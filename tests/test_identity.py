@@ -102,10 +102,7 @@ def test_what_a_dying_process_prints_is_read_behind_every_tag(tag: str, tmp_path
     members = [(f"node{n // 2}", 100 + n, n % 2, n, "a1", "") for n in range(4)]
     path = _log(tmp_path / "run.log", *members)
     for text, name in (
-        (
-            "*** SIGSEGV (@0x18) received by PID 103 (TID 0x7f9d2a7fc700) from PID 24; stack trace: ***",
-            "crashed",
-        ),
+        ("*** SIGSEGV (@0x18) received by PID 103 (TID 0x7f9d2a7fc700) from PID 24; stack trace: ***", "crashed"),
         ("/entry.sh: line 4:   103 Killed                  python3 train.py", "killed"),
     ):
         written = path.read_text().replace("nranks 2", "nranks 4") + tag + text + "\n"

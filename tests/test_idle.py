@@ -15,9 +15,7 @@ def _trace(rank: int, stall: tuple[str, str] | None, named: bool = True) -> dict
     events: list[dict[str, object]] = []
 
     def add(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: object) -> None:
-        events.append(
-            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
-        )
+        events.append({"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args})
 
     slow = 6_000.0 if stall else 0.0
     for step in range(8):
@@ -55,9 +53,7 @@ def _late(folder: Path, stall: tuple[str, str], named: bool = True) -> str:
 
 
 def test_a_call_that_peers_do_not_have_is_the_reason(tmp_path: Path) -> None:
-    said = _late(
-        tmp_path, ("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__")
-    )
+    said = _late(tmp_path, ("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"))
     assert "DataLoader" in said
     assert "num_workers" in said
 

@@ -42,14 +42,10 @@ def test_numbers_and_words_stay(text: str) -> None:
 
 def test_sarif_has_no_link_of_a_log() -> None:
     text = "[click](javascript:alert(1)) \x1b[31m\u202e " + PAYLOADS[0]
-    result = sarif.Result(
-        "NI201", Severity.ERROR, [text, text], [("//evil.example/x.log", 3), ("javascript:x", 0)]
-    )
+    result = sarif.Result("NI201", Severity.ERROR, [text, text], [("//evil.example/x.log", 3), ("javascript:x", 0)])
     found = json.loads(sarif.document("t", [result], {"NI201": "x"}, {"NI201": text}))
     (run,) = found["runs"]
-    said = (
-        run["results"][0]["message"]["text"] + run["tool"]["driver"]["rules"][0]["shortDescription"]["text"]
-    )
+    said = run["results"][0]["message"]["text"] + run["tool"]["driver"]["rules"][0]["shortDescription"]["text"]
     assert "](" not in said
     uris = [at["physicalLocation"]["artifactLocation"]["uri"] for at in run["results"][0]["locations"]]
     assert uris == ["/evil.example/x.log", "javascript%3Ax"]
@@ -57,9 +53,7 @@ def test_sarif_has_no_link_of_a_log() -> None:
 
 def test_sarif_of_hostile_findings_has_no_control() -> None:
     analysis = nccl_insight.analyze(nccl_insight.load(TINY_SHM))
-    bad = tuple(
-        dataclasses.replace(f, title="\x1b[31m[a](b) \u202e", explanation="[a](b)") for f in analysis.findings
-    )
+    bad = tuple(dataclasses.replace(f, title="\x1b[31m[a](b) \u202e", explanation="[a](b)") for f in analysis.findings)
     shown = sarif.render(dataclasses.replace(analysis, findings=bad))
     assert "](" not in shown
     assert "\\u001b" not in shown

@@ -242,9 +242,7 @@ def test_unknown_lines_are_kept_as_templates(tmp_path: Path) -> None:
 
 
 def test_an_unknown_warning_is_still_an_error_row(tmp_path: Path) -> None:
-    text = (
-        "\n[2026-01-02 03:04:05] a:1:2 [3] new.cc:12 (newFunction) NCCL WARN The flux capacitor 7 is empty\n"
-    )
+    text = "\n[2026-01-02 03:04:05] a:1:2 [3] new.cc:12 (newFunction) NCCL WARN The flux capacitor 7 is empty\n"
     (row,) = load([write(tmp_path / "w.log", text)]).table("errors").to_dicts()
     assert (row["level"], row["family"], row["message"]) == ("WARN", "other", None)
     assert (row["source"], row["function"]) == ("new.cc:12", "newFunction")
@@ -333,9 +331,7 @@ def test_facts_of_the_simulated_runs() -> None:
 
 def test_debris_before_a_host_name_is_taken_off(tmp_path: Path) -> None:
     lines = [f"gpu1:{pid}:{pid + 9} [0] NCCL INFO Using network IB" for pid in (100, 101) for _ in range(40)]
-    lines.insert(
-        30, "gpu1:101:110 [0] NCCL INFO Connected all trgpu1:100:109 [0] NCCL INFO Connected all rings"
-    )
+    lines.insert(30, "gpu1:101:110 [0] NCCL INFO Connected all trgpu1:100:109 [0] NCCL INFO Connected all rings")
     run = load([write(tmp_path / "torn.log", "\n".join(lines))])
     assert sorted(set(run.table("processes")["host"])) == ["gpu1"]
     assert run.table("connected")["host"].to_list() == ["gpu1"]

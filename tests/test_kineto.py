@@ -29,9 +29,7 @@ from tests import runs
 from tests.trace_maker import BASE_NS, all_reduce, event, trace, write
 
 SHARED = runs.SHARED / "traces"
-needs_shared = pytest.mark.skipif(
-    not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
-)
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA")
 
 
 @pytest.fixture(scope="module", autouse=True, params=[0, 1 << 40], ids=["cut-by-polars", "by-boundaries"])
@@ -83,9 +81,7 @@ def test_one_collective_in_full(tmp_path: Path) -> None:
 
 
 def test_old_integer_times_are_absolute(tmp_path: Path) -> None:
-    content = trace(
-        0, 2, [event("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 1694128201429795, 2146)]
-    )
+    content = trace(0, 2, [event("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 1694128201429795, 2146)])
     del content["baseTimeNanoseconds"]
     rows = read(write(tmp_path / "t.json", content)).tables["collectives"]
     assert rows["start_ns"].item() == 1_694_128_201_429_795_000
@@ -143,9 +139,7 @@ def test_annotations_name_the_kernels_of_old_torch(tmp_path: Path) -> None:
             event("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 40.0, 5.0, device=0),
         ]
         marks = [
-            event(
-                "user_annotation", name, 10.0 + 20 * i, 5.0, **{"Input Dims": [[64]], "Input type": ["float"]}
-            )
+            event("user_annotation", name, 10.0 + 20 * i, 5.0, **{"Input Dims": [[64]], "Input type": ["float"]})
             for i, name in enumerate(ranges)
         ]
         return collectives(tmp_path, kernels + marks).sort("start_ns")["op"].to_list()
@@ -159,9 +153,7 @@ def test_annotations_name_the_kernels_of_old_torch(tmp_path: Path) -> None:
 def test_copies_do_not_hide_communication(tmp_path: Path) -> None:
     events = [
         all_reduce(0.0, 100.0, 8, [0, 1]),
-        event(
-            "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 10.0, 30.0, device=0, stream=5, bytes=1 << 20
-        ),
+        event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 10.0, 30.0, device=0, stream=5, bytes=1 << 20),
         event("kernel", "gemm", 60.0, 10.0, device=0, stream=7),
         event("kernel", "gemm", 65.0, 10.0, device=0, stream=8),
         event("kernel", "gemm of another GPU", 0.0, 100.0, device=1, stream=7),
@@ -179,11 +171,7 @@ def test_copies_do_not_hide_communication(tmp_path: Path) -> None:
 
 
 def test_duplicates_are_counted_once(tmp_path: Path) -> None:
-    events = [
-        all_reduce(1.0, 5.0, 8, [0, 1]),
-        all_reduce(1.0, 5.0, 8, [0, 1]),
-        all_reduce(9.0, 5.0, 8, [0, 1]),
-    ]
+    events = [all_reduce(1.0, 5.0, 8, [0, 1]), all_reduce(1.0, 5.0, 8, [0, 1]), all_reduce(9.0, 5.0, 8, [0, 1])]
     part = read(write(tmp_path / "t.json", trace(0, 2, events)))
     assert part.tables["collectives"].height == 2
     assert part.tables["trace_info"]["duplicate_events"].item() == 1
@@ -195,10 +183,7 @@ def test_layouts_of_the_file_do_not_matter(tmp_path: Path) -> None:
         all_reduce(5.0, 7.0, 64, [0, 1]),
         event("kernel", 'void f<{lambda}>("}, {")', 1.0, 2.0, device=0, stream=1),
         event("cpu_op", "x", 0.0, 1.0, stack=[{"a": 1}, {"cat": 2}]),
-        {
-            **all_reduce(50.0, 7.0, 64, [0, 1]),
-            "args": {"frames": [{"a": 1}, {"b": 2}], "device": 0, "stream": 20},
-        },
+        {**all_reduce(50.0, 7.0, 64, [0, 1]), "args": {"frames": [{"a": 1}, {"b": 2}], "device": 0, "stream": 20}},
     ]
     content = trace(1, 2, events)
     last = {"traceEvents": content.pop("traceEvents"), **content}
@@ -265,11 +250,7 @@ def test_rank_comes_from_the_trace_not_from_the_name(tmp_path: Path) -> None:
         ("void deep_ep::internode::dispatch<false, 8, false, 128>(int4*)", OTHER, "AllToAll"),
         ("dpsk::ep::internode::combine(int)", OTHER, "AllToAll"),
         ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)", OTHER, "AllReduce"),
-        (
-            "void quickreduce::allreduce_prototype_twoshot<Twoshot<__half, Q4<__half>>>(x)",
-            OTHER,
-            "AllReduce",
-        ),
+        ("void quickreduce::allreduce_prototype_twoshot<Twoshot<__half, Q4<__half>>>(x)", OTHER, "AllReduce"),
         ("_ZN5aiter33reduce_scatter_cross_device_storeIDF16bLi8EEEvPNS_8RankDataEi", OTHER, "AllReduce"),
         ("EpDispatchIntraNodeKernel_bf16", OTHER, "AllToAll"),
         ("void deep_ep::internode::get_dispatch_layout<256>(x)", COMPUTE, None),
@@ -291,13 +272,7 @@ def test_framework_names() -> None:
         "reduce_scatter_tensor_coalesced",
         "nccl:coalesced",
     ]
-    assert [collective_op(n) for n in names] == [
-        "AllReduce",
-        "AllGather",
-        "Send",
-        "ReduceScatter",
-        "SendRecv",
-    ]
+    assert [collective_op(n) for n in names] == ["AllReduce", "AllGather", "Send", "ReduceScatter", "SendRecv"]
     assert collective_op("init") is None
 
 
@@ -357,9 +332,7 @@ def test_hostile_text_never_raises(tmp_path: Path, text: str) -> None:
 
 
 def test_header_is_found_before_and_after_the_events() -> None:
-    found = _chrome.header_values(
-        b'{"a": 1, "b": {"c": [2', b'}], "b": {"c": 3}, "d": "x"}', ("a", "b", "d", "e")
-    )
+    found = _chrome.header_values(b'{"a": 1, "b": {"c": [2', b'}], "b": {"c": 3}, "d": "x"}', ("a", "b", "d", "e"))
     assert found == {"a": 1, "b": {"c": 3}, "d": "x"}
 
 
@@ -423,9 +396,7 @@ def test_files_that_hold_nothing_are_recognised_by_name() -> None:
 
 
 def test_damaged_from_the_start(tmp_path: Path) -> None:
-    data = gzip.compress(
-        json.dumps(trace(0, 2, [all_reduce(9.0 * i, 7.0, 64, [0, 1]) for i in range(90)])).encode()
-    )
+    data = gzip.compress(json.dumps(trace(0, 2, [all_reduce(9.0 * i, 7.0, 64, [0, 1]) for i in range(90)])).encode())
     path = tmp_path / "t.json.gz"
     path.write_bytes(data[: len(data) // 2])
     source = find_inputs([str(path)])[0]
@@ -489,9 +460,7 @@ def test_a_collective_of_copy_engines_is_communication(tmp_path: Path) -> None:
     ]
     tables = read(write(tmp_path / "rank0.json", trace(0, 3, events))).tables
     rows = tables["collectives"]
-    assert rows.select("op", "size_bytes", "duration_ns", "kernel").rows() == [
-        ("AllGather", 12_000, 45_000, None)
-    ]
+    assert rows.select("op", "size_bytes", "duration_ns", "kernel").rows() == [("AllGather", 12_000, 45_000, None)]
     assert tables["steps"].select("comm_ns", "memcpy_ns").rows() == [(45_000, 10_000)]
 
 
@@ -587,14 +556,10 @@ def _activity(path: Path, events: list[str], cut: str) -> tuple[dict[str, Any], 
 @pytest.mark.parametrize("cut", [",", ", ", ",\n  ", " \n,\t"])
 def test_events_are_counted_however_they_are_cut(tmp_path: Path, cut: str) -> None:
     """A list of objects in an event, another cut between two, and an event with a character that JSON has not."""
-    nested = (
-        '{"ph": "X", "cat": "kernel", "name": "a", "ts": 9, "dur": 1, "args": {"of": [{"a": 1}, {"b": 2}]}}'
-    )
+    nested = '{"ph": "X", "cat": "kernel", "name": "a", "ts": 9, "dur": 1, "args": {"of": [{"a": 1}, {"b": 2}]}}'
     other = '{"ph": "X", "cat": "cpu_op", "name": "x} , {\\"y", "ts": 1, "dur": 1}'
     events = [_KERNEL % ("a", f"{10 * i}.250", i + 1) for i in range(20)]
-    info, _, found = _activity(
-        tmp_path / "a.json", [*events[:9], events[9] + ",\n\n" + other, *events[10:]], cut
-    )
+    info, _, found = _activity(tmp_path / "a.json", [*events[:9], events[9] + ",\n\n" + other, *events[10:]], cut)
     assert (info["events"], info["gpu_events"], info["end_ns"]) == (21, 20, 192_750)
     info, _, found = _activity(tmp_path / "b.json", [*events, nested, _KERNEL % ("a\0b", "7", 90)], cut)
     assert (info["events"], info["gpu_events"]) == (23, 22)  # the list in the event counts as a boundary
@@ -603,9 +568,7 @@ def test_events_are_counted_however_they_are_cut(tmp_path: Path, cut: str) -> No
     info, _, found = _activity(tmp_path / "c.json", [*events[:5], broken, *events[5:]], cut)
     assert (info["events"], info["gpu_events"], info["rejected_events"]) == (21, 20, 1)
     at = (tmp_path / "c.json").read_text().index(broken) - len(cut)
-    assert any(
-        f"1 events are not valid JSON and were left out, the first near byte {at:,}" in n for n in found
-    )
+    assert any(f"1 events are not valid JSON and were left out, the first near byte {at:,}" in n for n in found)
 
 
 def test_names_with_escapes_and_whole_microseconds(tmp_path: Path) -> None:
@@ -632,9 +595,7 @@ def test_an_event_with_very_many_arguments_takes_no_longer_than_its_bytes(tmp_pa
     assert (info["events"], info["gpu_events"]) == (2, 2)
 
 
-def test_long_events_and_headers_are_read_in_linear_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_events_and_headers_are_read_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event and a header of many blocks: every byte is searched a few times, not once for each block."""
     searched: list[int] = []
 
@@ -658,9 +619,7 @@ def test_long_events_and_headers_are_read_in_linear_time(
 def test_a_trace_needs_no_grammar_of_logs(tmp_path: Path) -> None:
     """Reading it takes longer than a small trace."""
     path = tmp_path / "t.json"
-    path.write_text(
-        '{"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0}, "traceEvents": []}'
-    )
+    path.write_text('{"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0}, "traceEvents": []}')
     code = (
         "import sys, nccl_insight; from nccl_insight.language.load import default_grammar\n"
         "found = nccl_insight.analyze(sys.argv[1]); print(found.tool.grammar_hash != '', "

@@ -54,10 +54,7 @@ def four(longer: float = 1.0, more: int = 0, idle_us: float = 5.0) -> Callable[.
         late = rank == 6
         ops = []
         for _ in range(4 + (more if late else 0)):
-            ops += [
-                Op("idle", idle_us if late else 5.0),
-                compute(rng.gauss(500, 5) * (longer if late else 1)),
-            ]
+            ops += [Op("idle", idle_us if late else 5.0), compute(rng.gauss(500, 5) * (longer if late else 1))]
         return [*ops, reduce(WORLD, 200.0), compute(100.0)]
 
     return program

@@ -13,9 +13,7 @@ def laid_out(tensor: int, data: int, stages: int) -> dict[str, list[list[int]]]:
     """The groups of a job whose ranks are numbered tensor first, then data, then stage."""
     rank = {
         place: number
-        for number, place in enumerate(
-            (t, d, p) for p, d, t in product(range(stages), range(data), range(tensor))
-        )
+        for number, place in enumerate((t, d, p) for p, d, t in product(range(stages), range(data), range(tensor)))
     }
     return {
         "tensor": [[rank[t, d, p] for t in range(tensor)] for d, p in product(range(data), range(stages))],

@@ -51,16 +51,11 @@ def lines_of(rank: int, nccl: bool, host: Callable[[int], str] = host_of) -> lis
 def mixed(nccl: bool, tag: Callable[[int], str]) -> list[str]:
     """The lines of all ranks, one of each at a time."""
     of_rank = [lines_of(r, nccl) for r in range(8)]
-    return [
-        tag(r) + of_rank[r][i] for i in range(max(map(len, of_rank))) for r in range(8) if i < len(of_rank[r])
-    ]
+    return [tag(r) + of_rank[r][i] for i in range(max(map(len, of_rank))) for r in range(8) if i < len(of_rank[r])]
 
 
 def in_turn(
-    nccl: bool,
-    tag: Callable[[int], str],
-    ranks: Iterable[int] = range(8),
-    host: Callable[[int], str] = host_of,
+    nccl: bool, tag: Callable[[int], str], ranks: Iterable[int] = range(8), host: Callable[[int], str] = host_of
 ) -> list[str]:
     """The lines of the ranks one after the other, the one that raises last."""
     ordered = sorted(ranks, key=lambda r: (r == 5, r))
@@ -78,10 +73,7 @@ def layouts(nccl: bool) -> Iterator[tuple[str, Files, tuple[int, ...], tuple[str
     yield "srun --label", {"job.log": mixed(nccl, lambda r: f"{r}: ")}, rank, host
     yield (
         "tee, a file of each host",
-        {
-            f"{h}.log": in_turn(nccl, lambda r: tee(r % 4), half)
-            for h, half in zip(HOSTS, halves, strict=True)
-        },
+        {f"{h}.log": in_turn(nccl, lambda r: tee(r % 4), half) for h, half in zip(HOSTS, halves, strict=True)},
         known,
         at,
     )
@@ -121,12 +113,9 @@ def layouts(nccl: bool) -> Iterator[tuple[str, Files, tuple[int, ...], tuple[str
     yield "mpirun --tag-output", {"job.log": mixed(nccl, lambda r: f"[1,{r}]<stderr>:")}, rank, host
     yield "prterun", {"job.log": mixed(nccl, lambda r: f"[prterun-gpu01-4400@1,{r}]<stderr>: ")}, rank, host
     yield "Hydra", {"job.log": mixed(nccl, lambda r: f"[{r}] ")}, rank, host
-    apart = {
-        f"out/rank_{r}.log": [line for line in lines_of(r, nccl) if "NCCL" not in line] for r in range(8)
-    }
+    apart = {f"out/rank_{r}.log": [line for line in lines_of(r, nccl) if "NCCL" not in line] for r in range(8)}
     debug = {
-        f"nccl.{host_of(r)}.{PIDS[r]}.log": [line for line in lines_of(r, nccl) if "NCCL" in line]
-        for r in range(8)
+        f"nccl.{host_of(r)}.{PIDS[r]}.log": [line for line in lines_of(r, nccl) if "NCCL" in line] for r in range(8)
     }
     yield "NCCL_DEBUG_FILE", {**(debug if nccl else {}), **apart}, rank, host
     yield (
@@ -145,9 +134,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("files", "ranks", "hosts"), CASES)
-def test_whose_exception_it_is(
-    tmp_path: Path, files: Files, ranks: tuple[int, ...], hosts: tuple[str, ...]
-) -> None:
+def test_whose_exception_it_is(tmp_path: Path, files: Files, ranks: tuple[int, ...], hosts: tuple[str, ...]) -> None:
     for name, lines in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

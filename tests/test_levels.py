@@ -25,11 +25,7 @@ HEADS = (
     "2026-09-20T10:11:12.123Z stdout F node1:4711:4712 [0] graph/xml.cc:93 (f)",
     "x:1:2 [0] int ns::f(const std::string &, int, std::pair<int, char>):88",
 )
-TEXTS = (
-    "Some wording that nobody knows yet",
-    "Bootstrap: Using eth0:10.0.0.1<0>",
-    "failed with error -1 (2 of 3)",
-)
+TEXTS = ("Some wording that nobody knows yet", "Bootstrap: Using eth0:10.0.0.1<0>", "failed with error -1 (2 of 3)")
 FOREIGN = (
     "RuntimeError: NCCL ERROR in: init.cc:12, unhandled system error",
     "torch.distributed: NCCL FATAL failure",

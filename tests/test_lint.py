@@ -130,9 +130,7 @@ mpirun -genv NCCL_CROSS_NIC 1 ./a.out
 
 
 def test_what_is_not_executed_is_said() -> None:
-    result = lint_text(
-        "job.sh", "export NCCL_IB_TIMEOUT=$(cat limit)\nexport NCCL_ALGO=`which ring`\npython x.py\n"
-    )
+    result = lint_text("job.sh", "export NCCL_IB_TIMEOUT=$(cat limit)\nexport NCCL_ALGO=`which ring`\npython x.py\n")
     assert [line for line, _ in result.not_evaluated] == [1, 2]
     assert not [f for f in result.findings if f.issue.name == "env-invalid-value"]
 
@@ -216,10 +214,7 @@ def test_no_false_alarm(text: str) -> None:
 def test_kubernetes() -> None:
     text = POD.replace("      value: eth0", "      value: 1").replace("8g", "").replace("/dev/shm", "/data")
     text = text.replace('["IPC_LOCK"]', '["SYS_NICE"]')
-    assert found(text, "pod.yaml") == {
-        (14, "env-invalid-value"),
-        (17, "shm-too-small"),
-    }
+    assert found(text, "pod.yaml") == {(14, "env-invalid-value"), (17, "shm-too-small")}
     notes = {(f.line, f.issue.name) for f in lint_text("pod.yaml", text).findings}
     assert (18, "memlock-limit") in notes  # the runtime's own limit decides
 
@@ -303,9 +298,7 @@ def test_the_release_decides() -> None:
 
 
 def test_environment() -> None:
-    result = lint_environment(
-        {"NCCL_SOKET_IFNAME": "eth0", "PATH": "/bin", "SECRET": "x", "NCCL_DEBUG": "INFO"}
-    )
+    result = lint_environment({"NCCL_SOKET_IFNAME": "eth0", "PATH": "/bin", "SECRET": "x", "NCCL_DEBUG": "INFO"})
     assert [s.name for s in result.settings] == ["NCCL_DEBUG", "NCCL_SOKET_IFNAME"]
     assert [f.issue.name for f in result.findings] == ["env-unknown-name"]
 
@@ -336,9 +329,7 @@ def test_expansion(raw: str, value: str, complete: bool) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    text=st.text(alphabet=" \t\n\\'\"`$(){}<>;&|#=:-[]aNCL_X1,.", max_size=120), kind=st.sampled_from(KINDS)
-)
+@given(text=st.text(alphabet=" \t\n\\'\"`$(){}<>;&|#=:-[]aNCL_X1,.", max_size=120), kind=st.sampled_from(KINDS))
 def test_any_text_is_taken(text: str, kind: str) -> None:
     lint_text("x", text, kind=kind)
     lint_text("x", "export NCCL_DEBUG=" + text, kind=kind)
@@ -365,12 +356,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert _run(str(bad), "--fail-on", "never").returncode == 0
     assert _run("--env").returncode == 1
     assert _run("-", stdin="hello\n").returncode == 3
-    for arguments in (
-        [],
-        [str(tmp_path / "none.sh")],
-        [str(good), "--fail-on", "bad"],
-        [str(good), "--kind", "cobol"],
-    ):
+    for arguments in ([], [str(tmp_path / "none.sh")], [str(good), "--fail-on", "bad"], [str(good), "--kind", "cobol"]):
         answer = _run(*arguments)
         assert answer.returncode == 2, arguments
         assert len(answer.stderr.strip().splitlines()) == 1

@@ -156,12 +156,7 @@ def amd() -> Files:
             f"{base}/vendor": "0x1002", f"{base}/current_link_width": "16", f"{base}/max_link_width": "16",
             f"{base}/ras/umc_err_count": "ue: 0\nce: 3\n", f"{base}/mem_info_vram_used": "10567680",
         }  # fmt: skip
-    return {
-        **cards,
-        "dev/kfd": "",
-        **{f"dev/dri/renderD{128 + n}": "" for n in range(8)},
-        "proc/cmdline": "iommu=pt",
-    }
+    return {**cards, "dev/kfd": "", **{f"dev/dri/renderD{128 + n}": "" for n in range(8)}, "proc/cmdline": "iommu=pt"}
 
 
 def limited() -> Files:
@@ -231,14 +226,7 @@ def test_compute_nics_are_counted_without_those_for_storage(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("setting", "count"),
-    [
-        ("mlx5_1", 1),
-        ("=mlx5_1,mlx5_2", 2),
-        ("^mlx5_1", 7),
-        ("^=mlx5_1,mlx5_2", 6),
-        ("mlx5", 8),
-        ("mlx5_0:2", 0),
-    ],
+    [("mlx5_1", 1), ("=mlx5_1,mlx5_2", 2), ("^mlx5_1", 7), ("^=mlx5_1,mlx5_2", 6), ("mlx5", 8), ("mlx5_0:2", 0)],
 )
 def test_nics_that_nccl_is_told_to_use(tmp_path: Path, setting: str, count: int) -> None:
     assert facts_of(made(tmp_path, dgx(), NCCL_IB_HCA=setting))["nics"] == float(count)
@@ -333,15 +321,11 @@ def test_counters_that_the_driver_refuses_are_not_read(tmp_path: Path) -> None:
         (7, "NVIDIA L40S", False), (3, "NVIDIA A100-PCIE-40GB", False),
     ],
 )  # fmt: skip
-def test_boards_of_gpus_come_whole_or_in_parts_of_two(
-    tmp_path: Path, count: int, model: str, fires: bool
-) -> None:
+def test_boards_of_gpus_come_whole_or_in_parts_of_two(tmp_path: Path, count: int, model: str, fires: bool) -> None:
     assert ("gpu count" in told(made(tmp_path, gpus(count, model), {}))) is fires
 
 
-@pytest.mark.parametrize(
-    ("count", "fires"), [(7, True), (5, True), (8, False), (4, False), (2, False), (9, False)]
-)
+@pytest.mark.parametrize(("count", "fires"), [(7, True), (5, True), (8, False), (4, False), (2, False), (9, False)])
 def test_a_nic_that_is_gone_altogether(tmp_path: Path, count: int, fires: bool) -> None:
     files = {**gpus(8), **switches(), **nics(count)}
     assert ("nic count" in told(made(tmp_path / "a", files))) is fires
@@ -410,9 +394,7 @@ def test_a_driver_that_hangs_is_asked_once(tmp_path: Path) -> None:
     assert "NVML did not return within 4 s" in found["driver"].observed
 
 
-@pytest.mark.parametrize(
-    ("code", "says"), [(9, "nvidia-smi"), (12, "nvidia-smi"), (18, "NVML failed: error 18")]
-)
+@pytest.mark.parametrize(("code", "says"), [(9, "nvidia-smi"), (12, "nvidia-smi"), (18, "NVML failed: error 18")])
 def test_nvml_that_cannot_start(tmp_path: Path, code: int, says: str) -> None:
     """Without the library nvidia-smi is asked; any other reason is about the driver."""
     subject = replace(made(tmp_path, dgx()), library=Machine(failure=code))

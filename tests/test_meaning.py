@@ -17,9 +17,7 @@ from nccl_insight.readers.nccl_log.objects import parse_objects
 from nccl_insight.tables.normalise.meaning import meanings
 from tests.checks import NAMES
 
-FIELDS = (
-    "NAME: /[A-Za-z0-9_]+/\nINT: /-?[0-9]+/\nTEXT: /[^\\n]+/\nerrno: INT\nfunction: NAME\nerror_text: TEXT\n"
-)
+FIELDS = "NAME: /[A-Za-z0-9_]+/\nINT: /-?[0-9]+/\nTEXT: /[^\\n]+/\nerrno: INT\nfunction: NAME\nerror_text: TEXT\n"
 SHARED = """//! define: qp
 //! when: errno = 110 => ib-qp-timeout root
 //! when: errno = 100..102 => ib-qp-unreachable root

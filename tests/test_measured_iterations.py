@@ -25,9 +25,7 @@ def _benchmark(path: Path, times: list[list[float]], apart: bool = True, size: i
         per_iter["per_process_max_times_us"] = times
     mean = sum(slowest) / len(slowest)
     side = {"time": mean, "alg_bw": size / mean / 1e3, "bus_bw": 1.75 * size / mean / 1e3, "nwrong": 0.0}
-    devices = [
-        {"rank": r, "hostname": "node-a", "device_info": "NVIDIA H100 80GB HBM3"} for r in range(len(times))
-    ]
+    devices = [{"rank": r, "hostname": "node-a", "device_info": "NVIDIA H100 80GB HBM3"} for r in range(len(times))]
     document = {
         "version": 3, "start_time": "2026-01-01 00:00:00", "args": ["./build/all_reduce_perf", "-I", "1"], "env": [],
         "nccl_version": 22907, "devices": devices,
@@ -72,12 +70,7 @@ def test_a_steady_benchmark_is_silent(tmp_path: Path) -> None:
 
 def _nested(path: Path) -> Path:
     head = {"id": "0xab", "rank": 2, "n_ranks": 8, "nnodes": 1}
-    meta = {
-        "inspector_output_format_version": "v4.4",
-        "dump_timestamp_us": 5,
-        "hostname": "node-a",
-        "pid": 77,
-    }
+    meta = {"inspector_output_format_version": "v4.4", "dump_timestamp_us": 5, "hostname": "node-a", "pid": 77}
     where = {"parent_type": "coll", "parent_sn": 1407, "channel_id": 3, "peer": 5, "direction": "send"}
     stamps = {"proxy_step_start_ts": 100, "send_gpu_wait_ts": 110, "send_peer_wait_ts": 120, "send_wait_ts": 150,
               "proxy_step_stop_ts": 190}  # fmt: skip
@@ -103,16 +96,7 @@ def _nested(path: Path) -> Path:
 def test_steps_inside_proxy_records(tmp_path: Path) -> None:
     run = nccl_insight.load([_nested(tmp_path / "node-a-pid77.log")])
     rows = run.table("proxy_steps").select(
-        "record",
-        "rank",
-        "peer",
-        "channel",
-        "step",
-        "bytes",
-        "state",
-        "gpu_wait_ns",
-        "peer_wait_ns",
-        "wire_ns",
+        "record", "rank", "peer", "channel", "step", "bytes", "state", "gpu_wait_ns", "peer_wait_ns", "wire_ns"
     )
     assert rows.rows() == [
         ("proxy_step", 2, 5, 3, 0, 4096, "done", 10_000, 30_000, 40_000),

@@ -15,9 +15,7 @@ from nccl_insight.advise.expect.memory import connection_bytes, savings, shared_
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
 
 REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
-needs_reference = pytest.mark.skipif(
-    REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data"
-)
+needs_reference = pytest.mark.skipif(REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data")
 HEAD = "devgpu263:557295:558643 [0] NCCL INFO "
 INIT = f"{HEAD}ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xab - Init "
 
@@ -101,9 +99,7 @@ def test_threshold_decides(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text(all_to_all(alloc=True))
     assert "nccl-memory-high" not in {f.name for f in nccl_insight.analyze(path).findings}
-    path.write_text(
-        all_to_all(alloc=True) + f"{HEAD}transport/net.cc:9 Cuda Alloc Size 536870912 pointer 0x1\n"
-    )
+    path.write_text(all_to_all(alloc=True) + f"{HEAD}transport/net.cc:9 Cuda Alloc Size 536870912 pointer 0x1\n")
     finding = next(f for f in nccl_insight.analyze(path).findings if f.name == "nccl-memory-high")
     assert "3.1 GiB" in finding.title
     assert "network 512.0 MiB" in finding.explanation

@@ -94,9 +94,7 @@ def test_each_event_goes_to_its_rank(tmp_path: Path, name: str, indent: int | No
 
 def test_labels_that_do_not_tell_the_rank_are_said(tmp_path: Path) -> None:
     path = tmp_path / "merged.json"
-    path.write_text(
-        json.dumps(_labelled(lambda r: f"[DP{r // 2:02d}-EP{r % 2:02d}]")(_files(tmp_path / "apart")))
-    )
+    path.write_text(json.dumps(_labelled(lambda r: f"[DP{r // 2:02d}-EP{r % 2:02d}]")(_files(tmp_path / "apart"))))
     run = nccl_insight.load([path])
     assert run.table("trace_info")["rank"].to_list() == [None] * 4
     said = run.table("notes").filter(pl.col("kind") == "trace-metadata-missing")["detail"].to_list()
@@ -116,9 +114,7 @@ def test_traces_of_one_rank_are_not_merged_ones(tmp_path: Path) -> None:
     files = _files(tmp_path / "apart")
     files[0]["traceEvents"].append({"ph": "X", "cat": "user_annotation", "name": "mine", "args": {"rank": 7}})
     for name in ("Spans", "PyTorch Profiler (0)", "", "TP00"):
-        files[0]["traceEvents"].append(
-            {"ph": "M", "name": "process_name", "pid": name, "args": {"name": "x"}}
-        )
+        files[0]["traceEvents"].append({"ph": "M", "name": "process_name", "pid": name, "args": {"name": "x"}})
     assert not is_merged(json.dumps(files[0]).encode())
 
 

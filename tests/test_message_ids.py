@@ -93,9 +93,7 @@ def test_table_tells_messages_apart(message_id: str, rule: str, release: str, ex
     assert right(message_id, rule, "nccl", release) is expected
 
 
-def test_rendered_lines_are_taken_for_what_they_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rendered_lines_are_taken_for_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At most 0.5 % of the lines of any release, and of all, go to a rule that the table does not list."""
     if not LINES.is_dir():
         pytest.skip("the rendered lines : set NCCL_INSIGHT_REFERENCE_DATA")

@@ -41,9 +41,7 @@ def found(*paths: Path) -> Found:
     """Findings up to the names of hosts: name, severity, cause, ranks, how many hosts."""
     analysis = nccl_insight.analyze(list(paths))
     assert not analysis.notes
-    return sorted(
-        (f.name, f.severity.value, f.caused_by or "", f.ranks, len(f.hosts)) for f in analysis.findings
-    )
+    return sorted((f.name, f.severity.value, f.caused_by or "", f.ranks, len(f.hosts)) for f in analysis.findings)
 
 
 def lines_of(path: Path) -> list[str]:
@@ -139,16 +137,12 @@ def one_after_another(lines: tuple[str, ...], folder: Path) -> list[Path]:
 def mpirun(lines: tuple[str, ...], folder: Path) -> list[Path]:
     """``[1,3]<stdout>:`` before every line, empty ones too."""
     order = {process: i for i, process in enumerate(by_process(lines))}
-    return write(
-        folder, [f"[1,{order[p]}]<stdout>:{line}" for p, record in records(lines) for line in record]
-    )
+    return write(folder, [f"[1,{order[p]}]<stdout>:{line}" for p, record in records(lines) for line in record])
 
 
 def stamped(lines: tuple[str, ...], folder: Path) -> list[Path]:
     """A log collector's time before every line."""
-    return write(
-        folder, [f"2026-03-04T10:31:07.120Z {line}" for _, record in records(lines) for line in record]
-    )
+    return write(folder, [f"2026-03-04T10:31:07.120Z {line}" for _, record in records(lines) for line in record])
 
 
 def crlf(lines: tuple[str, ...], folder: Path) -> list[Path]:
@@ -201,9 +195,7 @@ CHANGES: list[Callable[[tuple[str, ...], Path], list[Path]]] = [
 @cache
 def unchanged(case: str, folder: Path) -> Found:
     """What the untouched log says (records in their own order, so that lines without heads stay in place)."""
-    return found(
-        *write(folder, [line for _, record in records(log(case)) for line in record] or list(log(case)))
-    )
+    return found(*write(folder, [line for _, record in records(log(case)) for line in record] or list(log(case))))
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)

@@ -35,10 +35,7 @@ def test_paths_of_a_node() -> None:
         {
             "node": ["GPU", "NET"],
             "node_id": ["0-1a000", "3"],
-            "paths": [
-                "GPU/0-1a000 (0/5000.0/LOC) NVS/0-0 (1/360.0/NVL)",
-                "GPU/1A000 (4/12.000000/PIX) CPU/0 (2/12",
-            ],
+            "paths": ["GPU/0-1a000 (0/5000.0/LOC) NVS/0-0 (1/360.0/NVL)", "GPU/1A000 (4/12.000000/PIX) CPU/0 (2/12"],
         }
     )
     assert topo_paths(frame).select("src", "dst", "hops", "bw_gbps", "path_type").rows() == [
@@ -71,9 +68,7 @@ def test_tuning_table() -> None:
 )
 def test_a_plugin_that_is_there_and_cannot_be_linked_failed(error: str, outcome: str) -> None:
     frame = pl.DataFrame({"library": ["libnccl-net.so"], "dl_error": [error], "outcome": ["not_found"]})
-    assert plugin_name(frame).select("name", "outcome", "detail").rows() == [
-        ("libnccl-net.so", outcome, error)
-    ]
+    assert plugin_name(frame).select("name", "outcome", "detail").rows() == [("libnccl-net.so", outcome, error)]
 
 
 @pytest.mark.parametrize("tail", [".", ". Using internal network plugin.", ""])
@@ -86,11 +81,7 @@ def test_what_was_looked_for_without_the_sentence(tail: str) -> None:
 
 def test_a_rank_that_may_be_cut_is_left_out() -> None:
     frame = pl.DataFrame(
-        {
-            "channel": [0, 1, 2],
-            "ring_ranks": [[0, 1, 2], [0, 1, 27], [0, 1]],
-            "ring_cut": [" ...", "...", None],
-        },
+        {"channel": [0, 1, 2], "ring_ranks": [[0, 1, 2], [0, 1, 27], [0, 1]], "ring_cut": [" ...", "...", None]},
         schema_overrides={"ring_ranks": pl.List(pl.Int64)},
     )
     rows = ring_ranks(frame)

@@ -18,9 +18,7 @@ from nccl_insight.tables.run import Partial
 from tests import runs
 
 SHARED = runs.SHARED / "traces"
-needs_shared = pytest.mark.skipif(
-    not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
-)
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA")
 EPOCH = 1_779_782_330_176_752_435
 SECRET = "hunter2-not-for-reports"
 
@@ -80,18 +78,8 @@ class Export:
             (at, at + 1, gpid(pid) + tid, correlation, self.text("cudaLaunchKernelExC")),
         )
 
-    def mark(
-        self, text: str, start: int, end: int, pid: int, blob: bytes | None = None, by_id: bool = True
-    ) -> None:
-        values = [
-            start,
-            end,
-            59,
-            None if by_id else text,
-            gpid(pid) + 5,
-            self.text(text) if by_id else None,
-            1,
-        ]
+    def mark(self, text: str, start: int, end: int, pid: int, blob: bytes | None = None, by_id: bool = True) -> None:
+        values = [start, end, 59, None if by_id else text, gpid(pid) + 5, self.text(text) if by_id else None, 1]
         if self.blobs:
             values.append(blob)  # type: ignore[arg-type]
         self.db.execute(f"insert into NVTX_EVENTS values ({','.join('?' * len(values))})", values)
@@ -106,9 +94,7 @@ class Export:
             (901, "NCCL communicator ID", None), (901, "Message size [bytes]", 8), (901, "Reduction operation", 16),
         ]  # fmt: skip
         for i, (schema, name, offset) in enumerate(rows * 2):  # one set per process
-            self.db.execute(
-                "insert into NVTX_PAYLOAD_SCHEMA_ENTRIES values (1,?,?,0,?,?)", (schema, i, name, offset)
-            )
+            self.db.execute("insert into NVTX_PAYLOAD_SCHEMA_ENTRIES values (1,?,?,0,?,?)", (schema, i, name, offset))
         return self
 
     def read(self) -> Partial:
@@ -281,13 +267,9 @@ def numbers_of(path: Path) -> list[tuple[object, ...]]:
 def test_numbers_of_any_table(tmp_path: Path, kind: str) -> None:
     """All rows in order, values of another kind as null, whether or not SQLite can list the values."""
     db = sqlite3.connect(tmp_path / "n.sqlite")
-    extra = {"without rowid": ", k integer primary key", "named rowid": ", rowid integer"}.get(
-        kind, ", k integer"
-    )
+    extra = {"without rowid": ", k integer primary key", "named rowid": ", rowid integer"}.get(kind, ", k integer")
     db.execute(f"create table t (a, b, c{extra}) {'without rowid' if kind == 'without rowid' else ''}")
-    rows: list[tuple[object, ...]] = [
-        (1 << 62, None, n, n if kind != "named rowid" else 7) for n in range(9_000)
-    ]
+    rows: list[tuple[object, ...]] = [(1 << 62, None, n, n if kind != "named rowid" else 7) for n in range(9_000)]
     rows[17] = ("12", 2.5, 3, 17)
     rows[8_888] = (None, 'a, "b" [1]', 4, 8_888)
     if kind == "blob":

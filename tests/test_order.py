@@ -17,18 +17,13 @@ SHM = (
 )
 CUDA = "{at}gpu02:4002:4102 [0] enqueue.cc:1345 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'"
 CLOSED = (
-    "{at}gpu00:4000:4100 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
-    "gpu0x<51159>"
+    "{at}gpu00:4000:4100 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu0x<51159>"
 )
 
 
 def run(tmp_path: Path, *times: str) -> nccl_insight.Analysis:
     first, second, third = (f"[{t}] " if t else "" for t in times)
-    files = {
-        0: [CLOSED.format(at=third)],
-        1: [SHM.format(at=first)],
-        2: [CUDA.format(at=second)],
-    }
+    files = {0: [CLOSED.format(at=third)], 1: [SHM.format(at=first)], 2: [CUDA.format(at=second)]}
     for rank, lines in files.items():
         start = [INIT.format(r=rank, state=s) for s in ("START", "COMPLETE")]
         (tmp_path / f"rank{rank}.log").write_text("\n".join([*start, *lines, ""]))

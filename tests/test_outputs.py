@@ -24,10 +24,7 @@ from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
 from tests.cli import run_cli
 
-LOG = (
-    "h1:1:1 [0] NCCL INFO NCCL version 2.27.7+cuda12.8\n"
-    "h1:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.1.2.3<0>\n"
-)
+LOG = "h1:1:1 [0] NCCL INFO NCCL version 2.27.7+cuda12.8\nh1:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.1.2.3<0>\n"
 
 
 @pytest.fixture
@@ -93,9 +90,7 @@ def test_redacting_into_the_folder_of_the_inputs_changes_nothing(tmp_path: Path)
 
 def test_two_outputs_to_one_file_are_refused(log: Path, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    result = run_cli(
-        "analyze", log, "-o", f"json={tmp_path}/x", "-o", f"md={tmp_path}/sub/../x", "--isolated"
-    )
+    result = run_cli("analyze", log, "-o", f"json={tmp_path}/x", "-o", f"md={tmp_path}/sub/../x", "--isolated")
     assert result.returncode == 2
     assert "two outputs" in result.stderr
     assert run_cli("analyze", log, "-o", "json", "-o", "md", "--isolated").returncode == 2
@@ -179,14 +174,7 @@ def test_a_link_is_followed_and_modes_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "made").read_text() == "new"
     modes = {n: stat.S_IMODE((tmp_path / n).stat().st_mode) for n in ("real", "fresh", "private")}
     assert modes == {"real": 0o640, "fresh": 0o640, "private": 0o600}
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "dangling",
-        "fresh",
-        "link",
-        "made",
-        "private",
-        "real",
-    ]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dangling", "fresh", "link", "made", "private", "real"]
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -293,14 +281,9 @@ def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
 def test_compressed_inputs_are_redacted_as_what_their_names_say(tmp_path: Path) -> None:
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(LOG.encode()))
     (tmp_path / "b.log.zst").write_bytes(zstandard.ZstdCompressor().compress(LOG.encode()))
-    assert (
-        run_cli("redact", tmp_path / "a.log.gz", tmp_path / "b.log.zst", "-o", tmp_path / "out").returncode
-        == 0
-    )
+    assert run_cli("redact", tmp_path / "a.log.gz", tmp_path / "b.log.zst", "-o", tmp_path / "out").returncode == 0
     first = gzip.decompress((tmp_path / "out" / "input1.log.gz").read_bytes())
-    with zstandard.ZstdDecompressor().stream_reader(
-        (tmp_path / "out" / "input2.log.zst").read_bytes()
-    ) as stream:
+    with zstandard.ZstdDecompressor().stream_reader((tmp_path / "out" / "input2.log.zst").read_bytes()) as stream:
         assert stream.read() == first
     assert first.startswith(b"node1:1:1 [0] NCCL INFO NCCL version")
 
@@ -311,10 +294,7 @@ def test_a_bundle_of_standard_input_and_of_packed_files_is_read_back(tmp_path: P
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         assert archive.read("inputs/input1-standard-input.log") == LOG.encode()
     (tmp_path / "b.log.gz").write_bytes(gzip.compress(LOG.encode())[:-20])
-    assert (
-        run_cli("analyze", tmp_path / "b.log.gz", "--isolated", "--bundle", tmp_path / "b.zip").returncode
-        == 0
-    )
+    assert run_cli("analyze", tmp_path / "b.log.gz", "--isolated", "--bundle", tmp_path / "b.zip").returncode == 0
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         assert "inputs/input1-b.log" in archive.namelist()
         assert b"input1-b.log is incomplete" in archive.read("README.txt")

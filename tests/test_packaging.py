@@ -35,9 +35,7 @@ def test_the_manual_page_has_every_command_and_option() -> None:
     text = "\n".join(page())
     for name in commands_of(build_app()):
         escaped = name.replace("-", r"\-")
-        assert any(
-            line == f".SS {escaped}" or line.startswith(f".SS {escaped} ") for line in text.split("\n")
-        ), name
+        assert any(line == f".SS {escaped}" or line.startswith(f".SS {escaped} ") for line in text.split("\n")), name
     assert r"\-\-fail\-on" in text
     assert r"\-\-exit\-map" in text
     assert text.startswith(".TH NCCL-INSIGHT 1")
@@ -56,9 +54,7 @@ def made_up_site(folder: Path) -> Path:
     package = folder / "nccl_insight"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
-    (package / "__main__.py").write_text(
-        "import sys, helper\nprint(helper.NAME, sys.argv[1:])\nraise SystemExit(7)\n"
-    )
+    (package / "__main__.py").write_text("import sys, helper\nprint(helper.NAME, sys.argv[1:])\nraise SystemExit(7)\n")
     (folder / "helper.py").write_text("NAME = 'found'\n")
     (folder / "bin").mkdir()
     (folder / "bin" / "x").write_text("left out")
@@ -74,11 +70,7 @@ def test_the_single_file_unpacks_once_and_runs(tmp_path: Path) -> None:
     environ = {**os.environ, "NCCL_INSIGHT_CACHE": str(tmp_path / "cache")}
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, str(target), "analyze", "x y"],
-            capture_output=True,
-            text=True,
-            env=environ,
-            check=False,
+            [sys.executable, str(target), "analyze", "x y"], capture_output=True, text=True, env=environ, check=False
         )
         assert (done.returncode, done.stdout) == (7, "found ['analyze', 'x y']\n"), done.stderr
     assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == [digest]

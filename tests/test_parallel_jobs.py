@@ -157,9 +157,7 @@ def test_the_delay_is_no_more_than_what_others_could_not_hide(tmp_path: Path, la
             for step in range(6):
                 made.append((step, Op("collective", 150.0, group, "_allgather_base", 1 << 22)))
                 for _ in range(6):
-                    made.append(
-                        (step, Op("collective", 150.0, group, "_allgather_base", 1 << 22, blocking=False))
-                    )
+                    made.append((step, Op("collective", 150.0, group, "_allgather_base", 1 << 22, blocking=False)))
                     made.append((step, Op("idle", late_us if rank == 2 else 0.0)))
                     made += [(step, Op("compute", 500.0)), (step, Op("join"))]
             programs[rank] = made
@@ -174,9 +172,7 @@ def test_the_delay_is_no_more_than_what_others_could_not_hide(tmp_path: Path, la
         end = lambda s: max(r.now for r in s.ranks.values())  # noqa: E731
         before, after = re.findall(r"([\d.]+) ms", found[0].title)[-2:]
         # One of six pauses of a step stands where the peers wait for the prefetch, too.
-        assert 6 * (float(before) - float(after)) == pytest.approx(
-            (end(slow) - end(job(0.0))) / 1000, rel=0.2
-        )
+        assert 6 * (float(before) - float(after)) == pytest.approx((end(slow) - end(job(0.0))) / 1000, rel=0.2)
 
 
 def test_a_send_in_the_background_holds_nobody_up(tmp_path: Path) -> None:
@@ -224,9 +220,7 @@ def test_a_small_lateness_inside_a_stage_of_a_pipeline(tmp_path: Path) -> None:
     """Stages may do unequal work, the tensor and data groups of one stage may not."""
     job = job_shapes.alternating(Layout(2, 2, 2), Plan(slow=lambda r, _s: 1.08 if r == 5 else 1.0, steps=8))
     assert late(said(job, tmp_path / "a")) == [("straggler-rank", (5,))]
-    uneven = job_shapes.alternating(
-        Layout(1, 1, 4), Plan(slow=lambda r, _s: 1.03 if r == 3 else 1.0, steps=8)
-    )
+    uneven = job_shapes.alternating(Layout(1, 1, 4), Plan(slow=lambda r, _s: 1.03 if r == 3 else 1.0, steps=8))
     assert late(said(uneven, tmp_path / "b")) == []
 
 
@@ -244,9 +238,7 @@ def test_a_slow_nic_names_its_node_and_a_slow_link_both_ends(
     """With four stages on four nodes most pairs are slow when the NIC of an inner node is: no median tells it."""
     job = job_shapes.alternating(Layout(2, 1, 4), Plan(link=lambda a, b: 7.0 if slow(a, b) else 1.0))
     paths = job.write(tmp_path, host=lambda r: f"node{r // 2}")
-    findings = [
-        f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings if f.name == "busbw-outlier"
-    ]
+    findings = [f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings if f.name == "busbw-outlier"]
     assert [f.ranks for f in findings] == [expected]
     assert words in findings[0].title
 
@@ -269,9 +261,7 @@ def test_waiting_in_kernels_without_metadata_is_not_the_ranks_own(
         content = json.loads(path.read_text())
         for item in content["traceEvents"]:
             if str(item["args"].get("Process Group Name", "")).startswith("tp"):
-                item["name"] = (
-                    "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 4>(x)"
-                )
+                item["name"] = "void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16, 16, 4>(x)"
                 item["args"] = {k: item["args"][k] for k in ("device", "stream", "correlation")}
         path.write_text(json.dumps(content))
     findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
@@ -307,13 +297,9 @@ def test_numbers_that_nobody_has_are_not_lost(tmp_path: Path) -> None:
     assert [(f.name, f.ranks) for f in findings if f.name in LATE] == [("straggler-rank", (6,))]
 
 
-def test_waiting_in_a_tensor_group_is_not_the_ranks_own_where_shards_are_fetched_ahead(
-    tmp_path: Path,
-) -> None:
+def test_waiting_in_a_tensor_group_is_not_the_ranks_own_where_shards_are_fetched_ahead(tmp_path: Path) -> None:
     """Rank 4 computes when the others already wait for the shards, because it waits for rank 5 in each layer."""
-    job = job_shapes.fetched_under_tensor_groups(
-        Layout(2, 8, 1), Plan(slow=lambda r, _s: 1.2 if r == 5 else 1.0)
-    )
+    job = job_shapes.fetched_under_tensor_groups(Layout(2, 8, 1), Plan(slow=lambda r, _s: 1.2 if r == 5 else 1.0))
     found = said(job, tmp_path)
     assert late(found) == [("straggler-rank", (5,))]
 
@@ -340,9 +326,7 @@ def test_clocks_of_unknown_hosts_that_drift_make_nobody_late(tmp_path: Path) -> 
 
 
 def test_steps_that_grow_because_of_a_late_rank_follow_from_it(tmp_path: Path) -> None:
-    job = training(
-        Layout(1, 8, 1), steps=16, slow=lambda r, s: 1.4 if r == 6 and s >= 8 else 1.0, overlap=True
-    )
+    job = training(Layout(1, 8, 1), steps=16, slow=lambda r, s: 1.4 if r == 6 and s >= 8 else 1.0, overlap=True)
     found = said(job, tmp_path)
     assert late(found) == [("straggler-rank", (6,))]
     assert [(f.ranks, f.caused_by) for f in found["step-regression"]] == [((6,), "straggler-rank")]
@@ -375,9 +359,7 @@ def test_one_of_two_hosts_is_late_in_few_steps(tmp_path: Path) -> None:
     job = job_shapes.replicated(Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if r >= 4 else 1.0, steps=6))
     paths = job.write(tmp_path, host=lambda r: f"node{r // 4}")
     findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
-    assert [(f.ranks, f.hosts) for f in findings if f.name == "straggler-rank"] == [
-        ((4, 5, 6, 7), ("node1",))
-    ]
+    assert [(f.ranks, f.hosts) for f in findings if f.name == "straggler-rank"] == [((4, 5, 6, 7), ("node1",))]
 
 
 @pytest.mark.parametrize("late_ranks", [(0, 2, 4, 6), (4, 5, 6, 7)], ids=str)
@@ -388,9 +370,7 @@ def test_the_later_half_of_equal_ranks_is_named(tmp_path: Path, late_ranks: tupl
 
 def test_two_of_four_hosts_are_late(tmp_path: Path) -> None:
     """Copies over hosts: in each such group two of four are late, and all the late ones are two whole hosts."""
-    job = job_shapes.replicated(
-        Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if 2 <= r < 6 else 1.0, steps=8)
-    )
+    job = job_shapes.replicated(Layout(2, 4, 1), Plan(slow=lambda r, _s: 1.25 if 2 <= r < 6 else 1.0, steps=8))
     paths = job.write(tmp_path, host=lambda r: f"node{r // 2}")
     findings = nccl_insight.analyze(nccl_insight.load(paths)).findings
     found = [(f.ranks, f.hosts) for f in findings if f.name == "straggler-rank"]
@@ -427,9 +407,7 @@ def _records_of_inspector(simulation: Simulation, folder: Path) -> list[Path]:
     paths = []
     for number, rank in simulation.ranks.items():
         lines = []
-        for event in sorted(
-            (e for e in rank.events if "Process Group Name" in e["args"]), key=lambda e: e["ts"]
-        ):
+        for event in sorted((e for e in rank.events if "Process Group Name" in e["args"]), key=lambda e: e["ts"]):
             args, took = event["args"], round(event["dur"])
             members = json.loads(args["Process Group Ranks"])
             size, n = 2 * args["In msg nelems"], len(members)
@@ -465,9 +443,7 @@ def test_without_times_who_waits_elsewhere_is_not_named(tmp_path: Path) -> None:
                 programs[rank].append((step, Op("collective", 20.0, world, "allreduce", 2)))
     simulation = Simulation(programs, 4)
     simulation.run()
-    found = nccl_insight.analyze(
-        nccl_insight.load(_records_of_inspector(simulation, tmp_path / "i"))
-    ).findings
+    found = nccl_insight.analyze(nccl_insight.load(_records_of_inspector(simulation, tmp_path / "i"))).findings
     assert [f.ranks for f in found if f.name == "straggler-rank"] == [(3,)]
 
 
@@ -512,9 +488,7 @@ def test_an_exchange_takes_as_long_as_its_largest_part(tmp_path: Path) -> None:
                 sent = {"In split size": str(parts), "Out split size": str([parts[rank]] * 4)}
                 worst = 4 * max(parts) / tokens
                 made.append((step, Op("compute", 300.0)))
-                made.append(
-                    (step, Op("collective", 200.0 * worst, group, "all_to_allv", tokens, extra=dict(sent)))
-                )
+                made.append((step, Op("collective", 200.0 * worst, group, "all_to_allv", tokens, extra=dict(sent))))
         programs[rank] = made
     simulation = Simulation(programs, 4)
     simulation.run()

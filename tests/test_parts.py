@@ -35,9 +35,7 @@ def world(
     if done:
         lines += [f"{head[r]}NCCL INFO ncclCommInitRank {at[r]} commId {comm} - Init COMPLETE" for r in shown]
     if closed:
-        lines += [
-            f"{head[r]}NCCL INFO {re.sub('nvmlDev [0-9] ', '', at[r])} - Destroy COMPLETE" for r in shown
-        ]
+        lines += [f"{head[r]}NCCL INFO {re.sub('nvmlDev [0-9] ', '', at[r])} - Destroy COMPLETE" for r in shown]
     return lines
 
 
@@ -75,10 +73,7 @@ def test_the_last_attempt_is_judged(tmp_path: Path) -> None:
     analysis = judge(tmp_path, a=[*failed("0xa"), *world("0xb", pids=300)])
     assert analysis.status == "ok"
     assert named(analysis) == {"several-attempts": "info"}
-    assert [(j.label, j.judged) for j in analysis.jobs] == [
-        ("attempt 1 of 2", False),
-        ("attempt 2 of 2", True),
-    ]
+    assert [(j.label, j.judged) for j in analysis.jobs] == [("attempt 1 of 2", False), ("attempt 2 of 2", True)]
     assert "/dev/shm is too small on node1" in analysis.jobs[0].reached
     assert [e.line for e in analysis.findings[0].evidence] == [8, 2]
 
@@ -128,9 +123,7 @@ def test_a_failure_of_any_job_counts(tmp_path: Path) -> None:
 
 
 def test_jobs_of_different_releases_are_no_mix_of_versions(tmp_path: Path) -> None:
-    analysis = judge(
-        tmp_path, a=world("0xa"), b=world("0xb", pids=300, host="node2", version="2.21.5", first_gpu=4)
-    )
+    analysis = judge(tmp_path, a=world("0xa"), b=world("0xb", pids=300, host="node2", version="2.21.5", first_gpu=4))
     assert named(analysis) == {"several-jobs": "info"}
 
 
@@ -183,7 +176,5 @@ def test_the_folders_of_torchrun_name_the_attempts(tmp_path: Path) -> None:
 
 def test_very_many_jobs_are_judged_together(tmp_path: Path) -> None:
     path = tmp_path / "suite.log"
-    path.write_text(
-        "\n".join(line for k in range(40) for line in world(f"0x{k:x}", pids=100 + 10 * k)) + "\n"
-    )
+    path.write_text("\n".join(line for k in range(40) for line in world(f"0x{k:x}", pids=100 + 10 * k)) + "\n")
     assert len(parts(nccl_insight.load([path]))) == 1

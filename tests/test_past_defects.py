@@ -87,16 +87,12 @@ def test_what_is_always_there_is_imported_plainly() -> None:
     assert not [p for p in (PACKAGE / "loading").glob("*.py") if "importlib" in _imports(p)]
 
 
-@pytest.mark.parametrize(
-    "name", ["lo", "docker0", "br-1a2b", "veth12ab", "virbr0", "cali12ab", "tun0", "cilium_host"]
-)
+@pytest.mark.parametrize("name", ["lo", "docker0", "br-1a2b", "veth12ab", "virbr0", "cali12ab", "tun0", "cilium_host"])
 def test_virtual_interfaces_have_one_list(name: str) -> None:
     assert re.fullmatch(VIRTUAL, name)
     assert is_virtual(name)
     assert [i for i in check_together({"NCCL_SOCKET_IFNAME": name}) if i.variable == "NCCL_SOCKET_IFNAME"]
-    assert not [
-        i for i in check_together({"NCCL_SOCKET_IFNAME": "eth0"}) if i.variable == "NCCL_SOCKET_IFNAME"
-    ]
+    assert not [i for i in check_together({"NCCL_SOCKET_IFNAME": "eth0"}) if i.variable == "NCCL_SOCKET_IFNAME"]
     assert not is_virtual("eth0")
     assert not re.fullmatch(VIRTUAL, "eth0")
 
@@ -116,9 +112,7 @@ def test_durations_are_as_documented() -> None:
 def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     """docs/architecture.md names every layer that import-linter knows."""
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     layers = next(c["layers"] for c in contracts if c["type"] == "layers")
     names = [name.strip().removeprefix("nccl_insight.") for layer in layers for name in layer.split("|")]
     assert [name for name in names if f"`{name}`" not in page] == []
@@ -147,10 +141,7 @@ def test_no_sentence_ends_in_mid_line() -> None:
 
 def test_ranks_that_figures_mark_are_in_the_json() -> None:
     seconds = [1.0, 1.01, 1.0, 0.99, 1.0, 3.5, 1.0, 1.0]
-    rows = [
-        {"input_id": 0, "line": r + 1, "comm_id": "0xab", "rank": r, "total_s": s}
-        for r, s in enumerate(seconds)
-    ]
+    rows = [{"input_id": 0, "line": r + 1, "comm_id": "0xab", "rank": r, "total_s": s} for r, s in enumerate(seconds)]
     run = build_run({"init_timings": schema.conform("init_timings", pl.DataFrame(rows))})
     document = json.loads(analyze(run).to_json())
     assert document["ranks_apart"] == [

@@ -36,9 +36,7 @@ _TIMEOUT = (
 
 
 def test_lines_glued_before_the_tag_of_a_launcher(tmp_path: Path) -> None:
-    glued = _said(
-        tmp_path, f"{_DEAD} (Actor pid=744, ip=10.0.0.7) {_TIMEOUT} (Actor pid=745, ip=10.0.0.7) step 5"
-    )
+    glued = _said(tmp_path, f"{_DEAD} (Actor pid=744, ip=10.0.0.7) {_TIMEOUT} (Actor pid=745, ip=10.0.0.7) step 5")
     apart = _said(tmp_path, _DEAD, f"(Actor pid=744, ip=10.0.0.7) {_TIMEOUT}")
     assert _names(glued) == _names(apart)
     assert _names(apart) == {"watchdog-timeout", "process-crashed"}
@@ -46,9 +44,7 @@ def test_lines_glued_before_the_tag_of_a_launcher(tmp_path: Path) -> None:
 
 def test_an_exception_in_front_of_records_on_the_same_line(tmp_path: Path) -> None:
     record = "a1:213:213 [{dev}] NCCL INFO cudaDriverVersion 12080"
-    front = (
-        "x" * 180 + " RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
-    )
+    front = "x" * 180 + " RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
     said = _said(tmp_path, " ".join([front, record.format(dev=0), record.format(dev=1)]))
     assert _names(said) == {"error-propagated"}
 
@@ -80,9 +76,7 @@ _TRACEBACK = (
     "    loss = step(batch)",
     "ValueError: Expected more than 1 value per channel",
 )
-_CLOSED = (
-    "n1:77:77 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer n2<41822>"
-)
+_CLOSED = "n1:77:77 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer n2<41822>"
 
 
 @pytest.mark.parametrize(
@@ -132,8 +126,7 @@ def test_a_last_error_behind_the_label_of_a_launcher(tmp_path: Path, label: str)
 
 
 @pytest.mark.parametrize(
-    "label",
-    ["", "[pod/trainer-0/pytorch] ", "2025-06-01T10:00:{n}.123Z stdout F ", "gpu01: ", "worker-1  | "],
+    "label", ["", "[pod/trainer-0/pytorch] ", "2025-06-01T10:00:{n}.123Z stdout F ", "gpu01: ", "worker-1  | "]
 )
 def test_the_root_cause_of_elastic_behind_the_label_of_a_launcher(tmp_path: Path, label: str) -> None:
     block = (
@@ -208,9 +201,7 @@ def test_a_message_that_breaks_in_two_behind_the_label_of_a_launcher(tmp_path: P
 
 
 def test_entities_of_a_page_without_signs_of_less_and_greater(tmp_path: Path) -> None:
-    warned = (
-        "gpu01:4000:4001 [0] init.cc:1840 NCCL WARN Cuda failure 802 &#x27;system not yet initialized&#x27;"
-    )
+    warned = "gpu01:4000:4001 [0] init.cc:1840 NCCL WARN Cuda failure 802 &#x27;system not yet initialized&#x27;"
     assert _names(_said(tmp_path, warned)) == {"fabric-manager-issue"}
 
 
@@ -227,9 +218,7 @@ def test_the_rank_that_torch_puts_in_front_of_a_failure_without_a_head(tmp_path:
         "[rank3]: Last error:",
         "[rank3]: Cuda failure 2 'out of memory'",
     )
-    assert [(f.name, f.ranks) for f in said.findings if f.severity.value == "error"] == [
-        ("cuda-oom-init", (3,))
-    ]
+    assert [(f.name, f.ranks) for f in said.findings if f.severity.value == "error"] == [("cuda-oom-init", (3,))]
     untold = _said(tmp_path, "Last error:", "Cuda failure 2 'out of memory'")
     assert [f.ranks for f in untold.findings if f.name == "cuda-oom-init"] == [()]
 

@@ -34,9 +34,7 @@ def test_the_patterns_are_found() -> None:
     found = all_patterns()
     assert len(found) > 200
     for part in BOUNDED:
-        assert any(
-            part in pattern.pattern for pattern, _ in found.values() if isinstance(pattern.pattern, str)
-        ), part
+        assert any(part in pattern.pattern for pattern, _ in found.values() if isinstance(pattern.pattern, str)), part
 
 
 def test_hostile_texts_end(guard: None) -> None:

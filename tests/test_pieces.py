@@ -73,12 +73,7 @@ def test_bytes_that_are_no_text_between_chunks(tmp_path: Path) -> None:
     log.write_bytes(b"".join(line % n + (noise if n % 3 else b"\xff\xfe broken\n") for n in range(1, 901)))
     run = load([str(log)])
     row = run.table("inputs").row(0, named=True)
-    assert (row["lines"], row["parsed_lines"], row["foreign_lines"], row["bad_bytes"]) == (
-        1800,
-        900,
-        900,
-        600,
-    )
+    assert (row["lines"], row["parsed_lines"], row["foreign_lines"], row["bad_bytes"]) == (1800, 900, 900, 600)
     assert run.table("rings")["line"].unique().sort().to_list() == list(range(1, 1801, 2))
 
 
@@ -153,9 +148,7 @@ def files_of_a_run(folder: Path) -> list[Path]:
     texts[2] = ""
     texts[3] += heads[3].replace("INFO", "WARN") + bind + "\n"
     texts[4] = "This is usually caused by a system or configuration error\n" + texts[4]
-    texts[5] += (
-        heads[5] + "a message of the year 2031\n" + heads[5] + "Connected all tr" + heads[4] + rings[2] + "\n"
-    )
+    texts[5] += heads[5] + "a message of the year 2031\n" + heads[5] + "Connected all tr" + heads[4] + rings[2] + "\n"
     texts[6] += heads[6] + "Connected all rings [repeated 7x across cluster]\n"
     found = []
     for number, text in enumerate(texts):

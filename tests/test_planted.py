@@ -36,10 +36,7 @@ EXPECTED = {
     "watchdog": Expected("watchdog-timeout", None, (0,)),
 }
 # What else may be said of a condition when it stands alone.
-ALSO = {
-    "socket-host": {"net-socket-fallback"},
-    "p2p-off-rank": {"env-mismatch"},
-}
+ALSO = {"socket-host": {"net-socket-fallback"}, "p2p-off-rank": {"env-mismatch"}}
 # "Init timings" came with 2.22: before it a log without timestamps cannot show which rank was slow.
 UNSEEN = {("2.19.4", "slow-init-rank")}
 

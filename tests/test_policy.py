@@ -152,10 +152,7 @@ def test_low_confidence_is_kept_out_with_its_reason() -> None:
 
 def test_options_for_ignore_carry_where_they_came_from() -> None:
     policy = load_policy({"ignore": ["NI501", "NI217"]})
-    assert policy.ignore == (
-        Ignore("peer-died", "ignored by --ignore"),
-        Ignore("ib-no-device", "ignored by --ignore"),
-    )
+    assert policy.ignore == (Ignore("peer-died", "ignored by --ignore"), Ignore("ib-no-device", "ignored by --ignore"))
     assert load_policy(environ={"NCCL_INSIGHT_IGNORE": "peer-died"}).ignore[0].name == "peer-died"
 
 
@@ -182,9 +179,7 @@ def test_the_configuration_of_the_readme_is_accepted(tmp_path: Path) -> None:
 
 def test_an_option_is_named_once_in_its_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^--fail-on: must be one of"):
-        load_policy(
-            {"fail-on": "bad"}, config=None, isolated=True, cwd=tmp_path, environ={}, today=date(2026, 1, 1)
-        )
+        load_policy({"fail-on": "bad"}, config=None, isolated=True, cwd=tmp_path, environ={}, today=date(2026, 1, 1))
 
 
 def test_one_option_may_hold_several_names() -> None:

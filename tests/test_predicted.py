@@ -39,15 +39,9 @@ def rows(tmp_path: Path) -> pl.DataFrame:
 
 
 def test_the_table_means_what_nccl_answers(rows: pl.DataFrame) -> None:
-    said = {
-        ("AllReduce", 4096): 15.050837,
-        ("AllReduce", 134217728): 518.447510,
-        ("AllGather", 131072): 11.613390,
-    }
+    said = {("AllReduce", 4096): 15.050837, ("AllReduce", 134217728): 518.447510, ("AllGather", 131072): 11.613390}
     chosen = rows.filter("chosen").with_columns(pl.col("op").cast(pl.String))
-    found = {
-        (op, size): ns / 1e3 for op, size, ns in chosen.select("op", "size_bytes", "predicted_ns").iter_rows()
-    }
+    found = {(op, size): ns / 1e3 for op, size, ns in chosen.select("op", "size_bytes", "predicted_ns").iter_rows()}
     assert found == pytest.approx(said, rel=1e-4)
     assert set(rows["source"]) == {"table"}
 

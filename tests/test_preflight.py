@@ -69,9 +69,7 @@ def good(root: Path, gpus: int = 8, nics: int = 8) -> Path:
     }
     for n in range(gpus):
         files[f"dev/nvidia{n}"] = ""
-        files[f"proc/driver/nvidia/gpus/0000:{n:02x}:00.0/information"] = (
-            "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ: 1"
-        )
+        files[f"proc/driver/nvidia/gpus/0000:{n:02x}:00.0/information"] = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ: 1"
     for n in range(nics):
         base = f"sys/class/infiniband/mlx5_{n}/ports/1"
         files |= {
@@ -98,21 +96,16 @@ def checks(subject: Node) -> dict[str, Check]:
 
 def test_a_good_node_passes(tmp_path: Path) -> None:
     found = checks(node(good(tmp_path)))
-    assert {
-        c.status for n, c in found.items() if n not in ("libraries", "pci acs", "xid", "gpu health", "clock")
-    } == {Status.PASS}
+    assert {c.status for n, c in found.items() if n not in ("libraries", "pci acs", "xid", "gpu health", "clock")} == {
+        Status.PASS
+    }
     assert "8 GPUs, NVIDIA H100 80GB HBM3, driver 570.124.06" in found["gpus"].observed
     assert "8 of 8 RDMA ports active, 400 Gb/s, InfiniBand" in found["nics"].observed
 
 
 def test_facts_of_a_good_node(tmp_path: Path) -> None:
     facts = facts_of(node(good(tmp_path)))
-    assert (facts["gpus"], facts["nics"], facts["nic_gbit"], facts["driver"]) == (
-        8.0,
-        8.0,
-        400.0,
-        "570.124.06",
-    )
+    assert (facts["gpus"], facts["nics"], facts["nic_gbit"], facts["driver"]) == (8.0, 8.0, 400.0, "570.124.06")
     assert facts["gpu_model"] == "NVIDIA H100 80GB HBM3"
     assert facts["memlock_gib"] == float("inf")
 
@@ -136,9 +129,7 @@ def test_without_anything_nothing_passes_for_gpus(tmp_path: Path) -> None:
         ("environment", Status.WARN, "NI105", {"environ": {"NCCL_SOCKET_IFNAMES": "eth0"}}),
     ],
 )  # fmt: skip
-def test_limits_and_settings(
-    tmp_path: Path, name: str, status: Status, code: str, more: dict[str, object]
-) -> None:
+def test_limits_and_settings(tmp_path: Path, name: str, status: Status, code: str, more: dict[str, object]) -> None:
     found = checks(node(good(tmp_path), **more))[name]
     assert (found.status, found.code) == (status, code)
     assert found.fix
@@ -159,9 +150,7 @@ def test_gpudirect_by_dma_buf_or_not_at_all(tmp_path: Path) -> None:
     (root / "sys/module/nvidia_peermem/version").unlink()
     (root / "sys/module/nvidia_peermem").rmdir()
     assert "DMA-BUF" in checks(node(root))["gpudirect"].observed
-    (root / "proc/driver/nvidia/version").write_text(
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  X"
-    )
+    (root / "proc/driver/nvidia/version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  X")
     found = checks(node(root))
     assert (found["gpudirect"].status, found["gpudirect"].code) == (Status.WARN, "NI234")
     assert "driver 535.104.05" in found["gpus"].observed
@@ -193,9 +182,7 @@ def test_acs_of_bridges(tmp_path: Path, control: int, status: Status) -> None:
 def test_a_lost_gpu_fails_the_node(tmp_path: Path) -> None:
     root = good(tmp_path)
     base = root / "proc/driver/nvidia/gpus/0000:03:00.0/information"
-    base.write_text(
-        "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-????????-????-????-????-????????????\n"
-    )
+    base.write_text("Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-????????-????-????-????-????????????\n")
     found = checks(node(root))["lost gpus"]
     assert (found.status, found.action) == (Status.FAIL, Action.ISOLATE)
     assert "0000:03:00.0" in found.observed
@@ -263,9 +250,7 @@ def test_the_health_of_a_gpu(tmp_path: Path, change: dict[str, str], name: str, 
 def test_a_driver_tool_that_hangs_fails_the_node(tmp_path: Path) -> None:
     found = checks(node(good(tmp_path), answer=Output("hung")))["driver"]
     assert (found.status, found.action) == (Status.FAIL, Action.ISOLATE)
-    failed = checks(
-        node(tmp_path, answer=Output("failed", error="Failed to initialize NVML: Driver mismatch\n"))
-    )
+    failed = checks(node(tmp_path, answer=Output("failed", error="Failed to initialize NVML: Driver mismatch\n")))
     assert "Driver mismatch" in failed["driver"].observed
 
 
@@ -281,14 +266,7 @@ def test_little_locked_memory_is_no_failure_where_nothing_needs_rdma(tmp_path: P
 
 @pytest.mark.parametrize(
     ("text", "code", "becomes"),
-    [
-        ("slurm", 1, 10),
-        ("slurm", 3, 1),
-        ("nagios", 1, 2),
-        ("nvsentinel", 3, 2),
-        ("3=0,5=1", 5, 1),
-        ("3=0", 1, 1),
-    ],
+    [("slurm", 1, 10), ("slurm", 3, 1), ("nagios", 1, 2), ("nvsentinel", 3, 2), ("3=0,5=1", 5, 1), ("3=0", 1, 1)],
 )
 def test_exit_maps(text: str, code: int, becomes: int) -> None:
     assert parse_exit_map(text).get(code, code) == becomes
@@ -404,9 +382,7 @@ def test_the_last_line_names_the_node_that_is_bad() -> None:
 
 def test_hostile_text_stays_on_its_line() -> None:
     assert "\n" not in Check("a", Status.FAIL, "x\ny\x1b[31m", "z", "do\r\nthis").line()
-    assert re.fullmatch(
-        r"\S+ \S+ PASS - node=\S+ action=none exit=0", Result((), "quick", "a b\nc").last_line()
-    )
+    assert re.fullmatch(r"\S+ \S+ PASS - node=\S+ action=none exit=0", Result((), "quick", "a b\nc").last_line())
 
 
 def sample() -> Result:
@@ -438,9 +414,7 @@ def test_a_node_that_lost_bandwidth_is_told_so(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     assert outputs.trend(path, "gpu07", {"busbw": 100.0}) == []
     for day, rate in enumerate((402.0, 398.0, 400.0, 401.0)):
-        outputs.remember(
-            path, Result((), "standard", "gpu07", facts={"busbw": rate}), f"2026-05-0{day + 1}T08:00Z"
-        )
+        outputs.remember(path, Result((), "standard", "gpu07", facts={"busbw": rate}), f"2026-05-0{day + 1}T08:00Z")
     outputs.remember(path, Result((), "standard", "gpu08", facts={"busbw": 10.0}), "2026-05-05T08:00Z")
     with path.open("a") as stream:
         stream.write('{"cut": \n')
@@ -535,12 +509,7 @@ def test_the_diagnosis_of_dcgm(answer: Output, status: Status | None) -> None:
 
 def judged(tmp_path: Path, mode: str, deadline: float = 20.0) -> tuple[dict[str, Check], Result]:
     done = measure(
-        Plan(),
-        make_directory(tmp_path / "c"),
-        4,
-        deadline,
-        dict(os.environ),
-        child=(sys.executable, str(FAKE), mode),
+        Plan(), make_directory(tmp_path / "c"), 4, deadline, dict(os.environ), child=(sys.executable, str(FAKE), mode)
     )
     return {c.name: c for c in done.checks}, Result(
         done.checks, "standard", "n", timed_out=done.timed_out, facts=done.facts
@@ -616,9 +585,7 @@ def test_gloo_gate_records_and_checks_its_own_expectations(tmp_path: Path) -> No
 # --- job script parts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", sorted(p.name for p in DOCS.glob("*") if p.suffix in (".sh", ".sbatch", ".yaml"))
-)
+@pytest.mark.parametrize("name", sorted(p.name for p in DOCS.glob("*") if p.suffix in (".sh", ".sbatch", ".yaml")))
 def test_job_script_parts_are_clean(name: str) -> None:
     path = DOCS / name
     result = lint_text(path.name, path.read_text())

@@ -57,9 +57,7 @@ def test_a_bar_that_was_drawn_over_is_many_rows() -> None:
     assert scan_lines(pl.DataFrame({"line": [4], "text": [drawn]}))["counter"].to_list() == [*range(1, 31)]
 
 
-@pytest.mark.parametrize(
-    "line", ["NCCL_STEP=3", "2 of 3 shards", "saved 3 steps ago", "iterator ready", "loss nan"]
-)
+@pytest.mark.parametrize("line", ["NCCL_STEP=3", "2 of 3 shards", "saved 3 steps ago", "iterator ready", "loss nan"])
 def test_other_lines_count_nothing(line: str) -> None:
     assert scan_lines(pl.DataFrame({"line": [1], "text": [line]}))["counter"].drop_nulls().is_empty()
 
@@ -76,9 +74,7 @@ def steps(costs: list[float], *, first: int = 1, stamps: bool = True, each: str 
     lines = []
     for n, cost in enumerate(costs, first):
         clock += datetime.timedelta(seconds=cost)
-        lines.append(
-            f"{clock:%Y-%m-%d %H:%M:%S} " * stamps + f"step {n} loss 2.{n:04d}{each.format(cost=cost)}"
-        )
+        lines.append(f"{clock:%Y-%m-%d %H:%M:%S} " * stamps + f"step {n} loss 2.{n:04d}{each.format(cost=cost)}")
     return lines
 
 
@@ -138,9 +134,7 @@ def test_every_nth_step_is_told_with_what_it_costs(tmp_path: Path) -> None:
 
 def test_a_checkpoint_every_nth_step_is_a_note_that_says_so(tmp_path: Path) -> None:
     lines = steps([12.0 if n % 10 == 9 else 2.0 for n in range(80)], each=STATED)
-    with_saves = [
-        part for n, line in enumerate(lines) for part in (["Saving checkpoint"] * (n % 10 == 9) + [line])
-    ]
+    with_saves = [part for n, line in enumerate(lines) for part in (["Saving checkpoint"] * (n % 10 == 9) + [line])]
     said = found(judge(tmp_path, [*log(), *with_saves]))
     assert said == {"step-time-shift": "info: Every 10 steps one takes 12 s instead of 2 s: a checkpoint"}
 

@@ -99,9 +99,7 @@ def test_slurm_batch_script_analyzes_a_job_that_failed(place: Path) -> None:
     logs = place / "nccl-4711.0"
     logs.mkdir()
     (logs / "nccl.gpu01.1.log").write_bytes((RUN / "healthy-16rank-ib" / "run.log").read_bytes())
-    done = execute(
-        place, "bash", str(DOCS / "slurm.sbatch"), GATE_LINE=PASS, GATE_CODE="0", JOB_CODE="9", **job(place)
-    )
+    done = execute(place, "bash", str(DOCS / "slurm.sbatch"), GATE_LINE=PASS, GATE_CODE="0", JOB_CODE="9", **job(place))
     assert done.returncode == 9
     assert (logs / "report.html").stat().st_size > 10_000
 
@@ -155,15 +153,12 @@ def test_kubernetes_init_container(place: Path) -> None:
     mounts = [m["name"] for m in gate["volumeMounts"]]
     assert mounts == ["shm"]
     (job_container,) = pod["containers"]
-    started = execute(
-        place, *job_container["command"], **{e["name"]: e["value"] for e in job_container["env"]}
-    )
+    started = execute(place, *job_container["command"], **{e["name"]: e["value"] for e in job_container["env"]})
     assert "logs at /logs/nccl.%h.%p.log" in started.stdout
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "says"),
-    [("0", 0, "logs at"), ("3", 0, "judged nothing"), ("5", 5, "hangs"), ("1", 1, "FAIL")],
+    ("code", "status", "says"), [("0", 0, "logs at"), ("3", 0, "judged nothing"), ("5", 5, "hangs"), ("1", 1, "FAIL")]
 )
 def test_torchrun(place: Path, code: str, status: int, says: str) -> None:
     line = PASS if code in ("0", "3") else FAIL
@@ -192,12 +187,7 @@ def test_the_standard_level_needs_no_address_under_a_launcher(place: Path) -> No
     assert second.returncode == 0
     assert "leaves this node to local rank 0" in second.stderr
     first = execute(
-        place,
-        "nccl-insight",
-        "preflight",
-        "--level",
-        "standard",
-        **{**world, "OMPI_COMM_WORLD_LOCAL_RANK": "0"},
+        place, "nccl-insight", "preflight", "--level", "standard", **{**world, "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
     )
     assert first.returncode == 3  # no GPU
     assert "MASTER_ADDR" not in first.stderr

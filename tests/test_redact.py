@@ -173,14 +173,7 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
         digest, name = line.split("  ")
         assert hashlib.sha256(members[name]).hexdigest() == digest
     for name, data in members.items():
-        for secret in (
-            b"ares-gpu",
-            b"10.31.7",
-            b"mwinter",
-            b"secret-llama",
-            b"token=abc",
-            str(tmp_path).encode(),
-        ):
+        for secret in (b"ares-gpu", b"10.31.7", b"mwinter", b"secret-llama", b"token=abc", str(tmp_path).encode()):
             assert secret not in data, (name, secret)
     assert json.loads(members["analysis.json"])["redacted"] is True
     bundle.write(target, hidden, page(safe, hidden), safe.inputs, redactor, command=command)
@@ -268,9 +261,7 @@ def _identifies(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return not (
-        parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast or address.startswith("255.")
-    )
+    return not (parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast or address.startswith("255."))
 
 
 def test_findings_of_redacted_logs_are_the_same(tmp_path: Path) -> None:
@@ -324,17 +315,13 @@ def test_redact_command_keeps_the_map_out_of_the_shared_directory(
 ) -> None:
     log = tmp_path / "a.log"
     log.write_text(LOG)
-    code, _, err = _cli(
-        capsys, "redact", str(log), "-o", str(tmp_path / "o"), "--map", str(tmp_path / "o" / "m.json")
-    )
+    code, _, err = _cli(capsys, "redact", str(log), "-o", str(tmp_path / "o"), "--map", str(tmp_path / "o" / "m.json"))
     assert code == 2
     assert "name a place outside" in err
     assert not (tmp_path / "o").exists()
 
 
-def test_analyze_redact_replaces_names_in_every_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_analyze_redact_replaces_names_in_every_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "ares-gpu017.log"
     log.write_text(LOG)
     files = {kind: tmp_path / f"r.{kind}" for kind in ("html", "json", "md", "junit", "text")}
@@ -352,8 +339,7 @@ def test_a_report_never_says_the_names_of_its_files(tmp_path: Path) -> None:
         log = tmp_path / f"acme-{number}" / f"acme-run-{number}.log"
         log.parent.mkdir()
         log.write_text(
-            f"gpu01:{number}:{number} [0] NCCL INFO NCCL version 2.27.7+cuda12.8\n"
-            "driver: time limit reached, leaving\n"
+            f"gpu01:{number}:{number} [0] NCCL INFO NCCL version 2.27.7+cuda12.8\ndriver: time limit reached, leaving\n"
         )
     run = api.load([str(tmp_path)])
     analysis = api.analyze(run)

@@ -26,9 +26,7 @@ def database(path: Path) -> Path:
             "create table CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, "
             "globalPid, demangledName, shortName)"
         )
-        made.execute(
-            "create table NVTX_EVENTS (start, end, eventType, text, textId, globalTid, domainId, binaryData)"
-        )
+        made.execute("create table NVTX_EVENTS (start, end, eventType, text, textId, globalTid, domainId, binaryData)")
         made.execute("create table TARGET_INFO_SYSTEM_ENV (name text, value text)")
         made.execute('create table "odd ""table" (x text)')
         made.execute("create table PROCESS_STREAMS (value text)")
@@ -44,9 +42,7 @@ def database(path: Path) -> Path:
             made.execute("insert into CUPTI_ACTIVITY_KIND_KERNEL values (?,?,?,?,?,?,?,?,?)", row)
         event = (0, 9000, 59, f"step at {ADDRESS}", 2, 281474976710656, 0, b"\x01\x02zqcorp secret")
         made.execute("insert into NVTX_EVENTS values (?,?,?,?,?,?,?,?)", event)
-        made.executemany(
-            "insert into TARGET_INFO_SYSTEM_ENV values (?, ?)", [("Hostname", HOST), ("Key", "zqcorp")]
-        )
+        made.executemany("insert into TARGET_INFO_SYSTEM_ENV values (?, ?)", [("Hostname", HOST), ("Key", "zqcorp")])
         made.execute("insert into PROCESS_STREAMS values ('0123456789abcdef0123456789abcdef01234567')")
         made.commit()
     return path
@@ -79,9 +75,7 @@ def test_copies_hold_no_planted_name_and_give_the_same_tables(tmp_path: Path) ->
     database(given / "a.sqlite")
     (given / "b.sqlite.gz").write_bytes(gzip.compress((given / "a.sqlite").read_bytes()))
     (given / "c_rank3.dump").write_bytes(pickle.dumps(dump(rank=3), protocol=2))
-    (given / "d.log").write_text(
-        f"{HOST}:1:1 [0] NCCL INFO Bootstrap: Using eth0:{ADDRESS}<0>\n" + "\n".join(LINES)
-    )
+    (given / "d.log").write_text(f"{HOST}:1:1 [0] NCCL INFO Bootstrap: Using eth0:{ADDRESS}<0>\n" + "\n".join(LINES))
     out = tmp_path / "out"
     result = run_cli("redact", given, "-o", out)
     assert result.returncode == 0, result.stderr

@@ -352,9 +352,7 @@ def test_ordinary_queries_pass(sql: str) -> None:
 
 
 def test_what_was_left_is_named() -> None:
-    text = (
-        "node1:1:1 [0] NCCL INFO x\nat alpha.beta.gamma and a7b8c9d0e1f2g3h4 and a7b8c9d0e1f2g3h4 libm.so.6\n"
-    )
+    text = "node1:1:1 [0] NCCL INFO x\nat alpha.beta.gamma and a7b8c9d0e1f2g3h4 and a7b8c9d0e1f2g3h4 libm.so.6\n"
     left = Residue()
     left.add(text)
     assert left.words() == [("a7b8c9d0e1f2g3h4", 2), ("alpha.beta.gamma", 1)]

@@ -405,11 +405,7 @@ def test_other_names_go_too(seed: int) -> None:
     left = []
     for kind, (line, gone, _) in LINES.items():
         shown = redacted(NAMES.sub(other, line))
-        left += [
-            (kind, part, shown)
-            for part in (NAMES.sub(other, g) for g in gone)
-            if part.lower() in shown.lower()
-        ]
+        left += [(kind, part, shown) for part in (NAMES.sub(other, g) for g in gone) if part.lower() in shown.lower()]
     assert left == []
 
 

@@ -76,9 +76,7 @@ def _planted(draw: random.Random) -> str:
     numbered = [re.sub("[0-9](?=[0-9]* )", str(turn), line) for turn in range(3) for line in lines]
     for kind in CLASSES:
         at = draw.randrange(len(numbered))
-        numbered[at : at + draw.randrange(2)] = [
-            numbered[at] + draw.choice(" ,(=\t") + CLASSES[kind](draw)[0]
-        ]
+        numbered[at : at + draw.randrange(2)] = [numbered[at] + draw.choice(" ,(=\t") + CLASSES[kind](draw)[0]]
     return "\n".join(numbered) + draw.choice(["\n", ""])
 
 
@@ -123,18 +121,14 @@ def test_a_number_that_is_masked_says_nothing(number: str, glue: str) -> None:
     ],
 )
 def test_names_that_look_like_numbers_are_found(head: str, name: str) -> None:
-    log = f"{head}\n" + "".join(
-        f"at {n} {name} and [{n}] {name}, x={name} 0x{n:x} 1.{n}\n" for n in range(100)
-    )
+    log = f"{head}\n" + "".join(f"at {n} {name} and [{n}] {name}, x={name} 0x{n:x} 1.{n}\n" for n in range(100))
     out = collect(build_run({}), [log]).text(log)
     assert len(log) > 2000
     assert name not in out
 
 
 def test_a_trace_of_one_line_is_redacted_in_parts() -> None:
-    event = (
-        '{"ph": "X", "ts": %d.%d, "args": {"addr": "10.77.3.%d", "hostname": "zq07", "n": [1, 2]}, "tid": %d}'
-    )
+    event = '{"ph": "X", "ts": %d.%d, "args": {"addr": "10.77.3.%d", "hostname": "zq07", "n": [1, 2]}, "tid": %d}'
     line = '{"traceEvents": [' + ", ".join(event % (n, n % 10, n % 200 + 1, n) for n in range(500)) + "]}"
     out = collect(build_run({}), [line]).text(line)
     assert "10.77.3." not in out
@@ -146,13 +140,10 @@ def test_a_trace_of_one_line_is_redacted_in_parts() -> None:
 
 def test_many_hosts_that_are_no_words_are_replaced_longest_first() -> None:
     log = "".join(
-        f"h+{n}:1:2 [0] NCCL INFO x \udcff\n" if n % 5 == 0 else f"h+{n}:1:2 [0] NCCL INFO x\n"
-        for n in range(300)
+        f"h+{n}:1:2 [0] NCCL INFO x \udcff\n" if n % 5 == 0 else f"h+{n}:1:2 [0] NCCL INFO x\n" for n in range(300)
     )
     redactor = collect(build_run({}), [log])
     out = redactor.text(log + "from h+12 and ah+123b\n")
     assert "h+" not in out
-    assert (
-        out.splitlines()[-1] == f"from {redactor.names.hosts['h+12']} and a{redactor.names.hosts['h+123']}b"
-    )
+    assert out.splitlines()[-1] == f"from {redactor.names.hosts['h+12']} and a{redactor.names.hosts['h+123']}b"
     assert redactor.text("h+123") == redactor.names.hosts["h+123"]

@@ -99,16 +99,7 @@ def test_a_bundle_is_strict_and_the_review_lists_what_went_and_stayed(tmp_path: 
     log = tmp_path / "run.log"
     log.write_text("gpu01:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nmaster zqzebra said hello\n")
     zipped, review = tmp_path / "t.zip", tmp_path / "review.txt"
-    arguments = [
-        "analyze",
-        str(log),
-        "--redact",
-        "--bundle",
-        str(zipped),
-        "--redact-report",
-        str(review),
-        "-qq",
-    ]
+    arguments = ["analyze", str(log), "--redact", "--bundle", str(zipped), "--redact-report", str(review), "-qq"]
     assert CliRunner().invoke(build_app(), arguments).exit_code in (0, 1, 3)
     with zipfile.ZipFile(zipped) as archive:
         for name in archive.namelist():
@@ -118,9 +109,7 @@ def test_a_bundle_is_strict_and_the_review_lists_what_went_and_stayed(tmp_path: 
     assert review.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(
-    "option", [["--redact", "strict"], ["--redact=strict"], ["--redact-level", "strict"]]
-)
+@pytest.mark.parametrize("option", [["--redact", "strict"], ["--redact=strict"], ["--redact-level", "strict"]])
 def test_the_level_may_stand_behind_the_option(option: list[str], tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text("gpu01:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nzqzebra: Segmentation fault\n")
@@ -157,9 +146,7 @@ def test_forms_of_promised_classes_go_without_strict(secret: str, line: str) -> 
 
 
 def test_a_key_within_json_goes_whole() -> None:
-    text = (
-        '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEzq9876abcdef\\n-----END PRIVATE KEY-----\\n"}\n'
-    )
+    text = '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEzq9876abcdef\\n-----END PRIVATE KEY-----\\n"}\n'
     assert "MIIEzq9876abcdef" not in collect(build_run({}, []), [text]).text(text)
 
 
@@ -172,6 +159,4 @@ def test_utf_16_is_redacted(tmp_path: Path) -> None:
     log, out = tmp_path / "run.log", tmp_path / "out"
     log.write_bytes("zqhost7:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n".encode("utf-16"))
     assert CliRunner().invoke(build_app(), ["redact", str(log), "-o", str(out)]).exit_code == 0
-    assert re.fullmatch(
-        r"node[12]:1:2 \[0\] NCCL INFO NCCL version 2\.27\.3\+cuda12\.9\n", _only(out).read_text()
-    )
+    assert re.fullmatch(r"node[12]:1:2 \[0\] NCCL INFO NCCL version 2\.27\.3\+cuda12\.9\n", _only(out).read_text())

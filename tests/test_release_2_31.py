@@ -32,9 +32,7 @@ def test_flush_of_receive_lines(tmp_path: Path) -> None:
         tmp_path,
         info("Channel 00/0 : 11[3] -> 3[3] [receive] via NET/IB/3/GDRDMA/flush=None"),
         info("Channel 00/0 : 3[3] -> 11[3] [send] via NET/IB/3/GDRDMA"),
-        info(
-            "Channel 01/0 : 11[3] -> 3[3] [receive] via NET/AWS Libfabric/2(8)/GDRDMA(PCI)/Shared/flush=C2c"
-        ),
+        info("Channel 01/0 : 11[3] -> 3[3] [receive] via NET/AWS Libfabric/2(8)/GDRDMA(PCI)/Shared/flush=C2c"),
         info("Channel 02/0 : 11[3] -> 3[3] [send] via NET/gIB/2(50)(PCI)/Shared"),
     )
     rows = run.table("connections").select("net_dev", "gdr", "shared", "pxn_rank", "flush").rows()
@@ -89,9 +87,7 @@ def test_predictions_of_the_model(tmp_path: Path) -> None:
         info("Best tuning, algorithm, RING, protocol, LL"),
         info("AllReduce: 4000 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3} cgaClusterSize 4"),
     )
-    rows = run.table("predicted").select(
-        "op", "size_bytes", "algorithm", "channels", "predicted_ns", "chosen"
-    )
+    rows = run.table("predicted").select("op", "size_bytes", "algorithm", "channels", "predicted_ns", "chosen")
     assert rows.rows() == [("AllReduce", 4000, "RING", 4, 15500.0, True)]
     choice = run.table("tuning_choice").row(0, named=True)
     assert (choice["size_bytes"], choice["channels_hi"], choice["cga_cluster_size"]) == (4000, 3, 4)

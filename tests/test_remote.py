@@ -144,9 +144,7 @@ def test_what_other_machines_read_is_not_copied(memory: Any, job: Path) -> None:
     with files[0].open() as stream:
         stream.seek(5)
         data = stream.read(20)
-    assert (
-        data == sorted(p for p in job.iterdir() if p.is_file() and p.suffix == ".log")[1].read_bytes()[5:25]
-    )
+    assert data == sorted(p for p in job.iterdir() if p.is_file() and p.suffix == ".log")[1].read_bytes()[5:25]
 
 
 def test_patterns_files_and_archives(memory: Any, job: Path, tmp_path: Path) -> None:
@@ -165,9 +163,7 @@ def test_patterns_files_and_archives(memory: Any, job: Path, tmp_path: Path) -> 
     assert names("memory:///bucket/run/sub/more.log") == ["memory:///bucket/run/sub/more.log"]
     assert names("memory:///bucket/r*n/sub") == names("memory:///bucket/run/sub")
     for in_place in (False, True):
-        assert names("memory:///bucket/t.tar.gz", in_place=in_place) == [
-            "memory:///bucket/t.tar.gz/inside.log"
-        ]
+        assert names("memory:///bucket/t.tar.gz", in_place=in_place) == ["memory:///bucket/t.tar.gz/inside.log"]
     listed = names("memory:///bucket/run")
     assert not any(".hidden" in name or name.endswith(".html") for name in listed)
     # The same file twice counts once where it is read in place.
@@ -261,9 +257,7 @@ def test_limits_hold(memory: Any) -> None:
     assert len(find_inputs(["memory:///b"], Limits(files=2))) == 2
     memory.pipe_file("/b/bomb.log.gz", gzip.compress(b"\n" * (3 << 20)))
     for in_place in (False, True):
-        (bomb,) = find_inputs(
-            ["memory:///b/bomb.log.gz"], Limits(expansion_ratio=1, expansion_free_mib=1), in_place
-        )
+        (bomb,) = find_inputs(["memory:///b/bomb.log.gz"], Limits(expansion_ratio=1, expansion_free_mib=1), in_place)
         with bomb.open() as stream:
             assert len(stream.read()) == 1 << 20
             assert "limits expansion-ratio" in stream.damage
@@ -280,10 +274,7 @@ def test_copies_are_removed(memory: Any) -> None:
 
 def test_no_secret_of_a_url_is_shown() -> None:
     assert remote.clean("https://me:secret@host/a.log?X-Amz-Signature=1f#x") == "https://host/a.log"
-    assert (
-        remote.clean("got 403 for 'https://h/a?sig=1'; see s3://k@b/c")
-        == "got 403 for 'https://h/a'; see s3://b/c"
-    )
+    assert remote.clean("got 403 for 'https://h/a?sig=1'; see s3://k@b/c") == "got 403 for 'https://h/a'; see s3://b/c"
 
 
 @pytest.mark.parametrize(("argument", "url"), [
@@ -321,9 +312,7 @@ def test_from_the_command_line(job: Path, tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("aiohttp") is None, reason="fsspec's driver of http needs aiohttp"
-)
+@pytest.mark.skipif(importlib.util.find_spec("aiohttp") is None, reason="fsspec's driver of http needs aiohttp")
 def test_over_http(job: Path) -> None:
     asked: list[str] = []
 

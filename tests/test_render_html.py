@@ -114,8 +114,7 @@ def test_first_screen_has_verdict_top_findings_with_next_step_job_and_coverage()
     assert "Next: Run ibping -G 0xb8599f03001a2b3c" in first
     assert "62 ranks lost a connection" not in first, "a cascade is not what to do first"
     assert re.search(
-        r"NCCL 2\.27\.3, 2\.26\.2 CUDA 12\.8 Driver 570\.86\.15 Ranks 64 Nodes 8 GPUs 64 Networks IB, Socket",
-        first,
+        r"NCCL 2\.27\.3, 2\.26\.2 CUDA 12\.8 Driver 570\.86\.15 Ranks 64 Nodes 8 GPUs 64 Networks IB, Socket", first
     )
     assert "57,400 understood" in first
     assert "Not redacted" in first
@@ -200,23 +199,18 @@ def test_machine_readable_copy_is_the_json_output() -> None:
     drawn = copy.pop("figures")
     assert copy == json.loads(json_.render(analysis))
     built = pages.build(analysis, run)
-    assert [(f["id"], f["total"], len(f["rows"])) for f in drawn] == [
-        (f.id, f.total, len(f.rows)) for f in built
-    ]
+    assert [(f["id"], f["total"], len(f["rows"])) for f in drawn] == [(f.id, f.total, len(f.rows)) for f in built]
     assert all(len(row) == len(f["columns"]) for f in drawn for row in f["rows"])
 
 
 def test_a_huge_machine_readable_copy_is_shortened_and_says_so() -> None:
     many = tuple(
-        dataclasses.replace(samples.finding(), ranks=tuple(range(1024)), anchor=f"NI223-{n}")
-        for n in range(300)
+        dataclasses.replace(samples.finding(), ranks=tuple(range(1024)), anchor=f"NI223-{n}") for n in range(300)
     )
     hosts = tuple(f"node-{n}" for n in range(4096))
     gaps = tuple(NotJudged(f"name-{n}", "because " * 20, "how " * 20) for n in range(100))
     inputs = tuple(InputInfo(f"job/rank{n}.log", "nccl_log", 1, "0" * 64, 1) for n in range(4096))
-    big = Analysis(
-        "findings", many, Job(hosts=hosts, nranks=4096), Coverage(), inputs, samples.TOOL, not_judged=gaps
-    )
+    big = Analysis("findings", many, Job(hosts=hosts, nranks=4096), Coverage(), inputs, samples.TOOL, not_judged=gaps)
     text = pages.render(big, build_run({}), js="none")
     assert len(text.encode()) <= 400_000
     assert Page(text).data("nccl-insight")["shortened"] is True
@@ -272,10 +266,7 @@ def test_which_figures_a_run_gets() -> None:
     assert got["failing"] == got["thousand"] == log
     assert got["healthy"] == [i for i in log if i != "cluster"], "a few nodes, all alike: no map"
     traces = ["steps", "timeline", "durations", "busbw", "stragglers", "longest-waits"]
-    assert [i for i in got["traced"] if i != "waits"] == [
-        *(i for i in log if i not in ("nics", "cluster")),
-        *traces,
-    ]
+    assert [i for i in got["traced"] if i != "waits"] == [*(i for i in log if i not in ("nics", "cluster")), *traces]
     assert "waits" in got["traced"]
 
 
@@ -327,9 +318,7 @@ def test_a_large_job_is_drawn_by_node() -> None:
 
 
 def test_a_run_without_tables_still_gives_a_complete_page() -> None:
-    text = pages.render(
-        Analysis("not_judged", (), Job(), Coverage(), (), samples.TOOL), build_run({}), js="inline"
-    )
+    text = pages.render(Analysis("not_judged", (), Job(), Coverage(), (), samples.TOOL), build_run({}), js="inline")
     page = Page(text)
     assert "NOT JUDGED" in page.text
     assert "neither healthy nor broken" in page.text
@@ -366,9 +355,7 @@ def test_policy_forbids_everything_but_the_scripts_of_this_file() -> None:
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
     (packed,) = re.findall(r'id="chart-library">(.*?)</script>', text, re.S)
     scripts.append(gzip.decompress(base64.b64decode(packed)).decode())
-    hashes = [
-        "'sha256-" + base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() + "'" for s in scripts
-    ]
+    hashes = ["'sha256-" + base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() + "'" for s in scripts]
     assert sorted(policy["script-src"]) == sorted(hashes)
     assert len(hashes) == 3
     without = _policy(_html("failing", js="none"))

@@ -59,9 +59,7 @@ def test_hostile_text_adds_no_element(payload: str) -> None:
         comparison,
         bad=((0, short),),
         changes=tuple(
-            dataclasses.replace(
-                c, subject=short, good=short, bad=short, hosts=(short,), ratio=2.0, effect=bool(n % 2)
-            )
+            dataclasses.replace(c, subject=short, good=short, bad=short, hosts=(short,), ratio=2.0, effect=bool(n % 2))
             for n, c in enumerate(comparison.changes)
         ),
         findings=tuple(dataclasses.replace(f, title=short) for f in comparison.findings),

@@ -49,9 +49,7 @@ def test_same_analysis_gives_the_same_bytes() -> None:
 
 
 def test_unencodable_and_endless_text_is_made_safe() -> None:
-    bad = dataclasses.replace(
-        samples.finding(), evidence=(Evidence("a\udcff.log", 1, "\x1b[1m" + "é" * 10**6, True),)
-    )
+    bad = dataclasses.replace(samples.finding(), evidence=(Evidence("a\udcff.log", 1, "\x1b[1m" + "é" * 10**6, True),))
     out = json_.render(Analysis("findings", (bad,), samples.healthy()[0].job, Coverage(), (), samples.TOOL))
     evidence = json.loads(out)["findings"][0]["evidence"][0]
     assert evidence["input"] == "a\\udcff.log"

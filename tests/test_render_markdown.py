@@ -39,15 +39,11 @@ def test_stays_below_the_limit(name: str) -> None:
 
 def test_a_huge_analysis_is_cut_between_findings_and_says_so() -> None:
     long = Evidence("x" * 5000, 1, "`" * 4000, True)
-    many = tuple(
-        dataclasses.replace(samples.finding(), title="t" * 5000, evidence=(long,) * 40) for _ in range(500)
-    )
+    many = tuple(dataclasses.replace(samples.finding(), title="t" * 5000, evidence=(long,) * 40) for _ in range(500))
     gaps = tuple(NotJudged(f"name-{n}", "r" * 400 + str(n), "h" * 400) for n in range(500))
     inputs = tuple(InputInfo(f"{n}" + "p" * 4000, "nccl_log", 1, "0" * 64, 1) for n in range(500))
     out = markdown.render(
-        Analysis(
-            "findings", many, samples.healthy()[0].job, Coverage(), inputs, samples.TOOL, not_judged=gaps
-        )
+        Analysis("findings", many, samples.healthy()[0].job, Coverage(), inputs, samples.TOOL, not_judged=gaps)
     )
     assert len(out) < 60_000
     assert re.search(r"and \d+ more findings", out)
@@ -56,16 +52,7 @@ def test_a_huge_analysis_is_cut_between_findings_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "```\n# out",
-        "``````",
-        "~~~",
-        "<script>alert(1)</script>",
-        "</details>",
-        "`` ` ``",
-        "a\n```\nb",
-        "\u202e```",
-    ],
+    ["```\n# out", "``````", "~~~", "<script>alert(1)</script>", "</details>", "`` ` ``", "a\n```\nb", "\u202e```"],
 )
 def test_a_fence_cannot_be_closed_by_its_content(text: str) -> None:
     block = markdown.fence([text], "log").split("\n")
@@ -76,9 +63,7 @@ def test_a_fence_cannot_be_closed_by_its_content(text: str) -> None:
 
 
 def test_log_text_in_titles_stays_text() -> None:
-    out = markdown.escape(
-        "<img src=x onerror=alert(1)> @maintainer [x](javascript:1) #12 a|b https://evil.example"
-    )
+    out = markdown.escape("<img src=x onerror=alert(1)> @maintainer [x](javascript:1) #12 a|b https://evil.example")
     assert "<img" not in out
     assert "@maintainer" not in out
     assert "](" not in out.replace("\\](", "")

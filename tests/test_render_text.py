@@ -42,9 +42,7 @@ def test_a_finding_about_a_whole_file_shows_what_was_seen_in_it() -> None:
 
 
 def test_not_judged_is_neither_ok_nor_fail() -> None:
-    analysis = Analysis(
-        "not_judged", (), samples.healthy()[0].job, Coverage(lines=3, foreign=3), (), samples.TOOL
-    )
+    analysis = Analysis("not_judged", (), samples.healthy()[0].job, Coverage(lines=3, foreign=3), (), samples.TOOL)
     out = text.render(analysis)
     assert out.startswith("NOT JUDGED  ")
     assert "3 lines (none from NCCL)" in out
@@ -128,10 +126,7 @@ def test_a_note_is_called_so_in_every_output() -> None:
 
 def test_a_unit_follows_a_number_and_never_a_phrase() -> None:
     bad = dataclasses.replace(
-        samples.finding(),
-        observed="0 of 368",
-        expected="GDRDMA where GPU and NIC can do it",
-        unit="connections",
+        samples.finding(), observed="0 of 368", expected="GDRDMA where GPU and NIC can do it", unit="connections"
     )
     out = text.render(Analysis("findings", (bad,), samples.healthy()[0].job, Coverage(), (), samples.TOOL))
     assert "can do it connections" not in out
@@ -176,12 +171,7 @@ def test_width_wraps_but_does_not_change_the_words() -> None:
     wrapped = text.render(analysis, width=80)
     assert [w for w in wrapped.split() if w not in ("...",)]
     assert (
-        max(
-            len(line)
-            for line in wrapped.splitlines()
-            if not line.startswith(("  NCCL", "    = more", "   -->"))
-        )
-        <= 80
+        max(len(line) for line in wrapped.splitlines() if not line.startswith(("  NCCL", "    = more", "   -->"))) <= 80
     )
     assert "job-4711/all.log:214" in wrapped
 
@@ -191,13 +181,9 @@ def test_hostile_evidence_cannot_move_the_cursor_or_fake_a_line() -> None:
     bad = dataclasses.replace(
         samples.finding(), observed="", expected="", title=nasty, hosts=(nasty,), evidence=(Evidence(nasty, 1, nasty, True),)
     )  # fmt: skip
-    out = text.render(
-        Analysis("findings", (bad,), samples.healthy()[0].job, Coverage(), (), samples.TOOL), verbosity=2
-    )
+    out = text.render(Analysis("findings", (bad,), samples.healthy()[0].job, Coverage(), (), samples.TOOL), verbosity=2)
     out.encode()
-    assert not [
-        c for c in out if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066\u200b"
-    ]
+    assert not [c for c in out if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066\u200b"]
     assert not [line for line in out.splitlines() if line.startswith("ERROR faked")]
     assert "\\u202egnp.exe" in out
 

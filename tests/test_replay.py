@@ -52,15 +52,7 @@ class Job:
                 end = max(begun.values()) + (wire_us or {}).get(number, 200.0)
                 for rank in group:
                     self._add(rank, 20, step, 1, REDUCE, begun[rank], end)
-                    row = (
-                        rank,
-                        step,
-                        int(begun[rank] * US),
-                        int(end * US),
-                        step + 1,
-                        list(group),
-                        f"g{number}",
-                    )
+                    row = (rank, step, int(begun[rank] * US), int(end * US), step + 1, list(group), f"g{number}")
                     self.met.append(row)
                     clock[rank] = end
             # One more meeting of all, as groups of one job are not independent.
@@ -83,15 +75,12 @@ class Job:
         names = ("rank", "stream", "step", "kind", "name", "start_ns", "end_ns")
         work = pl.DataFrame(self.work, schema=names, orient="row").with_columns(device=0, input_id="rank")
         met = pl.DataFrame(
-            self.met,
-            schema=("rank", "step", "start_ns", "end_ns", "seq", "group_ranks", "process_group"),
-            orient="row",
+            self.met, schema=("rank", "step", "start_ns", "end_ns", "seq", "group_ranks", "process_group"), orient="row"
         )
 
         def shift(frame: pl.DataFrame) -> pl.DataFrame:
             rows = [
-                (s + ahead(r, s), e + ahead(r, s))
-                for r, s, e in frame.select("rank", "start_ns", "end_ns").iter_rows()
+                (s + ahead(r, s), e + ahead(r, s)) for r, s, e in frame.select("rank", "start_ns", "end_ns").iter_rows()
             ]
             return frame.with_columns(
                 pl.Series("start_ns", [r[0] for r in rows]), pl.Series("end_ns", [r[1] for r in rows])

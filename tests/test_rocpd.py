@@ -34,13 +34,9 @@ def database(path: Path, suffix: str = ID) -> Path:
         names = ["ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
                  "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(aiter::RankData*)"]  # fmt: skip
         for number, name in enumerate(names, 1):
-            base.execute(
-                f"insert into `rocpd_info_kernel_symbol{suffix}` values (?, ?, ?)", (number, name, name)
-            )
+            base.execute(f"insert into `rocpd_info_kernel_symbol{suffix}` values (?, ?, ?)", (number, name, name))
         base.execute(f"insert into `rocpd_string{suffix}` values (7, 'MEMORY_COPY_DEVICE_TO_HOST')")
-        for number, (kernel, start, end) in enumerate(
-            [(1, 100, 200), (2, 150, 300), (1, 400, 450), (3, 500, 520)]
-        ):
+        for number, (kernel, start, end) in enumerate([(1, 100, 200), (2, 150, 300), (1, 400, 450), (3, 500, 520)]):
             row = (number, 1, 42, 42, 3, kernel, 1, start * 1000, end * 1000)
             base.execute(f"insert into `rocpd_kernel_dispatch{suffix}` values (?,?,?,?,?,?,?,?,?)", row)
         base.execute(f"insert into `rocpd_memory_copy{suffix}` values (1, 42, 600000, 630000, 7, 3, 1, 4096)")
@@ -52,10 +48,7 @@ def database(path: Path, suffix: str = ID) -> Path:
 def test_kernels_copies_and_exposed_time(tmp_path: Path, suffix: str) -> None:
     run = nccl_insight.load([database(tmp_path / "rank5_results.db", suffix)])
     rows = run.table("collectives")
-    assert rows.select("rank", "duration_ns", "exposed_ns").rows() == [
-        (5, 100_000, 50_000),
-        (5, 50_000, 50_000),
-    ]
+    assert rows.select("rank", "duration_ns", "exposed_ns").rows() == [(5, 100_000, 50_000), (5, 50_000, 50_000)]
     (step,) = run.table("steps").to_dicts()
     assert (step["comm_ns"], step["compute_ns"], step["other_comm_ns"]) == (150_000, 150_000, 20_000)
     assert (step["memcpy_ns"], step["duration_ns"]) == (30_000, 530_000)

@@ -123,10 +123,7 @@ def test_without_the_first_rank_the_others_say_so(tmp_path: Path) -> None:
 
 def _files(directory: Path, entered: dict[int, int]) -> None:
     for rank, count in entered.items():
-        rows: list[dict[str, object]] = [
-            {"kind": "head", "rank": rank, "host": f"gpu{rank}"},
-            {"kind": "ready"},
-        ]
+        rows: list[dict[str, object]] = [{"kind": "head", "rank": rank, "host": f"gpu{rank}"}, {"kind": "ready"}]
         rows += [{"kind": "enter", "op": "all_gather", "size_bytes": 1 << (20 + n)} for n in range(count)]
         (directory / f"capture.rank{rank}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -139,10 +136,7 @@ def _hung(directory: Path) -> Captured:
 @pytest.mark.parametrize(
     ("entered", "says"),
     [
-        (
-            {0: 2, 1: 2, 2: 1},
-            "while in all_gather of 2.0 MiB; rank 2 (gpu2) did not get to all_gather of 2.0 MiB",
-        ),
+        ({0: 2, 1: 2, 2: 1}, "while in all_gather of 2.0 MiB; rank 2 (gpu2) did not get to all_gather of 2.0 MiB"),
         ({0: 2, 1: 0, 2: 0}, "rank 1 (gpu1), rank 2 (gpu2) did not get to"),
     ],
 )

@@ -46,9 +46,7 @@ def examples() -> list[Example]:
     found = []
     for page in pages(nccl_insight.rules):
         for kind, title, log, expect in EXAMPLE.findall(page.body + "\n"):
-            assert expect or kind == "Silent" or page.module.is_file(), (
-                f"{page.code}: {title}: no expectation"
-            )
+            assert expect or kind == "Silent" or page.module.is_file(), f"{page.code}: {title}: no expectation"
             expected = tuple(line.removeprefix("expect: ") for line in expect.strip().splitlines())
             found.append(Example(page.code, page.name, kind == "Fires", title.strip(), log, expected))
     return found
@@ -83,9 +81,7 @@ EXAMPLES = examples()
 UNHEARD = {p.code for p in pages(nccl_insight.rules) if p.head.get("lines") == "none"}
 
 
-@pytest.mark.parametrize(
-    "example", EXAMPLES, ids=lambda e: f"{e.code}-{'fires' if e.fires else 'silent'}-{e.title}"
-)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.code}-{'fires' if e.fires else 'silent'}-{e.title}")
 def test_example(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text(example.log, encoding="utf-8")
@@ -127,9 +123,7 @@ def test_rule_has_documentation_and_examples(code: str) -> None:
         if code in UNHEARD:
             assert kinds == {False}
             return
-        assert kinds == {True, False}, (
-            f"{code} {rule.name} needs an example that fires and one that is silent"
-        )
+        assert kinds == {True, False}, f"{code} {rule.name} needs an example that fires and one that is silent"
 
 
 def test_every_fixture_belongs_to_a_rule() -> None:

@@ -42,16 +42,12 @@ def test_sockets_are_no_choice_where_the_plugin_failed(tmp_path: Path) -> None:
 
 HEADS = ("gpu01:4121:4190 [0] NCCL INFO", "gpu02:5121:5190 [0] NCCL INFO")
 CLOSED_BY_PEER = (
-    "gpu02:5121:5190 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
-    "gpu01<40101>"
+    "gpu02:5121:5190 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu01<40101>"
 )
 GID_CHANGED = (
-    "gpu01:4121:4190 [0] transport/net_ib.cc:170 NCCL WARN NET/IB : mlx5_2:1 Got async event : "
-    "GID table change"
+    "gpu01:4121:4190 [0] transport/net_ib.cc:170 NCCL WARN NET/IB : mlx5_2:1 Got async event : GID table change"
 )
-TIME_LIMIT = (
-    "slurmstepd: error: *** STEP 91.0 ON gpu01 CANCELLED AT 2025-03-02T11:00:07 DUE TO TIME LIMIT ***"
-)
+TIME_LIMIT = "slurmstepd: error: *** STEP 91.0 ON gpu01 CANCELLED AT 2025-03-02T11:00:07 DUE TO TIME LIMIT ***"
 
 
 def _said(rank: int, what: str, size: int = 2) -> str:

@@ -160,11 +160,7 @@ def test_a_port_that_came_back_is_not_the_reason_of_a_doubt(tmp_path: Path) -> N
         "error event: port {}"
     )
     path = tmp_path / "run.log"
-    lines = [
-        f"{HEAD} NCCL INFO NCCL version 2.30.4+cuda13.0",
-        event.format(0, "error"),
-        event.format(2, "active"),
-    ]
+    lines = [f"{HEAD} NCCL INFO NCCL version 2.30.4+cuda13.0", event.format(0, "error"), event.format(2, "active")]
     path.write_text("\n".join([*lines, "step 5", ""]))
     analysis = nccl_insight.analyze(nccl_insight.load([path]))
     assert analysis.status == "inconclusive"

@@ -42,9 +42,7 @@ def test_one_node_has_no_round() -> None:
 def rated(nodes: int, slow: dict[int, float], broken: tuple[int, int] | None = None) -> list[Measurement]:
     """A pair is as fast as its slower node; a broken path makes one pair slow."""
     return [
-        Measurement(
-            number, a, b, min(slow.get(a, 100.0), slow.get(b, 100.0)) * (0.3 if (a, b) == broken else 1.0)
-        )
+        Measurement(number, a, b, min(slow.get(a, 100.0), slow.get(b, 100.0)) * (0.3 if (a, b) == broken else 1.0))
         for number, pairs in enumerate(rounds(nodes))
         for a, b in pairs
     ]
@@ -97,9 +95,7 @@ def test_half_of_the_nodes_are_slow() -> None:
     slow = dict.fromkeys(range(0, 32, 2), 40.0)
     measured = rated(32, slow)
     measured += [
-        Measurement(100, a, b, min(slow.get(a, 100.0), slow.get(b, 100.0)))
-        for r in again(measured)
-        for a, b in r
+        Measurement(100, a, b, min(slow.get(a, 100.0), slow.get(b, 100.0))) for r in again(measured) for a, b in r
     ]
     assert [node for node, _ in suspects(measured).nodes] == list(slow)
 
@@ -119,9 +115,7 @@ def test_a_second_look_has_each_node_once_in_a_round() -> None:
         ([("a", 1), ("b", 0), ("a", 0)], [[0, 2], [1]]),
     ],
 )
-def test_ranks_belong_to_hosts_in_any_placement(
-    places: list[tuple[str, int]], nodes: list[list[int]]
-) -> None:
+def test_ranks_belong_to_hosts_in_any_placement(places: list[tuple[str, int]], nodes: list[list[int]]) -> None:
     assert by_node(places) == nodes
 
 

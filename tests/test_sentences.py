@@ -40,11 +40,7 @@ def texts() -> Iterator[tuple[str, str]]:
                 and not (isinstance(node, ast.FunctionDef) and folder == "cli" and node.decorator_list)
             }
             for node in ast.walk(tree):
-                if (
-                    isinstance(node, ast.Constant)
-                    and isinstance(node.value, str)
-                    and id(node) not in documented
-                ):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
                     yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node.value
 
 

@@ -33,15 +33,7 @@ from tests.checks import check
 
 SHARED = runs.SHARED
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="NCCL_INSIGHT_REFERENCE_DATA is not set")
-SIDE = (
-    flight_recorder,
-    graph_xml,
-    inspector,
-    nccl_tests,
-    profiler_plugin,
-    ras,
-    topo_xml,
-)
+SIDE = (flight_recorder, graph_xml, inspector, nccl_tests, profiler_plugin, ras, topo_xml)
 
 
 def one(path: Path) -> InputFile:
@@ -234,12 +226,7 @@ def test_figures_of_a_real_table() -> None:
     rows = tables(nccl_tests.FORMAT, SHARED / "traces/nccl_tests_logs/nccl_allreduce.log")["benchmarks"]
     assert rows.height == 68
     big = rows.filter((pl.col("size_bytes") == 8589934592) & ~pl.col("in_place")).row(0, named=True)
-    assert (big["op"], big["time_us"], big["algbw_gbps"], big["busbw_gbps"]) == (
-        "AllReduce",
-        63896.0,
-        134.44,
-        235.26,
-    )
+    assert (big["op"], big["time_us"], big["algbw_gbps"], big["busbw_gbps"]) == ("AllReduce", 63896.0, 134.44, 235.26)
     alltoall = tables(nccl_tests.FORMAT, SHARED / "traces/nccl_tests_logs/nccl_alltoall.log")["benchmarks"]
     assert set(alltoall["op"]) == {"AllToAll"}
     assert alltoall["root"].null_count() == alltoall.height
@@ -250,13 +237,9 @@ def test_figures_of_a_real_table() -> None:
 def test_low_bandwidth_is_judged_only_where_the_link_is_known(tmp_path: Path) -> None:
     def judged(gpu: str, busbw: float, ranks: int = 8) -> list[Hit | CannotJudge]:
         devices = "".join(f"#  Rank {r} Group 0 Pid 1 on n device {r} [0x0{r}] {gpu}\n" for r in range(ranks))
-        table = (
-            f"# Collective test starting: all_reduce_perf\n# nThread 1 nGpus {ranks} minBytes 8\n{devices}"
-        )
+        table = f"# Collective test starting: all_reduce_perf\n# nThread 1 nGpus {ranks} minBytes 8\n{devices}"
         row = f"  268435456 67108864 float sum -1 100.0 {busbw} {busbw} 0 100.0 {busbw} {busbw} 0\n"
-        path = write(
-            tmp_path, "t.log", table + "# size count type redop root time algbw busbw #wrong\n" + row
-        )
+        path = write(tmp_path, "t.log", table + "# size count type redop root time algbw busbw #wrong\n" + row)
         return list(check("NI601", run_of(tables(nccl_tests.FORMAT, path))))
 
     (hit,) = judged("NVIDIA H100 80GB HBM3", 41.0)
@@ -373,11 +356,7 @@ def test_inspector_records(tmp_path: Path, pretty: bool) -> None:
 def test_profiler_plugin_keeps_large_hashes() -> None:
     found = tables(profiler_plugin.FORMAT, SHARED / "traces/doc_samples/profiler_plugin_example.txt")
     row = found["collectives"].row(0, named=True)
-    assert (row["process_group"], row["algorithm"], row["protocol"]) == (
-        "1493613951195738943",
-        "RING",
-        "SIMPLE",
-    )
+    assert (row["process_group"], row["algorithm"], row["protocol"]) == ("1493613951195738943", "RING", "SIMPLE")
     assert row["size_bytes"] == 262144 * 4
 
 
@@ -409,9 +388,7 @@ def test_topology_xml(tmp_path: Path) -> None:
     nodes, links = found["topology_nodes"], found["topology_links"]
     gpu = nodes.filter(pl.col("kind") == "GPU").row(0, named=True)
     assert (gpu["node"], gpu["rank"], gpu["numa"], gpu["sm"]) == ("GPU/0-4e000", 5, 0, 90)
-    assert nodes.filter(pl.col("kind") == "NET").select("device", "speed_gbit", "gdr").rows() == [
-        ("mlx5_0", 400, True)
-    ]
+    assert nodes.filter(pl.col("kind") == "NET").select("device", "speed_gbit", "gdr").rows() == [("mlx5_0", 400, True)]
     nvlink = links.filter(pl.col("link") == "NVL").row(0, named=True)
     assert (nvlink["dst"], nvlink["count"]) == ("NVS/0", 18)
     assert nvlink["bw_gbps"] == pytest.approx(18 * 20.6)
@@ -594,13 +571,7 @@ def test_inspector_headers_stand_once_a_dump(tmp_path: Path) -> None:
     assert rows["process_group"].to_list() == ["0xab", "0xab", "0xab", None]
     assert rows.select("algorithm", "protocol").unique().rows() == [("NVLSTree", "Simple")]
     step = found["proxy_steps"].row(0, named=True)
-    assert (step["comm_id"], step["rank"], step["peer"], step["channel"], step["step"]) == (
-        "0xab",
-        1,
-        1,
-        5,
-        4,
-    )
+    assert (step["comm_id"], step["rank"], step["peer"], step["channel"], step["step"]) == ("0xab", 1, 1, 5, 4)
     assert (step["start_ns"], step["end_ns"], step["bytes"]) == (100_000, 170_000, 1 << 20)
     assert (step["gpu_wait_ns"], step["peer_wait_ns"], step["wire_ns"]) == (15_000, 20_000, 25_000)
     notes = dict(found["notes"].select("kind", "detail").iter_rows())

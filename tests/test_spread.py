@@ -63,9 +63,7 @@ def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 4_001)
 
 
-def verdict(
-    paths: list[str], monkeypatch: pytest.MonkeyPatch, workers: Workers
-) -> tuple[str, dict[str, Any]]:
+def verdict(paths: list[str], monkeypatch: pytest.MonkeyPatch, workers: Workers) -> tuple[str, dict[str, Any]]:
     """JSON and tables of what workers read."""
     monkeypatch.setattr(spread, "RayWorkers", lambda counted=False: workers)
     run = load(paths, engine="ray")
@@ -126,9 +124,7 @@ def test_evidence_of_a_share_is_read_back(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(spread, "RayWorkers", lambda counted=False: Elsewhere())
     run = load([str(log)], engine="ray")
     wanted = [(0, 1), (0, 500), (0, 1000)]
-    assert run.reader.lines(wanted) == {
-        (0, n): f"node0:1:1 [0] NCCL INFO frobnicating {n}" for n in (1, 500, 1000)
-    }
+    assert run.reader.lines(wanted) == {(0, n): f"node0:1:1 [0] NCCL INFO frobnicating {n}" for n in (1, 500, 1000)}
 
 
 def test_a_file_is_cut_without_gaps(tmp_path: Path) -> None:

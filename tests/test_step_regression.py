@@ -19,9 +19,7 @@ RANKS = 8
 STEPS = 40
 
 
-def run_of(
-    compute_ms: Callable[[int, int], float], wire_ms: Callable[[int], float] = lambda step: 20.0
-) -> Run:
+def run_of(compute_ms: Callable[[int, int], float], wire_ms: Callable[[int], float] = lambda step: 20.0) -> Run:
     """A job in step: every rank waits for the slowest one, then the transfer takes ``wire_ms``; 2 % jitter."""
     rng = random.Random(7)
     rows = []
@@ -119,9 +117,7 @@ def test_long_recordings_are_cut_at_the_same_step() -> None:
     rng = random.Random(3)
     times = [(150 if step >= 70_001 else 100) * MS * rng.uniform(0.97, 1.03) for step in range(100_000)]
     columns = {"rank": [0] * len(times), "step": range(len(times)), "duration_ns": [round(t) for t in times]}
-    run = build_run(
-        {"steps": pl.DataFrame(columns).with_columns(compute_ns="duration_ns", input_id=pl.lit(0))}
-    )
+    run = build_run({"steps": pl.DataFrame(columns).with_columns(compute_ns="duration_ns", input_id=pl.lit(0))})
     found = regression(run, 1.15)
     assert found is not None
     assert found.step == 70_001

@@ -21,8 +21,7 @@ def _init(ranks: int, host: str = "gpu01") -> list[str]:
     for r in range(ranks):
         head = f"{host}:{4000 + r}:{4000 + r} [{r}] NCCL INFO ncclCommInitRank comm 0x5{r} rank {r} nranks {ranks}"
         lines += [
-            f"{head} cudaDev {r} nvmlDev {r} busId {r}b000 commId {_ID} - Init {w}"
-            for w in ("START", "COMPLETE")
+            f"{head} cudaDev {r} nvmlDev {r} busId {r}b000 commId {_ID} - Init {w}" for w in ("START", "COMPLETE")
         ]
     return lines
 
@@ -113,9 +112,7 @@ def test_a_healthy_job_keeps_its_line(tmp_path: Path) -> None:
 
 
 def test_a_first_screen_holds_nine_moments_with_cause_and_end() -> None:
-    many = tuple(
-        Moment(kind, "x") for kind in ("start", "init", *["effect"] * 20, "cause", *["died"] * 5, "end")
-    )
+    many = tuple(Moment(kind, "x") for kind in ("start", "init", *["effect"] * 20, "cause", *["died"] * 5, "end"))
     shown = story.first_screen(many)
     assert len(shown) == 9
     assert {"cause", "end", "init"} <= set(_kinds(shown))

@@ -63,9 +63,7 @@ def test_whole_streams_are_read_whole(tmp_path: Path, kind: str) -> None:
 def test_every_cut_is_noticed_and_what_stands_before_is_given(tmp_path: Path, kind: str) -> None:
     packed = PACKERS[kind](TEXT)
     draw = random.Random(kind)
-    for cut in [1 + len(packed) - n for n in range(2, 12)] + [
-        draw.randrange(8, len(packed)) for _ in range(20)
-    ]:
+    for cut in [1 + len(packed) - n for n in range(2, 12)] + [draw.randrange(8, len(packed)) for _ in range(20)]:
         data, damage = read(tmp_path / f"{cut}.{kind}", packed[:cut])
         assert damage, cut
         assert TEXT.startswith(data), cut
@@ -234,8 +232,6 @@ def test_a_missing_checksum_is_one_note_and_no_verdict(tmp_path: Path, changed: 
 def test_a_broken_stream_without_checksum_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "a.log.zst").write_bytes(zstandard.compress(TEXT)[:-2000])
     (tmp_path / "b.log.zst").write_bytes(zstd_with_checksum(TEXT))
-    findings = [
-        f for f in nccl_insight.analyze(nccl_insight.load(tmp_path)).findings if f.name == "log-truncated"
-    ]
+    findings = [f for f in nccl_insight.analyze(nccl_insight.load(tmp_path)).findings if f.name == "log-truncated"]
     assert len(findings) == 1
     assert "checksum" not in findings[0].title

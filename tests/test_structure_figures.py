@@ -14,16 +14,7 @@ from tests import render_samples as samples
 from tests.pages import build
 from tests.runs import HEALTHY
 
-STEPS = (
-    "launched",
-    "bootstrap",
-    "init started",
-    "init done",
-    "connected",
-    "first call",
-    "last call",
-    "closed",
-)
+STEPS = ("launched", "bootstrap", "init started", "init done", "connected", "first call", "last call", "closed")
 
 
 def drawings(path: Path) -> dict[str, ElementTree.Element]:
@@ -87,9 +78,7 @@ def test_the_chart_library_is_the_one_that_was_looked_at() -> None:
     assets = resources.files("nccl_insight.report.html").joinpath("assets")
     code = assets.joinpath("plotly-charts.min.js").read_bytes()
     assert re.search(rb"plotly\.js \(scatter, bar, box, heatmap - minified\) v4\.1\.1", code[:200])
-    assert (
-        hashlib.sha256(code).hexdigest() == "9877bb755c284053042d921663756ffdd11bab3ff49ab3b241e66cdeca3be66e"
-    )
+    assert hashlib.sha256(code).hexdigest() == "9877bb755c284053042d921663756ffdd11bab3ff49ab3b241e66cdeca3be66e"
     assert "MIT" in assets.joinpath("plotly-charts.LICENSE").read_text()
 
 

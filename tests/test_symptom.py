@@ -35,9 +35,7 @@ def calls(n: int) -> list[str]:
 @pytest.mark.parametrize("more", [[], calls(0)])
 def test_silence_behind_init_names_the_path(tmp_path: Path, more: list[str]) -> None:
     found = [
-        f
-        for f in judge(tmp_path, [*connected("P2P/CUMEM"), *more], "hang").findings
-        if f.severity.value != "info"
+        f for f in judge(tmp_path, [*connected("P2P/CUMEM"), *more], "hang").findings if f.severity.value != "info"
     ]
     assert [f.name for f in found] == ["hang-after-init"]
     assert "NCCL_P2P_DISABLE=1" in found[0].next_step
@@ -45,9 +43,7 @@ def test_silence_behind_init_names_the_path(tmp_path: Path, more: list[str]) -> 
 
 
 def test_a_path_over_the_network_is_tested_as_one(tmp_path: Path) -> None:
-    (found,) = [
-        f for f in judge(tmp_path, connected("NET/IB/0"), "hang").findings if f.name == "hang-after-init"
-    ]
+    (found,) = [f for f in judge(tmp_path, connected("NET/IB/0"), "hang").findings if f.name == "hang-after-init"]
     assert "NCCL_NET_GDR_LEVEL=LOC" in found.next_step
     assert "NCCL_P2P_DISABLE" not in found.next_step
 
@@ -79,9 +75,7 @@ def test_a_job_of_which_something_was_seen_is_not_ok(tmp_path: Path) -> None:
         pytest.param([f"step {n} loss 2.0" for n in range(3)], "NCCL_DEBUG=INFO", id="steps alone"),
         pytest.param(log(1, 8), "NCCL_DEBUG_FILE", id="one of eight ranks"),
         pytest.param(log()[:1], "record-env", id="a version alone"),
-        pytest.param(
-            ["node1:1:1 [0] foo.cc:12 NCCL WARN Something odd"], "record-env", id="an unknown warning"
-        ),
+        pytest.param(["node1:1:1 [0] foo.cc:12 NCCL WARN Something odd"], "record-env", id="an unknown warning"),
     ],
 )
 def test_what_cannot_be_judged_names_a_next_step(tmp_path: Path, lines: list[str], step: str) -> None:
@@ -101,9 +95,7 @@ _OLD = (
 
 
 def test_the_number_between_the_ranks_that_time_out_is_named_in_old_wordings_too(tmp_path: Path) -> None:
-    names = {
-        f.name: f for f in judge(tmp_path, [_OLD.format(r=r) for r in (0, 1, 2, 3, 5, 6, 7)], "").findings
-    }
+    names = {f.name: f for f in judge(tmp_path, [_OLD.format(r=r) for r in (0, 1, 2, 3, 5, 6, 7)], "").findings}
     assert names["collective-not-reached"].ranks == (4,)
     all_came = judge(tmp_path, [_OLD.format(r=r) for r in range(8)], "").findings
     assert "collective-not-reached" not in {f.name for f in all_came}
@@ -114,8 +106,7 @@ def test_a_watchdog_names_its_process_group(tmp_path: Path) -> None:
     lines = [
         tag.format(n=685) + "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
         "OpType=COALESCED, NumelIn=0, NumelOut=0, Timeout(ms)=600000) ran for 636397 milliseconds before timing out.",
-        tag.format(n=2251)
-        + "[PG ID 6 PG GUID 62(TENSOR_GROUP) Rank 1]  failure detected by watchdog at work sequence "
+        tag.format(n=2251) + "[PG ID 6 PG GUID 62(TENSOR_GROUP) Rank 1]  failure detected by watchdog at work sequence "
         "id: 1 PG status: last enqueued work: 1, last completed work: -1",
     ]
     (found,) = [f for f in judge(tmp_path, lines, "").findings if f.name == "watchdog-timeout"]

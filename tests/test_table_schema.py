@@ -47,14 +47,10 @@ def test_every_column_says_what_it_means() -> None:
         "write a sentence on what it is, its unit and when it is null, behind the column's type in "
         f"nccl_insight/tables/columns.txt: {poor}"
     )
-    assert {t.name for t in declared.tables(declared.declaration()) if not t.row or not t.about} == {
-        "shared"
-    }, (
+    assert {t.name for t in declared.tables(declared.declaration()) if not t.row or not t.about} == {"shared"}, (
         "write what a row is behind the table's name in nccl_insight/tables/columns.txt, and what the table is below"
     )
-    assert len({s for columns in said.values() for s in columns.values()}) > 0.8 * sum(
-        map(len, said.values())
-    )
+    assert len({s for columns in said.values() for s in columns.values()}) > 0.8 * sum(map(len, said.values()))
 
 
 def test_a_sentence_is_shared_or_a_table_s_own() -> None:
@@ -119,9 +115,9 @@ def test_the_pattern_of_a_column_check() -> None:
 def _complete(run: Run) -> None:
     for name in run.tables:
         frame = run.table(name)
-        assert dict(frame.schema) == {
-            c: t() if isinstance(t, type) else t for c, t in schema.SCHEMA[name].items()
-        }, name
+        assert dict(frame.schema) == {c: t() if isinstance(t, type) else t for c, t in schema.SCHEMA[name].items()}, (
+            name
+        )
 
 
 @pytest.mark.parametrize("run", sorted(p.parent.name for p in (ROOT / "fixtures/runs").glob("*/run.log")))
@@ -135,9 +131,7 @@ def test_tables_of_traces_are_complete(tmp_path: Path) -> None:
     _complete(nccl_insight.load(paths))
     _complete(nccl_insight.load(ROOT / "fixtures/traces/nsys_2022_4.sqlite.gz"))
     record = {"nccl_insight_capture": 1, "kind": "head"}
-    (tmp_path / "capture.ndjson").write_text(
-        json.dumps(record) + '\n{"kind": "node", "node": 0, "host": "n1"}\n'
-    )
+    (tmp_path / "capture.ndjson").write_text(json.dumps(record) + '\n{"kind": "node", "node": 0, "host": "n1"}\n')
     _complete(nccl_insight.load(tmp_path / "capture.ndjson"))
 
 
@@ -178,8 +172,6 @@ def test_statistics_have_one_order() -> None:
 
     rows = schema.complete(
         "collectives",
-        pl.DataFrame(
-            {"process_group": [f"g{n}" for n in range(40)], "duration_ns": [5] * 40, "op": ["Send"] * 40}
-        ),
+        pl.DataFrame({"process_group": [f"g{n}" for n in range(40)], "duration_ns": [5] * 40, "op": ["Send"] * 40}),
     )
     assert collective_statistics(rows)["process_group"].to_list() == sorted(f"g{n}" for n in range(40))

@@ -74,9 +74,7 @@ def test_the_catalog_and_its_pages_fit_a_terminal(width: int) -> None:
 
 
 def test_a_result_that_is_too_wide_loses_empty_columns_then_becomes_blocks() -> None:
-    frame = pl.DataFrame(
-        {"rank": [0, 1], "host": ["node00", "node01"], "bus_id": [None, None], "text": ["x" * 20] * 2}
-    )
+    frame = pl.DataFrame({"rank": [0, 1], "host": ["node00", "node01"], "bus_id": [None, None], "text": ["x" * 20] * 2})
     assert show_frame(frame, "table", 80) == show_frame(frame, "table")
     slim = show_frame(frame, "table", 40)
     assert "bus_id" not in slim.splitlines()[0]
@@ -124,9 +122,7 @@ def test_a_cut_text_ends_between_words() -> None:
 
 def test_the_line_of_the_log_is_on_as_few_rows_as_hold_it() -> None:
     analysis, _ = samples.failing()
-    message = (
-        "node00:1:2 [3] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-yqMmIK to 9637892"
-    )
+    message = "node00:1:2 [3] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-yqMmIK to 9637892"
     line = replace(analysis.findings[0].evidence[0], text=message, line=7)
     long = replace(line, text="word " * 400)
     for evidence, rows in ((line, 2), (long, 4)):
@@ -166,9 +162,7 @@ def test_where_a_finding_stands_leaves_a_narrow_terminal_its_width() -> None:
     analysis, _ = samples.failing()
     long = replace(
         analysis.findings[0],
-        evidence=(
-            replace(analysis.findings[0].evidence[0], input="/scratch/" + "job-4711/" * 5 + "all.log"),
-        ),
+        evidence=(replace(analysis.findings[0].evidence[0], input="/scratch/" + "job-4711/" * 5 + "all.log"),),
         ranks=(1, 3, 9, 11, 13, 15),
     )
     shown = text_report(replace(analysis, findings=(long,)), width=80).splitlines()
@@ -187,8 +181,7 @@ def test_colors_that_were_asked_for_go_through_a_pipe() -> None:
 
 def test_a_phrase_gets_no_unit_in_the_report() -> None:
     finding = replace(
-        samples.finding(observed="0 of 368 with GDRDMA", expected="GDRDMA where it can be"),
-        unit="connections",
+        samples.finding(observed="0 of 368 with GDRDMA", expected="GDRDMA where it can be"), unit="connections"
     )
     bare = replace(samples.finding("NI999", "other", observed="12", expected=">= 180"), unit="GB/s")
     analysis, run = samples.failing()

@@ -93,9 +93,7 @@ def test_the_form_is_filled_with_what_the_log_tells() -> None:
 
 def test_what_the_inputs_do_not_tell_is_asked_for_not_made_up() -> None:
     analysis, run = samples.healthy()
-    bare = dataclasses.replace(
-        analysis, job=dataclasses.replace(analysis.job, nccl_versions=(), cuda_versions=())
-    )
+    bare = dataclasses.replace(analysis, job=dataclasses.replace(analysis.job, nccl_versions=(), cuda_versions=()))
     text = ticket.github_issue(bare, platform(run))
     assert "_not in the inputs: strings libnccl.so" in text
     assert "_Please choose: lower performance" in text
@@ -114,9 +112,7 @@ def test_a_chat_says_cause_line_and_step() -> None:
     lines = ticket.chat(nccl_insight.analyze(TINY_SHM)).splitlines()
     assert lines[0].startswith("FAIL: /dev/shm is too small")
     assert "4 ranks on 1 node, NCCL 2.27.7" in lines[1]
-    assert any(
-        line.startswith("cause: /dev/shm is too small") or " cause: /dev/shm" in line for line in lines
-    )
+    assert any(line.startswith("cause: /dev/shm is too small") or " cause: /dev/shm" in line for line in lines)
     assert ":114 (ranks 0-3 on node00): " in lines[-3]
     assert lines[-2].startswith("Next: check: df -h /dev/shm")
 
@@ -127,10 +123,7 @@ def test_hostile_text_stays_text(payload: str) -> None:
     short = payload[:4000]
     found = tuple(
         dataclasses.replace(
-            f,
-            title=short,
-            observed=short,
-            evidence=tuple(dataclasses.replace(e, text=short) for e in f.evidence),
+            f, title=short, observed=short, evidence=tuple(dataclasses.replace(e, text=short) for e in f.evidence)
         )
         for f in analysis.findings
     )
@@ -139,14 +132,7 @@ def test_hostile_text_stays_text(payload: str) -> None:
     assert _questions(re.sub(r"(?s)(`{3,})log.*?\n\1$", "", text)) == FORM
     assert len(text) < markdown.LIMIT
     outside = re.sub(r"(?sm)^(`{3,})\w*\n.*?^\1$", "", text)
-    assert set(re.findall(r"<(/?[a-z]+)", outside)) <= {
-        "details",
-        "/details",
-        "summary",
-        "/summary",
-        "sub",
-        "/sub",
-    }
+    assert set(re.findall(r"<(/?[a-z]+)", outside)) <= {"details", "/details", "summary", "/summary", "sub", "/sub"}
     assert len(ticket.chat(hostile).splitlines()) <= 11
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", ticket.chat(hostile))
     jsonschema.validate(json.loads(sarif.render(hostile)), SARIF)
@@ -181,9 +167,7 @@ def test_the_command_line_writes_them() -> None:
 
 def test_an_analysis_of_nothing_has_its_forms() -> None:
     _, run = samples.healthy()
-    empty = Analysis(
-        "not_judged", (), samples.healthy()[0].job, samples.healthy()[0].coverage, (), samples.TOOL
-    )
+    empty = Analysis("not_judged", (), samples.healthy()[0].job, samples.healthy()[0].coverage, (), samples.TOOL)
     assert _questions(ticket.github_issue(empty, platform(run))) == FORM
     assert ticket.chat(empty).startswith("NOT JUDGED")
 

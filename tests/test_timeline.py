@@ -32,18 +32,11 @@ SCHEMA = {
                 "properties": _WHERE,
                 "oneOf": [
                     {
-                        "properties": {
-                            "ph": {"const": "X"},
-                            "ts": _NUMBER,
-                            "dur": {"type": "number", "minimum": 0},
-                        },
+                        "properties": {"ph": {"const": "X"}, "ts": _NUMBER, "dur": {"type": "number", "minimum": 0}},
                         "required": ["ts", "dur", "cat"],
                     },
                     {"properties": {"ph": {"const": "M"}, "args": {"type": "object"}}, "required": ["args"]},
-                    {
-                        "properties": {"ph": {"enum": ["s", "f"]}, "ts": _NUMBER},
-                        "required": ["ts", "id", "cat"],
-                    },
+                    {"properties": {"ph": {"enum": ["s", "f"]}, "ts": _NUMBER}, "required": ["ts", "id", "cat"]},
                 ],
             },
         },
@@ -56,10 +49,7 @@ def two_ranks(folder: Path, shift_us: float = 0.0, **hosts: Any) -> list[Path]:
     paths = []
     for rank, (start, took) in enumerate([(100.0, 50.0), (140.0, 10.0)]):
         at = start + rank * shift_us
-        events = [
-            all_reduce(at, took, 64, [0, 1], seq=1),
-            event("user_annotation", "ProfilerStep#4", at - 50, 120),
-        ]
+        events = [all_reduce(at, took, 64, [0, 1], seq=1), event("user_annotation", "ProfilerStep#4", at - 50, 120)]
         header = {"host_name": f"node-{rank}"} if shift_us else {}
         paths.append(write(folder / f"r{rank}.json", trace(rank, 2, events, **header)))
     return paths
@@ -68,10 +58,7 @@ def two_ranks(folder: Path, shift_us: float = 0.0, **hosts: Any) -> list[Path]:
 def test_ranks_side_by_side(tmp_path: Path) -> None:
     run = nccl_insight.load(two_ranks(tmp_path))
     waits = run.table("waits")
-    assert waits.select("rank", "wait_ns", "times_last", "times_first").rows() == [
-        (0, 40_000, 0, 1),
-        (1, 0, 1, 0),
-    ]
+    assert waits.select("rank", "wait_ns", "times_last", "times_first").rows() == [(0, 40_000, 0, 1), (1, 0, 1, 0)]
     (row,) = run.table("collective_ranks").to_dicts()
     assert row["ranks"] == [0, 1]
     assert row["duration_ns"] == [50_000, 10_000]
@@ -112,10 +99,7 @@ def test_a_run_without_traces_has_an_empty_timeline() -> None:
 
 def test_traces_in_words(tmp_path: Path) -> None:
     shown = run_cli("explain-log", *two_ranks(tmp_path)).stdout
-    assert (
-        "- group 0 (2 ranks): rank 0 waits most, 40 us in 1 collective; rank 1 least, 0 ns, last in 1"
-        in shown
-    )
+    assert "- group 0 (2 ranks): rank 0 waits most, 40 us in 1 collective; rank 1 least, 0 ns, last in 1" in shown
     assert (
         "- rank 1: delays the others by 40 us, waits 0 ns in 1 collective (at most 0 ns), last in 1, first in 0"
         in shown

@@ -97,9 +97,7 @@ def perfetto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[byt
     server.server_close()
 
 
-def test_perfetto_takes_every_event(
-    perfetto: Callable[[bytes], Callable[[str], Any]], tmp_path: Path
-) -> None:
+def test_perfetto_takes_every_event(perfetto: Callable[[bytes], Callable[[str], Any]], tmp_path: Path) -> None:
     """Two ranks, five collectives each; compute begins each step, so the first step begins before any collective."""
     document = chrome_json(events_of(nccl_insight.load(job(tmp_path, ranks=2, iterations=5))))
     starts = {
@@ -109,10 +107,7 @@ def test_perfetto_takes_every_event(
     assert starts["step"] == 0 < starts["collective"]
     ask = perfetto(document)
     assert ask("select name, value from stats where severity in ('error', 'data_loss') and value > 0") == []
-    assert ask("select name, pid from process where name like 'rank%' order by pid") == [
-        ["rank 0", 0],
-        ["rank 1", 1],
-    ]
+    assert ask("select name, pid from process where name like 'rank%' order by pid") == [["rank 0", 0], ["rank 1", 1]]
     assert ask("select count(*) from slice where category = 'collective'") == [[10]]
 
 
@@ -130,7 +125,4 @@ def test_perfetto_draws_the_arrow_from_the_last_rank(
     ) == [["AllReduce", 10_000, "rank 1", "transfer", 10_000, "rank 0"]]
     assert ask("select name, dur from slice where category = 'waiting'") == [["waiting for rank 1", 40_000]]
     # Both windows begin with the first kernel and end with the CPU's span of the step.
-    assert ask("select ts, dur from slice where category = 'step' order by ts") == [
-        [0, 70_000],
-        [40_000, 70_000],
-    ]
+    assert ask("select ts, dur from slice where category = 'step' order by ts") == [[0, 70_000], [40_000, 70_000]]

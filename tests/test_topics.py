@@ -16,9 +16,7 @@ from nccl_insight.language.load import default_grammar, topic_cases
 
 PACKAGE = Path(nccl_insight.__file__).parent
 #: Columns of free text; values that the grammar captures (names, addresses, versions, paths) are no texts.
-TEXTS = frozenset(
-    {"text", "_text", "_body", "detail", "reason", "template", "example", "xid_text", "error_text"}
-)
+TEXTS = frozenset({"text", "_text", "_body", "detail", "reason", "template", "example", "xid_text", "error_text"})
 #: Methods that take a pattern.
 PATTERNS = frozenset(
     {"contains", "extract", "extract_all", "extract_groups", "count_matches", "matching", "replace_all"}
@@ -79,11 +77,7 @@ def _by_pattern(call: ast.Call) -> bool:
     ],
 )
 def test_what_counts_as_a_pattern(code: str, found: bool) -> None:
-    (call,) = (
-        (n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Call) and _by_pattern(n))
-        if found
-        else (None,)
-    )
+    (call,) = (n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Call) and _by_pattern(n)) if found else (None,)
     assert (call is not None) is found
 
 
@@ -115,9 +109,7 @@ def asked() -> set[str]:
 
 def test_every_topic_is_asked_for_and_every_question_has_a_topic() -> None:
     text = default_grammar().sources["topics.lark"]
-    defined = {
-        line.removeprefix("//! define: ") for line in text.split("\n") if line.startswith("//! define: ")
-    }
+    defined = {line.removeprefix("//! define: ") for line in text.split("\n") if line.startswith("//! define: ")}
     assert asked() == defined
     for name in sorted(defined):
         assert topic_cases(name), name
@@ -134,11 +126,7 @@ def frame(**columns: list[object]) -> pl.DataFrame:
 
 def test_values_come_before_words() -> None:
     rows = frame(
-        text=[
-            "Cuda failure 719 'unspecified launch failure'",
-            "an illegal memory access was encountered",
-            "fine",
-        ],
+        text=["Cuda failure 719 'unspecified launch failure'", "an illegal memory access was encountered", "fine"],
         cuda_error=[719, None, None],
     )
     assert told(rows, "cuda-late").to_list() == ["said", "said", None]
@@ -156,7 +144,5 @@ def test_a_trail_is_known_by_its_file() -> None:
 
 
 def test_a_failed_call_outside_of_nvls_is_none_of_it() -> None:
-    rows = frame(
-        text=["Cuda failure 1 'invalid argument'"] * 2, source=["transport/nvls.cc:312", "transport/p2p.cc:9"]
-    )
+    rows = frame(text=["Cuda failure 1 'invalid argument'"] * 2, source=["transport/nvls.cc:312", "transport/p2p.cc:9"])
     assert telling(rows, "nvls-failed")["source"].to_list() == ["transport/nvls.cc:312"]

@@ -24,9 +24,7 @@ from tests.trace_maker import all_reduce, event, job, trace, write
 
 SHARED = runs.SHARED / "traces"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
-needs_shared = pytest.mark.skipif(
-    not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA"
-)
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA")
 
 
 def load(paths: list[Path]) -> Run:
@@ -34,9 +32,7 @@ def load(paths: list[Path]) -> Run:
     parts = [kineto.read(f) for f in files]
     names = {n for p in parts for n in p.tables}
     tables = {
-        n: pl.concat(
-            [p.tables[n] for p in parts if n in p.tables and p.tables[n].width], how="diagonal_relaxed"
-        )
+        n: pl.concat([p.tables[n] for p in parts if n in p.tables and p.tables[n].width], how="diagonal_relaxed")
         for n in names
     }
     tables["inputs"] = pl.DataFrame(
@@ -86,13 +82,9 @@ def test_slow_transfer_blames_no_rank(tmp_path: Path, seed: int) -> None:
 def test_messages_of_unknown_size_are_not_compared(tmp_path: Path) -> None:
     def kernel(i: int, rank: int) -> dict[str, Any]:
         long = 3000.0 if i % 10 == 0 else 200.0
-        return event(
-            "kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 5000.0 * i + rank, long, device=0, stream=3
-        )
+        return event("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(x)", 5000.0 * i + rank, long, device=0, stream=3)
 
-    paths = [
-        write(tmp_path / f"t{r}.json", trace(r, 2, [kernel(i, r) for i in range(100)])) for r in range(2)
-    ]
+    paths = [write(tmp_path / f"t{r}.json", trace(r, 2, [kernel(i, r) for i in range(100)])) for r in range(2)]
     assert "busbw-outlier" not in hits(load(paths))
 
 
@@ -195,9 +187,7 @@ def test_unknown_hosts_are_comparable_only_if_ends_agree(tmp_path: Path) -> None
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     equal = load(job(tmp_path / "a", 3, 20, host=lambda _r: None)).table("collectives")
-    apart = load(job(tmp_path / "b", 3, 20, host=lambda _r: None, clock_us=lambda r: 900.0 * r)).table(
-        "collectives"
-    )
+    apart = load(job(tmp_path / "b", 3, 20, host=lambda _r: None, clock_us=lambda r: 900.0 * r)).table("collectives")
     assert equal["skew_ns"].null_count() == 0
     assert apart["skew_ns"].null_count() == apart.height
 
@@ -212,11 +202,7 @@ def test_sequence_numbers_match_in_spite_of_a_missing_event(tmp_path: Path) -> N
     events = {r: [all_reduce(100.0 * i, 50.0 - 10 * r, 64, ranks, seq=i) for i in range(10)] for r in ranks}
     del events[1][4]
     rows = _runs(tmp_path, events)
-    pairs = (
-        rows.filter(pl.col("match_id").is_not_null())
-        .group_by("match_id")
-        .agg("seq", "start_ns", "match_method")
-    )
+    pairs = rows.filter(pl.col("match_id").is_not_null()).group_by("match_id").agg("seq", "start_ns", "match_method")
     assert pairs.height == 9
     assert all(len(set(p)) == 1 for p in pairs["seq"])
     assert rows.filter(pl.col("seq") == 4)["match_id"].to_list() == [None]
@@ -249,26 +235,19 @@ def test_without_numbers_and_clock_nothing_is_matched(tmp_path: Path) -> None:
 def test_steps_anchor_the_order_when_one_rank_recorded_less(tmp_path: Path) -> None:
     def step(i: int) -> list[dict[str, Any]]:
         mark = event("user_annotation", f"ProfilerStep#{i}", 1000.0 * i, 990.0)
-        return [
-            mark,
-            all_reduce(1000.0 * i + 100, 50, 64, [0, 1]),
-            all_reduce(1000.0 * i + 300, 50, 64, [0, 1]),
-        ]
+        return [mark, all_reduce(1000.0 * i + 100, 50, 64, [0, 1]), all_reduce(1000.0 * i + 300, 50, 64, [0, 1])]
 
     events = {0: [e for i in range(6) for e in step(i)], 1: [e for i in range(1, 6) for e in step(i)]}
     paths = [write(tmp_path / f"t{r}.json", trace(r, 2, e, host_name=f"h{r}")) for r, e in events.items()]
     rows = load(paths).table("collectives")
     assert rows.filter(pl.col("match_id").is_null())["step"].to_list() == [0, 0]
-    pairs = (
-        rows.filter(pl.col("match_id").is_not_null()).group_by("match_id").agg(pl.col("start_ns").n_unique())
-    )
+    pairs = rows.filter(pl.col("match_id").is_not_null()).group_by("match_id").agg(pl.col("start_ns").n_unique())
     assert set(pairs["start_ns"]) == {1}
 
 
 def test_groups_of_different_ranks_with_one_name_stay_apart(tmp_path: Path) -> None:
     events = {
-        r: [all_reduce(100.0 * i, 50.0, 64, [0, 1] if r < 2 else [2, 3], seq=i) for i in range(5)]
-        for r in range(4)
+        r: [all_reduce(100.0 * i, 50.0, 64, [0, 1] if r < 2 else [2, 3], seq=i) for i in range(5)] for r in range(4)
     }
     rows = _runs(tmp_path, events)
     sets = rows.group_by("match_id").agg(pl.col("rank").sort())["rank"].to_list()
@@ -314,15 +293,7 @@ def test_pageable_copies_on_the_critical_path(tmp_path: Path) -> None:
         events = [
             event("kernel", "gemm", 0.0, 50_000.0, device=0, stream=7),
             event("kernel", "gemm", 60_000.0, 40_000.0, device=0, stream=7),
-            event(
-                "gpu_memcpy",
-                f"Memcpy HtoD ({kind} -> Device)",
-                copy_at,
-                5000.0,
-                device=0,
-                stream=9,
-                bytes=1 << 20,
-            ),
+            event("gpu_memcpy", f"Memcpy HtoD ({kind} -> Device)", copy_at, 5000.0, device=0, stream=9, bytes=1 << 20),
         ]
         return set(hits(load([write(tmp_path / "t.json", trace(0, 1, events))])))
 
@@ -377,9 +348,7 @@ def _log_tables(transport: str) -> dict[str, pl.DataFrame]:
     """A log of 4 ranks on one host: the whole job in communicator 0xaa, ranks 2 and 3 also in 0xbb."""
     whole = [("0xaa", "node-a", 100 + r, r, 4, r) for r in range(4)]
     pair = [("0xbb", "node-a", 102 + r, r, 2, 2 + r) for r in range(2)]
-    ranks = pl.DataFrame(
-        whole + pair, schema=["comm_id", "host", "pid", "rank", "nranks", "cuda_dev"], orient="row"
-    )
+    ranks = pl.DataFrame(whole + pair, schema=["comm_id", "host", "pid", "rank", "nranks", "cuda_dev"], orient="row")
     tuning = pl.DataFrame(
         {"comm_id": ["0xbb", "0xbb"], "op": ["AllReduce"] * 2, "size_bytes": [256, 512],
          "algorithm": ["Ring", "Tree"], "protocol": ["LL", "LL128"]}
@@ -553,10 +522,7 @@ def test_traces_of_two_jobs_are_not_compared(tmp_path: Path) -> None:
     paths += job(folders[1], ranks=2, iterations=40, late=lambda r, _i: 900.0 if r == 1 else 0.0, seed=2)
     run = load(paths)
     assert run.table("trace_info").select("world_size", "job").unique().sort("job").height == 2
-    assert (
-        "each compared by itself"
-        in run.table("notes").filter(pl.col("kind") == "several-jobs")["detail"].item()
-    )
+    assert "each compared by itself" in run.table("notes").filter(pl.col("kind") == "several-jobs")["detail"].item()
     rows = run.table("collectives").filter(pl.col("match_id").is_not_null())
     assert sorted(rows["matched_ranks"].unique()) == [2, 4]
     found = hits(run)

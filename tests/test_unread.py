@@ -12,9 +12,7 @@ import nccl_insight
 from nccl_insight.facts.unread import unread
 
 RANKS: Final = 4
-_INIT: Final = (
-    "ncclCommInitRank comm 0x70{r}00 rank {r} nranks 4 cudaDev {r} nvmlDev {r} busId {r}b000 commId 0xfeed1"
-)
+_INIT: Final = "ncclCommInitRank comm 0x70{r}00 rank {r} nranks 4 cudaDev {r} nvmlDev {r} busId {r}b000 commId 0xfeed1"
 _LINES: Final = (
     "NCCL version 2.28.9+cuda12.9",
     "Bootstrap: Using eth0:10.0.0.1<0>",

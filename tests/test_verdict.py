@@ -15,14 +15,11 @@ from tests.runs import SHARED
 from tests.trace_maker import event, trace, write
 
 INIT = (
-    "ncclCommInitRank comm 0x{pid:x} rank {rank} nranks {n} cudaDev {rank} nvmlDev {rank} busId {rank}b000 "
-    "commId 0xabc"
+    "ncclCommInitRank comm 0x{pid:x} rank {rank} nranks {n} cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0xabc"
 )
 
 
-def log(
-    ranks: int = 2, of: int = 2, *, version: str = "2.27.7", done: int | None = None, closed: int = 0
-) -> list[str]:
+def log(ranks: int = 2, of: int = 2, *, version: str = "2.27.7", done: int | None = None, closed: int = 0) -> list[str]:
     """A log of ``ranks`` of ``of`` ranks; ``done`` of them finish init, ``closed`` are destroyed."""
     lines = [f"node1:100:100 [0] NCCL INFO NCCL version {version}+cuda12.8"]
     heads = {r: f"node1:{100 + r}:{100 + r} [{r}] NCCL INFO " for r in range(ranks)}
@@ -133,13 +130,7 @@ def test_an_end_that_is_announced_or_said_is_proof(tmp_path: Path, line: str) ->
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "epoch 3: loss 0.1",
-        "Epoch 3/10: loss 0.1",
-        "saved checkpoint at step 9",
-        "Thread 3 (active) ended",
-        "loading",
-    ],
+    ["epoch 3: loss 0.1", "Epoch 3/10: loss 0.1", "saved checkpoint at step 9", "Thread 3 (active) ended", "loading"],
 )
 def test_output_that_stops_on_its_way_is_no_proof(tmp_path: Path, line: str) -> None:
     analysis = judge(tmp_path, [*log(), line])
@@ -200,11 +191,7 @@ def test_where_few_are_ahead_nobody_is_silent(tmp_path: Path) -> None:
 def test_a_log_of_versions_only_is_inconclusive_and_says_what_to_do(tmp_path: Path) -> None:
     analysis = judge(tmp_path, ["NCCL version 2.27.7+cuda12.8"])
     assert analysis.status == "inconclusive"
-    assert [m.enables.split(":")[0] for m in analysis.more[:3]] == [
-        "if it hangs",
-        "if it is slow",
-        "if it crashes",
-    ]
+    assert [m.enables.split(":")[0] for m in analysis.more[:3]] == ["if it hangs", "if it is slow", "if it crashes"]
 
 
 def test_subsystems_named_in_a_sentence_make_a_setting_without_its_punctuation(tmp_path: Path) -> None:
@@ -226,10 +213,7 @@ def test_what_to_add_is_grouped_and_leaves_other_kinds_of_input_out(tmp_path: Pa
 def test_nothing_to_judge_says_what_each_input_was_taken_for(tmp_path: Path) -> None:
     analysis = judge(tmp_path, ["once upon a time"], "story.log")
     assert analysis.status == "not_judged"
-    assert (
-        analysis.headline
-        == 'Nothing to judge: text without a line of NCCL: text that begins "once upon a time"'
-    )
+    assert analysis.headline == 'Nothing to judge: text without a line of NCCL: text that begins "once upon a time"'
     (tmp_path / "empty.log").write_bytes(b"")
     assert nccl_insight.analyze([tmp_path / "empty.log"]).inputs[0].taken_for == "empty file"
 
@@ -315,18 +299,14 @@ def _simulated(*words: str) -> list[Path]:
 
 
 @pytest.mark.skipif(not (SHARED / "simulated").is_dir(), reason="needs NCCL_INSIGHT_REFERENCE_DATA")
-@pytest.mark.parametrize(
-    "path", _simulated("rank-dies", "rank0-dies", "rank-segv", "rank-never"), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", _simulated("rank-dies", "rank0-dies", "rank-segv", "rank-never"), ids=lambda p: p.stem)
 def test_no_run_that_lost_a_rank_is_ok(path: Path) -> None:
     assert nccl_insight.analyze([path]).status != "ok"
 
 
 @pytest.mark.skipif(not (SHARED / "simulated").is_dir(), reason="needs NCCL_INSIGHT_REFERENCE_DATA")
 @pytest.mark.parametrize(
-    "path",
-    _simulated("-8gpu-nvlink.log", "2gpu-nvlink.log", "gb200-mnnvl.log", "8gpu-a100.log"),
-    ids=lambda p: p.stem,
+    "path", _simulated("-8gpu-nvlink.log", "2gpu-nvlink.log", "gb200-mnnvl.log", "8gpu-a100.log"), ids=lambda p: p.stem
 )
 def test_healthy_runs_are_ok_where_their_end_is_in_the_log(path: Path) -> None:
     analysis = nccl_insight.analyze([path])
@@ -368,10 +348,7 @@ def test_last_words_of_a_program_that_complains_leave_no_proof(tmp_path: Path, t
         ("thread 'main' panicked at src/main.rs:33:9:", "application-exception"),
         ("exit_status  137", "process-killed"),
         ("make: *** [Makefile:12: train] Error 1", "application-exception"),
-        (
-            "engine.cu:12: f: block: [3,0,0], thread: [1,0,0] Assertion `i < n` failed.",
-            "application-exception",
-        ),
+        ("engine.cu:12: f: block: [3,0,0], thread: [1,0,0] Assertion `i < n` failed.", "application-exception"),
         ("all of the group exited with code 139", "process-crashed"),
         ("job r-17 stopped: task 2 returned non-zero exit status 3", "application-exception"),
         ("KeyError: 'weight'", "application-exception"),
@@ -444,9 +421,7 @@ def test_a_head_cut_at_the_end_of_the_log_is_no_hang(tmp_path: Path) -> None:
 def test_a_remark_about_the_host_hides_no_hang(tmp_path: Path) -> None:
     remark = 'node1:100:100 [0] init.cc:132 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to '
     lines = [*log(done=0), f"{remark}system instablity or hang!"]
-    assert [f.name for f in judge(tmp_path, lines).findings if f.severity.value == "error"] == [
-        "hang-in-init"
-    ]
+    assert [f.name for f in judge(tmp_path, lines).findings if f.severity.value == "error"] == ["hang-in-init"]
 
 
 def test_missing_ranks_are_not_said_to_be_where_others_wait(tmp_path: Path) -> None:
@@ -472,9 +447,7 @@ ELASTIC = (
 
 def test_the_rank_of_a_node_is_the_rank_of_the_job_where_there_is_one_node(tmp_path: Path) -> None:
     one = judge(tmp_path, [*log(ranks=4, of=4), ELASTIC])
-    assert [(f.name, f.ranks) for f in one.findings if f.severity.value == "error"] == [
-        ("application-exception", (1,))
-    ]
+    assert [(f.name, f.ranks) for f in one.findings if f.severity.value == "error"] == [("application-exception", (1,))]
     part = judge(tmp_path, [*log(ranks=4, of=8), ELASTIC])
     assert [f.ranks for f in part.findings if f.name == "application-exception"] == [()]
 
@@ -495,9 +468,7 @@ def test_the_rank_of_a_node_is_the_rank_of_the_job_where_there_is_one_node(tmp_p
         ("srun: Force Terminated StepId=4512.0", "job-ended-by-scheduler"),
     ],
 )
-def test_last_words_that_prove_how_a_process_ended_are_a_finding(
-    tmp_path: Path, text: str, name: str
-) -> None:
+def test_last_words_that_prove_how_a_process_ended_are_a_finding(tmp_path: Path, text: str, name: str) -> None:
     analysis = judge(tmp_path, [*log(), "step 10 loss 2.1", text])
     assert analysis.status == "findings"
     assert analysis.findings[0].name == name
@@ -544,9 +515,7 @@ def test_plugins_without_their_hardware_and_link_local_networks_are_no_alarm(tmp
     found = [f.name for f in judge(tmp_path, [*stuck, *plugin]).findings if f.severity.value == "error"]
     assert "ifname-wrong" in found
     other = [line.replace("SPCX", "Libfabric") for line in plugin]
-    loud = [
-        f.name for f in judge(tmp_path, [two[0], *other, *two[1:]]).findings if f.severity.value == "warning"
-    ]
+    loud = [f.name for f in judge(tmp_path, [two[0], *other, *two[1:]]).findings if f.severity.value == "warning"]
     assert loud == ["net-plugin-load-failed"]
 
 
@@ -556,9 +525,7 @@ def test_exceptions_whose_names_are_words_end_a_traceback_only(tmp_path: Path) -
         lines = [*log(), "Traceback (most recent call last):", frame, text]
         analysis = judge(tmp_path, lines)
         assert [f.name for f in analysis.findings if f.severity.value == "error"] == ["application-exception"]
-    spoken = judge(
-        tmp_path, [*log(closed=2), "Exception: the first epoch is slower", "Unsupported: option x, ignored"]
-    )
+    spoken = judge(tmp_path, [*log(closed=2), "Exception: the first epoch is slower", "Unsupported: option x, ignored"])
     assert not [f for f in spoken.findings if f.severity.value != "info"]
 
 

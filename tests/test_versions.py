@@ -30,8 +30,7 @@ def test_versions_are_ordered_by_number_not_by_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "inside"),
-    [("2.24.2", False), ("2.24.3", True), ("2.26.1", True), ("2.26.2", False), (None, False)],
+    ("version", "inside"), [("2.24.2", False), ("2.24.3", True), ("2.26.1", True), ("2.26.2", False), (None, False)]
 )
 def test_a_range_holds_its_first_and_not_its_fixed_version(version: str | None, inside: bool) -> None:
     assert between(version, "2.24.3", "2.26.2") is inside

@@ -5,18 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nccl_insight.facts import (
-    gdr,
-    members,
-    mentions,
-    networks,
-    outliers,
-    paths,
-    reach,
-    settings,
-    traffic,
-    transports,
-)
+from nccl_insight.facts import gdr, members, mentions, networks, outliers, paths, reach, settings, traffic, transports
 from nccl_insight.tables.run import Run, build_run
 
 
@@ -87,9 +76,7 @@ def _two_hosts(connections: pl.DataFrame | None = None, **more: pl.DataFrame) ->
 
 
 def test_hosts_of_ranks_come_from_the_printing_end() -> None:
-    run = build_run(
-        {"connections": _links((0, 2, "receive", "NET", "IB", True), (2, 0, "send", "NET", "IB", True))}
-    )
+    run = build_run({"connections": _links((0, 2, "receive", "NET", "IB", True), (2, 0, "send", "NET", "IB", True))})
     assert members.rank_hosts(run).rows() == [("c", 2, "b")]
 
 
@@ -102,11 +89,7 @@ def test_pairs_fold_channels_and_know_hosts() -> None:
             (1, 2, "receive", "NET", "IB", False),
         )
     )
-    rows = (
-        transports.pairs(run)
-        .select("src_rank", "dst_rank", "same_host", "gdr", "any_gdr", "n_channels")
-        .rows()
-    )
+    rows = transports.pairs(run).select("src_rank", "dst_rank", "same_host", "gdr", "any_gdr", "n_channels").rows()
     assert rows == [(0, 1, True, False, False, 2), (1, 2, False, False, True, 2)]
 
 
@@ -129,9 +112,7 @@ def test_network_names(name: str, rdma: bool) -> None:
 
 def test_one_node_without_p2p_and_shm_does_not_span_hosts() -> None:
     ranks = _ranks(("c", 0, "a", 100, 2, 2), ("c", 1, "a", 101, 2, 2))
-    comms = pl.DataFrame(
-        {"comm_id": ["c"], "nranks": [2], "ranks_seen": [2], "hosts": [["a"]], "n_nodes": [2]}
-    )
+    comms = pl.DataFrame({"comm_id": ["c"], "nranks": [2], "ranks_seen": [2], "hosts": [["a"]], "n_nodes": [2]})
     connections = _links((0, 1, "send", "NET", "Socket", False))
     env = _env((100, "NCCL_P2P_DISABLE", "1"), (100, "NCCL_SHM_DISABLE", "1."))
     plain = build_run({"ranks": ranks, "communicators": comms, "connections": connections})
@@ -159,11 +140,7 @@ def test_unknown_reach_is_not_one_node() -> None:
 
 def test_settings_lose_quotes_and_full_stop_and_the_last_wins() -> None:
     run = build_run(
-        {
-            "env": _env(
-                (100, "NCCL_ALGO", '"Ring"'), (100, "NCCL_ALGO", "Tree"), (101, "NCCL_IB_DISABLE", "1.")
-            )
-        }
+        {"env": _env((100, "NCCL_ALGO", '"Ring"'), (100, "NCCL_ALGO", "Tree"), (101, "NCCL_IB_DISABLE", "1."))}
     )
     assert settings.value_of(run, "NCCL_ALGO") == "Tree"
     assert settings.switched_on(run, "NCCL_IB_DISABLE").height == 1
@@ -185,17 +162,9 @@ def _facts(*rows: tuple[str | None, int, str, str | None]) -> pl.DataFrame:
 
 
 def test_outliers_name_whole_hosts() -> None:
-    frame = _facts(
-        ("c", 0, "a", "x"), ("c", 1, "a", "x"), ("c", 2, "b", "x"), ("c", 3, "b", "y"), ("c", 4, "z", "y")
-    )
+    frame = _facts(("c", 0, "a", "x"), ("c", 1, "a", "x"), ("c", 2, "b", "x"), ("c", 3, "b", "y"), ("c", 4, "z", "y"))
     (odd,) = outliers.outliers(frame, "fact")
-    assert (odd.value, odd.majority, odd.ranks, odd.hosts, odd.whole_hosts) == (
-        "y",
-        "x",
-        (3, 4),
-        ("b", "z"),
-        ("z",),
-    )
+    assert (odd.value, odd.majority, odd.ranks, odd.hosts, odd.whole_hosts) == ("y", "x", (3, 4), ("b", "z"), ("z",))
     assert [(r.input_id, r.line) for r in odd.evidence] == [(0, 4), (0, 5)]
     assert odd.majority_ranks == 3
 
@@ -219,9 +188,7 @@ def test_splits_with_one_id_are_not_compared() -> None:
 def test_networks_are_said_or_used() -> None:
     run = build_run(
         {
-            "processes": pl.DataFrame(
-                {"host": ["a"], "pid": [100], "network": ["IB"], "input_id": [0], "line": [3]}
-            ),
+            "processes": pl.DataFrame({"host": ["a"], "pid": [100], "network": ["IB"], "input_id": [0], "line": [3]}),
             "connections": _links((2, 0, "send", "NET", "Socket", False)),
         }
     )
@@ -230,14 +197,7 @@ def test_networks_are_said_or_used() -> None:
 
 
 def test_listed_interfaces_tell_sockets_where_the_choice_is_missing() -> None:
-    devices = {
-        "host": ["a"],
-        "pid": [100],
-        "network": ["Socket"],
-        "name": ["eth0"],
-        "input_id": [0],
-        "line": [4],
-    }
+    devices = {"host": ["a"], "pid": [100], "network": ["Socket"], "name": ["eth0"], "input_id": [0], "line": [4]}
     run = build_run({"net_devices": pl.DataFrame(devices)})
     assert networks.socket_processes(run).select("host", "line").rows() == [("a", 4)]
 
@@ -315,12 +275,7 @@ def test_nvlink_bandwidth_counts_a_repeated_link_once() -> None:
 
 def test_mentions_find_text_in_any_table_in_reading_order() -> None:
     errors = pl.DataFrame(
-        {
-            "host": ["a", "a"],
-            "text": ["Unable to open device mlx5_1", "other"],
-            "input_id": [0, 0],
-            "line": [7, 8],
-        }
+        {"host": ["a", "a"], "text": ["Unable to open device mlx5_1", "other"], "input_id": [0, 0], "line": [7, 8]}
     )
     unknown = pl.DataFrame({"example": ["Unable to open device mlx5_0"], "input_id": [0], "line": [2]})
     run = build_run({"errors": errors, "unknown": unknown})

@@ -52,9 +52,7 @@ class Service:
                     if command.startswith("CLIENT PROTOCOL"):
                         stream.write(b"SERVER PROTOCOL 2\n")
                     elif command.startswith("SET FORMAT"):
-                        stream.write(
-                            b"OK\n" if self.json_form else b"ERROR: Unknown command SET FORMAT json\n"
-                        )
+                        stream.write(b"OK\n" if self.json_form else b"ERROR: Unknown command SET FORMAT json\n")
                     elif command == "VERBOSE STATUS":
                         report = self.reports.pop(0) if len(self.reports) > 1 else self.reports[0]
                         stream.write(report.encode())
@@ -86,13 +84,7 @@ def report(counts: list[int], missing: tuple[int, ...] = (), dead: bool = False)
         return {"rank": rank, "host": f"10.0.0.{rank // 2 + 1}", "pid": 5000 + rank, "cuda_dev": rank % 2,
                 **more}  # fmt: skip
 
-    status = {
-        "init_state": 0,
-        "async_error": 0,
-        "finalize_called": False,
-        "destroy_flag": False,
-        "abort_flag": False,
-    }
+    status = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
     return json.dumps(
         {
             "nccl_version": "2.29.1", "cuda_runtime_version": 13000, "timestamp": "2026-01-02 03:04:05",
@@ -168,9 +160,7 @@ def watched(
     return [line for event in events for line in (f"{clock.text()} {event.text}", *event.commands)], state
 
 
-def test_a_rank_that_falls_behind_is_named_once_and_the_stall_says_what_next(
-    serve: Callable[..., Service],
-) -> None:
+def test_a_rank_that_falls_behind_is_named_once_and_the_stall_says_what_next(serve: Callable[..., Service]) -> None:
     service = serve([report([5, 5, 5, 5]), report([6, 6, 5, 6])])
     lines, state = watched([], ("127.0.0.1", service.port), 60, Clock())
     assert lines[0] == (
@@ -195,26 +185,14 @@ def test_ranks_that_take_turns_are_no_news(serve: Callable[..., Service]) -> Non
 
 
 def test_a_rank_that_catches_up(serve: Callable[..., Service]) -> None:
-    steps = [
-        report([9, 4]),
-        report([9, 4]),
-        report([9, 4]),
-        report([10, 10]),
-        report([11, 11]),
-        report([12, 12]),
-    ]
+    steps = [report([9, 4]), report([9, 4]), report([9, 4]), report([10, 10]), report([11, 11]), report([12, 12])]
     lines, state = watched([], ("127.0.0.1", serve(steps).port), 25, Clock())
     assert ["behind" in lines[0], "caught up" in lines[1], len(lines)] == [True, True, 2]
     assert not state.troubled
 
 
 def test_a_rank_that_is_gone(serve: Callable[..., Service]) -> None:
-    steps = [
-        report([3, 3]),
-        report([3, 3], (1,)),
-        report([3, 3], (1,), dead=True),
-        report([3, 3], (1,), dead=True),
-    ]
+    steps = [report([3, 3]), report([3, 3], (1,)), report([3, 3], (1,), dead=True), report([3, 3], (1,), dead=True)]
     lines, _ = watched([], ("127.0.0.1", serve(steps).port), 20, Clock())
     assert lines == [
         "+5 rank 1 (10.0.0.1, process 5001) does not answer in ae94423cfbb2ef4a",
@@ -266,10 +244,7 @@ def test_something_else_on_the_port() -> None:
 
 
 def test_a_service_that_never_answers() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        pytest.raises(NotJudgedError, match="no answer within"),
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(NotJudgedError, match="no answer within"):
         ras.status("127.0.0.1", listener.getsockname()[1], timeout_s=0.2)
 
 
@@ -472,9 +447,7 @@ def test_a_new_file_of_a_process_belongs_to_its_communicators(tmp_path: Path) ->
         (tmp_path / "1.log").write_text(call(0, 1) + call(1, 1) + call(0, 2))
 
     lines, _ = watched([str(tmp_path)], None, 20, Clock({1: rotate}))
-    assert lines[-1].startswith(
-        "+15 rank 1 (gpu01, process 401) is behind in 0x8d2a9c4be1f07733: at operation 2 of 3"
-    )
+    assert lines[-1].startswith("+15 rank 1 (gpu01, process 401) is behind in 0x8d2a9c4be1f07733: at operation 2 of 3")
 
 
 # --- whole jobs, by a clock ------------------------------------------------------------------------------------
@@ -496,10 +469,7 @@ def test_a_job_that_ends_well_ends_the_watch(tmp_path: Path) -> None:
 
 def test_one_rank_that_stops_is_named_and_a_stall_of_all_is_told_later(tmp_path: Path) -> None:
     events, state = Job(tmp_path / "a", 16, at={60.0: lambda job: job.stopped.add(5)}).watched(400.0)
-    assert [(at, event.kind, event.ranks) for at, event in events] == [
-        (70.0, "behind", (5,)),
-        (120.0, "stall", (5,)),
-    ]
+    assert [(at, event.kind, event.ranks) for at, event in events] == [(70.0, "behind", (5,)), (120.0, "stall", (5,))]
     assert state.troubled
     events, state = Job(tmp_path / "b", 16, at={60.0: live_job.stop}).watched(400.0)
     assert [(at, event.kind, event.ranks) for at, event in events] == [(300.0, "stall", ())]
@@ -517,10 +487,7 @@ def test_a_killed_rank_ends_the_job_and_one_that_is_started_again_does_not(tmp_p
         job.over, job.begun, job.pid = False, 200, 5000
         for rank in range(job.ranks):
             job.add(
-                rank,
-                live_job.opened(rank, job.ranks, job.host(rank), 5000 + rank, comm=1).replace(
-                    "439c1", "439c0"
-                ),
+                rank, live_job.opened(rank, job.ranks, job.host(rank), 5000 + rank, comm=1).replace("439c1", "439c0")
             )
 
     events, state = Job(tmp_path / "a", 8, at={60.0: live_job.kill}).watched(400.0)

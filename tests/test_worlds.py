@@ -62,9 +62,7 @@ def _alike_by_definition(worlds: Sequence[World], releases: Mapping[str, str]) -
     jobs: list[_Job] = []
     for world in worlds:
         apart = [set(job.inputs) & {s.input_id for s in world.spans} for job in jobs]
-        fits = [
-            j for j, same in zip(jobs, apart, strict=True) if not same and not _differ(j, world, releases)
-        ]
+        fits = [j for j, same in zip(jobs, apart, strict=True) if not same and not _differ(j, world, releases)]
         if fits:
             fits[0].worlds.append(world)
         else:

@@ -25,9 +25,7 @@ def one_gpu(refer: bool = True) -> list[Plane]:
     """Two steps: a GEMM and an all-reduce that it half covers; an all-to-all that NCCL runs as sends; a copy."""
     gpu = Plane("/device:GPU:3", refer)
     gpu.line(
-        "Stream #7(Compute)",
-        1_000_000,
-        [("gemm_fusion", 100, 100, [("correlation_id", 1), ("hlo_op", "fusion.1")])],
+        "Stream #7(Compute)", 1_000_000, [("gemm_fusion", 100, 100, [("correlation_id", 1), ("hlo_op", "fusion.1")])]
     )
     gpu.line(
         "Stream #9(Kernel)",
@@ -35,12 +33,7 @@ def one_gpu(refer: bool = True) -> list[Plane]:
         [
             (ALL_REDUCE, 150, 100, [("correlation_id", 2), ("hlo_op", "all-reduce-start.3")]),
             (SEND_RECV, 400, 50, [("correlation_id", 3), ("hlo_op", "%all-to-all.12.clone")]),
-            (
-                "MemcpyD2H",
-                500,
-                10,
-                [("memcpy_details", "kind_src:device kind_dst:host size:4096 dest:0 async:1")],
-            ),
+            ("MemcpyD2H", 500, 10, [("memcpy_details", "kind_src:device kind_dst:host size:4096 dest:0 async:1")]),
         ],
     )
     gpu.line("XLA Ops", 1_000_000, [("all-reduce-start.3", 150, 100, [])])
@@ -71,24 +64,15 @@ def test_one_gpu_in_full(tmp_path: Path, refer: bool) -> None:
     assert run.table("inputs")["kind"].to_list() == ["xplane"]
     rows = run.table("collectives")
     at = START_NS + 1_000_000
-    assert rows.select(
-        "rank", "device", "op", "start_ns", "duration_ns", "exposed_ns", "stream", "step"
-    ).rows() == [
+    assert rows.select("rank", "device", "op", "start_ns", "duration_ns", "exposed_ns", "stream", "step").rows() == [
         (3, 3, "AllReduce", at + 150_000, 100_000, 50_000, 9, 41),
         (3, 3, "AllToAll", at + 400_000, 50_000, 50_000, 9, 42),
     ]
     steps = run.table("steps").select("step", "compute_ns", "comm_ns").rows()
     assert steps == [(41, 100_000, 100_000), (42, 0, 50_000)]
-    assert run.table("memcpy").select("name", "size_bytes", "duration_ns").rows() == [
-        ("MemcpyD2H", 4096, 10_000)
-    ]
+    assert run.table("memcpy").select("name", "size_bytes", "duration_ns").rows() == [("MemcpyD2H", 4096, 10_000)]
     (info,) = run.table("trace_info").to_dicts()
-    assert (info["host"], info["gpu_events"], info["comm_kernels"], info["clock"]) == (
-        "node-a",
-        4,
-        2,
-        "epoch",
-    )
+    assert (info["host"], info["gpu_events"], info["comm_kernels"], info["clock"]) == ("node-a", 4, 2, "epoch")
 
 
 def _late_gpu(late: int) -> list[Plane]:
@@ -127,9 +111,7 @@ def test_a_profile_of_other_devices_says_so(tmp_path: Path) -> None:
     tpu = Plane("/device:TPU:0")
     tpu.line("XLA Ops", 0, [("fusion.1", 0, 5, [])])
     run = nccl_insight.load([write(tmp_path / "t.xplane.pb", [tpu])])
-    assert (
-        "the profile holds no activity of a GPU (TPU is not read)" in run.table("notes")["detail"].to_list()
-    )
+    assert "the profile holds no activity of a GPU (TPU is not read)" in run.table("notes")["detail"].to_list()
 
 
 def test_what_stands_before_a_cut_is_read(tmp_path: Path) -> None:

@@ -25,9 +25,7 @@ def event(cat: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, 
     }  # fmt: skip
 
 
-def all_reduce(
-    ts: float, dur: float, elements: int, ranks: list[int], seq: int | None = None
-) -> dict[str, Any]:
+def all_reduce(ts: float, dur: float, elements: int, ranks: list[int], seq: int | None = None) -> dict[str, Any]:
     """An AllReduce kernel with the metadata that torch 2.3 and later writes."""
     extra = {} if seq is None else {"Seq": seq}
     return event(

@@ -47,9 +47,7 @@ class Plane:
             return number(1, kind) + number(7, self.stats.setdefault(value, len(self.stats) + 1))
         return number(1, kind) + part(5, value)
 
-    def line(
-        self, name: str, start_ns: int, events: Sequence[tuple[str, float, float, Sequence[Stat]]]
-    ) -> None:
+    def line(self, name: str, start_ns: int, events: Sequence[tuple[str, float, float, Sequence[Stat]]]) -> None:
         """Events: name, start and duration in microseconds of the line, statistics."""
         made = number(1, len(self.lines) + 1) + part(2, name) + number(3, start_ns)
         for title, start, duration, stats in events:

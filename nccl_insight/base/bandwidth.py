@@ -48,9 +48,7 @@ def dtype_size(name: str | None) -> int | None:
 def dtype_size_expr(dtype: pl.Expr) -> pl.Expr:
     """Bytes of one element for a column of type names (UInt64, null if unknown)."""
     key = dtype.cast(pl.String).str.to_lowercase().str.replace(r"^(nccl|torch\.|c10::)", "")
-    return key.replace_strict(
-        list(_DTYPE_BYTES), list(_DTYPE_BYTES.values()), default=None, return_dtype=pl.UInt64
-    )
+    return key.replace_strict(list(_DTYPE_BYTES), list(_DTYPE_BYTES.values()), default=None, return_dtype=pl.UInt64)
 
 
 def busbw_factor(op: str, nranks: int | None) -> float | None:
@@ -79,9 +77,7 @@ def algbw_gbps(size_bytes: int | None, duration_ns: float | None) -> float | Non
     return size_bytes / duration_ns
 
 
-def busbw_gbps(
-    op: str, size_bytes: int | None, duration_ns: float | None, nranks: int | None
-) -> float | None:
+def busbw_gbps(op: str, size_bytes: int | None, duration_ns: float | None, nranks: int | None) -> float | None:
     """Bus bandwidth in GB/s; None when it cannot be known."""
     algbw, factor = algbw_gbps(size_bytes, duration_ns), busbw_factor(op, nranks)
     return None if algbw is None or factor is None else algbw * factor

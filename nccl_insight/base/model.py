@@ -190,9 +190,7 @@ class Finding:
 
     def _repr_html_(self) -> str:
         """Severity, title, first line and next step, for notebooks."""
-        lines = "".join(
-            f"<pre>{escape(f'{e.input}:{e.line}: {e.text}'[:600])}</pre>" for e in self.evidence[:2]
-        )
+        lines = "".join(f"<pre>{escape(f'{e.input}:{e.line}: {e.text}'[:600])}</pre>" for e in self.evidence[:2])
         step = f"<p><b>Next:</b> <code>{escape(self.next_step[:600])}</code></p>" if self.next_step else ""
         head = f"<b>{self.severity.value}[{escape(self.code)}] {escape(self.name)}</b>: {escape(self.title[:600])}"
         return f"<div><p>{head}</p>{lines}{step}</div>"
@@ -404,9 +402,7 @@ class Job:
         nodes = f"{self.n_nodes:,} node{'' if self.n_nodes == 1 else 's'}" if self.n_nodes else ""
         size = nodes
         if self.nranks is not None:
-            size = f"{self.nranks:,} rank{'' if self.nranks == 1 else 's'}" + (
-                f" on {nodes}" if nodes else ""
-            )
+            size = f"{self.nranks:,} rank{'' if self.nranks == 1 else 's'}" + (f" on {nodes}" if nodes else "")
         versions = "NCCL " + " and ".join(self.nccl_versions) if self.nccl_versions else ""
         return ", ".join(filter(None, (size, versions)))
 

@@ -71,9 +71,7 @@ class Outputs:
         found = _identity(name)
         # A terminal may be standard input and output at once.
         if found in self._inputs and not stat.S_ISCHR(os.stat(name).st_mode):
-            raise UsageError(
-                f"{name}: is an input of this command and would be overwritten; name another file"
-            )
+            raise UsageError(f"{name}: is an input of this command and would be overwritten; name another file")
         key: object = found or os.path.realpath(name)
         try:
             regular = _regular(name)
@@ -148,9 +146,7 @@ def _outside(part: Path, failed: object) -> str:
 
 
 @contextlib.contextmanager
-def writing_directory(
-    target: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]] = ()
-) -> Iterator[Path]:
+def writing_directory(target: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]] = ()) -> Iterator[Path]:
     """A directory to fill, which appears under its name when all is written.
 
     Into a directory that exists the files are moved at the end, each whole; others there are left alone.
@@ -191,9 +187,7 @@ def _move_into(part: Path, path: Path, inputs: Iterable[str | os.PathLike[str]])
     moves = [(new, path / new.relative_to(part)) for new in sorted(part.rglob("*")) if not new.is_dir()]
     for _, old in moves:
         if _identity(old) in protected:
-            raise UsageError(
-                f"{old}: is an input of this command and would be overwritten; name another directory"
-            )
+            raise UsageError(f"{old}: is an input of this command and would be overwritten; name another directory")
         if not _regular(old):
             raise UsageError(f"{old}: is no regular file and is not replaced; name another directory")
     for new, old in moves:

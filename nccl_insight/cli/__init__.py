@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 # polars' allocator gives freed memory back to the system and asks for it again for every chunk of a log, which
 # costs a quarter of the reading. A command ends soon and need not. Large pieces are no exception: what one chunk freed
 # is used for the next. Read when polars is imported.
-_ALLOCATOR = (
-    "_RJEM_MALLOC_CONF",
-    "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0,background_thread:false",
-)
+_ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0,background_thread:false")
 # What is read stays until the command ends, so looking for garbage among it is in vain most of the time. Modules and
 # grammar alone are 100,000 objects.
 _GARBAGE_AFTER = (300_000, 50, 100)
@@ -181,10 +178,7 @@ def main() -> None:
         _silence()
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", ExitCode.USAGE)
     except MemoryError:
-        _fail(
-            "not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time",
-            ExitCode.NOT_JUDGED,
-        )
+        _fail("not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time", ExitCode.NOT_JUDGED)
     except Exception as error:
         import typer
 
@@ -202,9 +196,7 @@ def main() -> None:
             import traceback
 
             traceback.print_exc()
-        _fail(
-            f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL
-        )
+        _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)
 
 
 def _leave(code: int) -> None:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from nccl_insight.tables.run import Run
 
 
-def _render(
-    kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None
-) -> str:
+def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None) -> str:
     # Each format imports what it needs: a report as HTML alone has sixty modules.
     if kind == "json":
         from nccl_insight.report import json_
@@ -62,11 +60,7 @@ def _render(
     if kind == "junit":
         from nccl_insight.report import junit
 
-        return (
-            junit.render(analysis)
-            if policy.fail_on is None
-            else junit.render(analysis, fail_on=policy.fail_on)
-        )
+        return junit.render(analysis) if policy.fail_on is None else junit.render(analysis, fail_on=policy.fail_on)
     if kind == "html":
         from nccl_insight.cli.redacting import command_line
         from nccl_insight.report import html
@@ -82,9 +76,7 @@ def exit_code(analysis: Analysis, policy: Policy, strict: bool = False) -> ExitC
     """What the verdict means for the shell. ``strict``: no proof of health counts as not judged."""
     if analysis.status == "not_judged" or (strict and analysis.status == "inconclusive"):
         return ExitCode.NOT_JUDGED
-    if policy.fail_on is not None and any(
-        f.severity.order <= policy.fail_on.order for f in analysis.findings
-    ):
+    if policy.fail_on is not None and any(f.severity.order <= policy.fail_on.order for f in analysis.findings):
         return ExitCode.FINDINGS
     return ExitCode.OK
 
@@ -102,9 +94,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def analyze(
-        paths: list[str] = typer.Argument(
-            ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
-        ),
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
         output: list[str] = typer.Option(
             [],
             "--output",
@@ -129,9 +119,7 @@ def register(app: typer.Typer) -> None:
         min_coverage: float | None = typer.Option(
             None, "--min-coverage", help="Exit 3 below this share of known NCCL lines."
         ),
-        config: Path | None = typer.Option(
-            None, "--config", help="Configuration file instead of the nearest one."
-        ),
+        config: Path | None = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
         isolated: bool = typer.Option(False, "--isolated", help="Use no configuration file."),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
         redact_level: Level | None = typer.Option(
@@ -152,35 +140,21 @@ def register(app: typer.Typer) -> None:
         idle: float | None = typer.Option(
             None, "--idle", help="With --follow: end after so many seconds without growth."
         ),
-        strict: bool = typer.Option(
-            False, "--strict", help="Exit 3 when nothing proves that the job is healthy."
-        ),
+        strict: bool = typer.Option(False, "--strict", help="Exit 3 when nothing proves that the job is healthy."),
         symptom: Literal["hang", "slow", "crash"] | None = typer.Option(
-            None,
-            "--symptom",
-            help="What you see: hang, slow or crash. Never OK then, and next commands for that.",
+            None, "--symptom", help="What you see: hang, slow or crash. Never OK then, and next commands for that."
         ),
         nics: str | None = typer.Option(
-            None,
-            "--nics",
-            help="NICs of each node as COUNTxGBITS, such as 8x400, where the inputs do not tell.",
+            None, "--nics", help="NICs of each node as COUNTxGBITS, such as 8x400, where the inputs do not tell."
         ),
         exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
         color: Color = typer.Option("auto", "--color", help="When to color the text."),
-        quiet: int = typer.Option(
-            0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."
-        ),
+        quiet: int = typer.Option(0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."),
         timeline: str | None = typer.Option(
-            None,
-            "--timeline",
-            metavar="FILE",
-            help="Collectives of all ranks as Chrome JSON, for ui.perfetto.dev.",
+            None, "--timeline", metavar="FILE", help="Collectives of all ranks as Chrome JSON, for ui.perfetto.dev."
         ),
         limit: list[str] = typer.Option(
-            [],
-            "--limit",
-            metavar="NAME=NUMBER",
-            help="How much of an input is read, see SECURITY.md; repeatable.",
+            [], "--limit", metavar="NAME=NUMBER", help="How much of an input is read, see SECURITY.md; repeatable."
         ),
         verbose: int = typer.Option(0, "--verbose", "-v", count=True, help="More detail."),
     ) -> None:

@@ -19,35 +19,22 @@ def register(app: typer.Typer) -> None:
             None, metavar="[-- CMD...]", help="Run this instead of the built-in sweep."
         ),
         output: Path | None = typer.Option(
-            None,
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="New directory for the capture (default: nccl-capture-N).",
+            None, "--output", "-o", metavar="DIR", help="New directory for the capture (default: nccl-capture-N)."
         ),
-        backend: Backend = typer.Option(
-            "nccl", "--backend", help="nccl (GPUs) or gloo (CPU tensors, no NCCL log)."
-        ),
-        nproc: int = typer.Option(
-            0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."
-        ),
+        backend: Backend = typer.Option("nccl", "--backend", help="nccl (GPUs) or gloo (CPU tensors, no NCCL log)."),
+        nproc: int = typer.Option(0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."),
         ops: str = typer.Option(
             "all_reduce",
             "--ops",
             help="Comma-separated: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, sendrecv; or all.",
         ),
         min_bytes: str = typer.Option("8", "--min-bytes", help="Smallest message, e.g. 8 or 64K."),
-        max_bytes: str = typer.Option(
-            "", "--max-bytes", help="Largest message (default 256M, 8M with gloo)."
-        ),
+        max_bytes: str = typer.Option("", "--max-bytes", help="Largest message (default 256M, 8M with gloo)."),
         factor: int = typer.Option(8, "--factor", help="Ratio of one message size to the next."),
         iterations: int = typer.Option(20, "--iters", min=1, help="Timed operations per size."),
         warmup: int = typer.Option(5, "--warmup", min=0, help="Untimed operations before them."),
         deadline: float = typer.Option(
-            0.0,
-            "--deadline",
-            min=0.0,
-            help="Seconds before everything is killed (default 300; none with CMD).",
+            0.0, "--deadline", min=0.0, help="Seconds before everything is killed (default 300; none with CMD)."
         ),
         dtype: Literal["float32", "float16", "bfloat16", "int32"] = typer.Option(
             "float32", "--dtype", help="Type of the elements."
@@ -55,17 +42,11 @@ def register(app: typer.Typer) -> None:
         profile: bool = typer.Option(
             True, "--profile/--no-profile", help="Record a torch.profiler trace of each rank."
         ),
-        inject: str = typer.Option(
-            "", "--inject", help="slow-rank=K: let rank K come late, to see that it is found."
-        ),
+        inject: str = typer.Option("", "--inject", help="slow-rank=K: let rank K come late, to see that it is found."),
         export: bool = typer.Option(
-            False,
-            "--export",
-            help="Turn .nsys-rep files that CMD left here into SQLite (needs nsys).",
+            False, "--export", help="Turn .nsys-rep files that CMD left here into SQLite (needs nsys)."
         ),
-        archive: Path | None = typer.Option(
-            None, "--archive", help="Also write the capture as this .tar.zst file."
-        ),
+        archive: Path | None = typer.Option(None, "--archive", help="Also write the capture as this .tar.zst file."),
     ) -> None:
         """Run collectives on this node (or the launcher's world) and keep logs, traces, timings and topology.
 
@@ -84,9 +65,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"{archive}: its directory does not exist")
         world = world_of(environ)
         if command:
-            directory = (
-                parent.join_directory(output, world) if world else parent.make_directory(output or _fresh())
-            )
+            directory = parent.join_directory(output, world) if world else parent.make_directory(output or _fresh())
             done = parent.wrap(command, directory, deadline or None, environ, world)
         else:
             largest = max_bytes or ("256M" if backend == "nccl" else "8M")
@@ -100,17 +79,13 @@ def register(app: typer.Typer) -> None:
                 dtype=dtype,
                 slow_rank=plan.parse_injection(inject) if inject else None,
             )
-            ranks = (
-                world.size if world else nproc or (parent.require_gpu(environ) if backend == "nccl" else 2)
-            )
+            ranks = world.size if world else nproc or (parent.require_gpu(environ) if backend == "nccl" else 2)
             if backend == "nccl":
                 parent.require_gpu(environ)
             if wanted.slow_rank is not None and wanted.slow_rank >= ranks:
                 raise UsageError(f"--inject slow-rank={wanted.slow_rank}: there are only {ranks} ranks")
             parent.require_torch()
-            directory = (
-                parent.join_directory(output, world) if world else parent.make_directory(output or _fresh())
-            )
+            directory = parent.join_directory(output, world) if world else parent.make_directory(output or _fresh())
             done = parent.capture(wanted, directory, ranks, deadline or 300.0, environ, world)
         typer.echo(parent.describe(done), err=True)
         for line in parent.export_reports(directory) if export else ():
@@ -156,16 +131,11 @@ def _table(directory: Path) -> list[str]:
         return ["no measurement was finished"]
     best = rows.sort("size_bytes").group_by("op", maintain_order=True).last()
     lines = []
-    for row in best.select("op", "size_bytes", "time_us", "busbw_gbps", "wrong", "nranks").iter_rows(
-        named=True
-    ):
+    for row in best.select("op", "size_bytes", "time_us", "busbw_gbps", "wrong", "nranks").iter_rows(named=True):
         busbw = "-" if row["busbw_gbps"] is None else f"{row['busbw_gbps']:.2f}"
         lines.append(
             f"{row['op']:<14} {format_bytes(row['size_bytes']):>10}  {row['nranks']} ranks  "
             f"{row['time_us']:>12.1f} us  busbw {busbw:>8} GB/s  wrong {row['wrong']}"
         )
     wrong = rows.filter(pl.col("wrong") > 0)
-    return [
-        *lines,
-        *([f"WRONG RESULTS in {wrong.height} of {rows.height} measurements"] if wrong.height else []),
-    ]
+    return [*lines, *([f"WRONG RESULTS in {wrong.height} of {rows.height} measurements"] if wrong.height else [])]

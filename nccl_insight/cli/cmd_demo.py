@@ -34,9 +34,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
 
     @app.command()
-    def demo(
-        case: Annotated[str, typer.Argument(help=f"One of {', '.join(FILES)}.")] = "crash",
-    ) -> None:
+    def demo(case: Annotated[str, typer.Argument(help=f"One of {', '.join(FILES)}.")] = "crash") -> None:
         """Write a small case into this directory, analyze it, and say what to type next."""
         if case not in FILES:
             raise UsageError(f"demo: {case!r}: give one of {', '.join(FILES)}")

@@ -36,20 +36,12 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def diff(
-        good: str = typer.Argument(
-            ..., metavar="GOOD", help="The run that worked: a log, trace, directory or glob."
-        ),
+        good: str = typer.Argument(..., metavar="GOOD", help="The run that worked: a log, trace, directory or glob."),
         bad: str = typer.Argument(..., metavar="BAD", help="The run to explain."),
         output: list[str] = typer.Option(
-            [],
-            "--output",
-            "-o",
-            metavar="FORMAT=FILE",
-            help="Write to a file (text, json, md, html); repeatable.",
+            [], "--output", "-o", metavar="FORMAT=FILE", help="Write to a file (text, json, md, html); repeatable."
         ),
-        format_: Literal["text", "json", "md"] = typer.Option(
-            "text", "--format", help="What standard output gets."
-        ),
+        format_: Literal["text", "json", "md"] = typer.Option("text", "--format", help="What standard output gets."),
         redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
         redact_level: Level | None = typer.Option(
             None, "--redact-level", help="names: what names somebody; strict: all but ordinary words."

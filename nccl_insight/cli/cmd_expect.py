@@ -27,32 +27,22 @@ def register(app: typer.Typer) -> None:
         ),
         gpu: str | None = typer.Option(None, "--gpu", help="GPU model, such as H100 or 'A100 PCIe'."),
         nodes: int = typer.Option(1, "--nodes", help="Number of nodes."),
-        gpus_per_node: int | None = typer.Option(
-            None, "--gpus-per-node", help="GPUs per node that the job uses."
-        ),
+        gpus_per_node: int | None = typer.Option(None, "--gpus-per-node", help="GPUs per node that the job uses."),
         nics: str | None = typer.Option(None, "--nics", help="NICs per node as COUNTxGBITS, such as 8x400."),
         network: Literal["ib", "roce", "efa", "tcp", "slingshot", "tcpx", "tcpxo"] | None = typer.Option(
             None, "--network", help="Network between nodes."
         ),
-        link: str | None = typer.Option(
-            None, "--link", help="nvswitch, nvlink or pcie, if not the model's usual one."
-        ),
+        link: str | None = typer.Option(None, "--link", help="nvswitch, nvlink or pcie, if not the model's usual one."),
         domains: int | None = typer.Option(
             None, "--domains", help="NVLink domains that the nodes are spread over (GB200, GB300)."
         ),
-        gdr: bool | None = typer.Option(
-            None, "--gdr/--no-gdr", help="Whether NICs read GPU memory directly."
-        ),
-        nvls: bool | None = typer.Option(
-            None, "--nvls/--no-nvls", help="Whether reductions in the NVSwitch work."
-        ),
+        gdr: bool | None = typer.Option(None, "--gdr/--no-gdr", help="Whether NICs read GPU memory directly."),
+        nvls: bool | None = typer.Option(None, "--nvls/--no-nvls", help="Whether reductions in the NVSwitch work."),
         nccl: str | None = typer.Option(None, "--nccl", help="NCCL release, such as 2.27.7."),
         op: list[str] | None = typer.Option(None, "--op", help="Only these operations, such as AllReduce."),
         size: list[str] | None = typer.Option(None, "--size", help="Only these sizes, such as 16G."),
         what_if: list[str] | None = typer.Option(
-            None,
-            "--what-if",
-            help="A change to compare, such as nodes=8, gpus=512, nics=4x400, gdr=off, gpu=H200.",
+            None, "--what-if", help="A change to compare, such as nodes=8, gpus=512, nics=4x400, gdr=off, gpu=H200."
         ),
         format_: TextOrJson = typer.Option("text", "--format", help="What is written."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),

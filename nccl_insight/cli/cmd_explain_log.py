@@ -33,16 +33,7 @@ def register(app: typer.Typer) -> None:
         run = load(paths)
         if not any(
             run.has(name)
-            for name in (
-                "processes",
-                "communicators",
-                "ranks",
-                "env",
-                "connections",
-                "errors",
-                "collectives",
-                "steps",
-            )
+            for name in ("processes", "communicators", "ranks", "env", "connections", "errors", "collectives", "steps")
         ):
             raise NotJudgedError(f"{paths[0]}: no NCCL line found; run the job with NCCL_DEBUG=INFO")
         if format_ == "json":
@@ -50,10 +41,7 @@ def register(app: typer.Typer) -> None:
 
             parts = [{"title": part.title, "lines": list(part.lines)} for part in told.sections(log(run))]
             document = {"schema_version": 1, "sections": parts}
-            write_text(
-                output,
-                orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode(),
-            )
+            write_text(output, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
             return
         terminal = output == "-" and sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if terminal else None

@@ -11,9 +11,7 @@ from nccl_insight.base.errors import ExitCode
 
 def register(app: typer.Typer) -> None:
     """Adds the command group."""
-    group = typer.Typer(
-        no_args_is_help=True, help="The grammar of NCCL's log: checks, coverage, explanations."
-    )
+    group = typer.Typer(no_args_is_help=True, help="The grammar of NCCL's log: checks, coverage, explanations.")
     app.add_typer(group, name="grammar")
 
     @group.command()
@@ -43,9 +41,7 @@ def register(app: typer.Typer) -> None:
         typer.echo(show(measure(find_inputs(paths)), top), nl=False)
 
     @group.command("explain-line")
-    def explain_line(
-        line: str = typer.Argument(..., help="A line of a log, with or without its head."),
-    ) -> None:
+    def explain_line(line: str = typer.Argument(..., help="A line of a log, with or without its head.")) -> None:
         """What a line means, field by field; for an unknown line, where it stops matching."""
         from nccl_insight.readers.nccl_log.explain import explain
 

@@ -28,12 +28,8 @@ def register(app: typer.Typer) -> None:
             help="Scripts, job files, YAML, Dockerfiles, Python, make, HCL, TOML, module files, notebooks, nccl.conf.",
         ),
         env: bool = typer.Option(False, "--env", help="Check the variables of this shell."),
-        nccl_version: str | None = typer.Option(
-            None, "--nccl-version", help="NCCL release of the job, e.g. 2.27.7."
-        ),
-        kind: str = typer.Option(
-            "auto", "--kind", help="shell, yaml, dockerfile ... (a wrong name lists them)."
-        ),
+        nccl_version: str | None = typer.Option(None, "--nccl-version", help="NCCL release of the job, e.g. 2.27.7."),
+        kind: str = typer.Option("auto", "--kind", help="shell, yaml, dockerfile ... (a wrong name lists them)."),
         format_: Literal["text", "json", "sarif"] = typer.Option("text", "--format", help="What is written."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
         fail_on: FailOn = typer.Option(

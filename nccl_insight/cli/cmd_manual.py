@@ -56,9 +56,7 @@ def page() -> Iterator[str]:
     for code, meaning in _EXITS:
         yield from (".TP", f".B {code}", _text(meaning))
     yield ".SH SEE ALSO"
-    yield _text(
-        "The documentation of each finding: nccl-insight explain NAME. All settings: nccl-insight config show."
-    )
+    yield _text("The documentation of each finding: nccl-insight explain NAME. All settings: nccl-insight config show.")
 
 
 def _command(name: str, command: Any) -> Iterator[str]:

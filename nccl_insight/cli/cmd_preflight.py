@@ -33,18 +33,12 @@ def register(app: typer.Typer) -> None:
         expect: list[str] = typer.Option(
             [], "--expect", help="gpus=8, nccl>=2.20, transport=IB, busbw>=300 ...; repeatable."
         ),
-        expect_file: Path | None = typer.Option(
-            None, "--expect-file", help="TOML file with an [expect] table."
-        ),
+        expect_file: Path | None = typer.Option(None, "--expect-file", help="TOML file with an [expect] table."),
         write_expect: Path | None = typer.Option(
             None, "--write-expect", help="Record what this node has as expectations."
         ),
-        backend: Backend = typer.Option(
-            "nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."
-        ),
-        nproc: int = typer.Option(
-            0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."
-        ),
+        backend: Backend = typer.Option("nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."),
+        nproc: int = typer.Option(0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."),
         deadline: float = typer.Option(
             0.0, "--deadline", min=0.0, help="Seconds for the collective (default 60; 120 at level full)."
         ),
@@ -54,28 +48,19 @@ def register(app: typer.Typer) -> None:
         strict: bool = typer.Option(False, "--strict", help="Skipped checks end with exit code 3."),
         format_: str = typer.Option("text", "--format", help="text, json, junit or prometheus."),
         report: list[str] = typer.Option(
-            [],
-            "--report",
-            help="Also write FORMAT=FILE, e.g. junit=preflight.xml, prometheus=node.prom; repeatable.",
+            [], "--report", help="Also write FORMAT=FILE, e.g. junit=preflight.xml, prometheus=node.prom; repeatable."
         ),
         history: Path | None = typer.Option(
-            None,
-            "--history",
-            help="Append the result to this file, and warn when bandwidths fell since earlier runs.",
+            None, "--history", help="Append the result to this file, and warn when bandwidths fell since earlier runs."
         ),
         only: str = typer.Option(
             "", "--only", help="Comma-separated names of checks to run alone, e.g. xid,ecc,nics; level quick."
         ),
         plugin: list[str] = typer.Option(
-            [],
-            "--plugin",
-            help="A check of the site's own, NAME=COMMAND; exit codes as of Nagios; repeatable.",
+            [], "--plugin", help="A check of the site's own, NAME=COMMAND; exit codes as of Nagios; repeatable."
         ),
         window: float = typer.Option(
-            0.0,
-            "--window",
-            min=0.0,
-            help="Hours that Xids of the kernel's log count back (default: since boot).",
+            0.0, "--window", min=0.0, help="Hours that Xids of the kernel's log count back (default: since boot)."
         ),
         exit_map: str = typer.Option(
             "",
@@ -111,9 +96,7 @@ def register(app: typer.Typer) -> None:
         if names and level != "quick":
             raise UsageError("--only goes with --level quick: the other levels run a collective")
         codes = parse_exit_map(exit_map) if exit_map else {}
-        wanted = [expectations.parse(e) for e in expect] + (
-            expectations.load(expect_file) if expect_file else []
-        )
+        wanted = [expectations.parse(e) for e in expect] + (expectations.load(expect_file) if expect_file else [])
         node = Node(dict(os.environ))
         world = world_of(node.environ) if level == "full" else None
         if level == "full" and world is None:
@@ -124,9 +107,7 @@ def register(app: typer.Typer) -> None:
         if local_rank != 0:
             typer.echo(f"preflight: local rank {local_rank} leaves this node to local rank 0", err=True)
             raise typer.Exit(0)
-        if (
-            world is not None and world.rank != 0
-        ):  # what all ranks measured together is judged by rank 0 alone
+        if world is not None and world.rank != 0:  # what all ranks measured together is judged by rank 0 alone
             wanted = [w for w in wanted if w.key not in expectations.MEASURED]
         answer = ask(node) if node.gpus() else Answer("missing")
         facts = facts_of(node, answer)
@@ -172,9 +153,7 @@ def register(app: typer.Typer) -> None:
             facts=facts,
         )
         if history is not None and (world is None or world.rank == 0):
-            outputs.remember(
-                history, result, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-            )
+            outputs.remember(history, result, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"))
         for kind, target in reports if world is None or world.rank == 0 else ():
             write_text(target, _render(result, kind))
         if write_expect is not None and not result.failed and result.judged:
@@ -239,15 +218,11 @@ def _measure(
     parent.require_torch()
     plan = bench.plan_for(backend, together=world is not None, verdict=failing)
     if world is not None or output is not None:
-        return bench.measure(
-            plan, _kept(output, world), nproc or gpus, deadline, variables, world, (), around, given
-        )
+        return bench.measure(plan, _kept(output, world), nproc or gpus, deadline, variables, world, (), around, given)
     directory = Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))
     keep = True
     try:
-        measured = bench.measure(
-            plan, directory, nproc or gpus, deadline, variables, world, (), around, given
-        )
+        measured = bench.measure(plan, directory, nproc or gpus, deadline, variables, world, (), around, given)
         keep = any(c.status.value == "FAIL" for c in measured.checks)
         return measured
     finally:

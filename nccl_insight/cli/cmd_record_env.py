@@ -13,9 +13,7 @@ def register(app: typer.Typer) -> None:
     """Adds the command."""
 
     @app.command("record-env")
-    def record_env(
-        symptom: Annotated[str, typer.Option(help="What was seen: hang, slow or crash.")] = "crash",
-    ) -> None:
+    def record_env(symptom: Annotated[str, typer.Option(help="What was seen: hang, slow or crash.")] = "crash") -> None:
         """Print the exports for the next run: eval "$(nccl-insight record-env --symptom hang)"."""
         from nccl_insight.engine.more import RECORD
 

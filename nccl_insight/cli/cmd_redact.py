@@ -19,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def redact(
-        paths: list[str] = typer.Argument(
-            ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
-        ),
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
         output: Path | None = typer.Option(
             None, "--output", "-o", metavar="DIR", help="Directory for the redacted files."
         ),
@@ -67,9 +65,7 @@ def register(app: typer.Typer) -> None:
         texts = [f for f in run.inputs if is_text(f)]
         others = [f for f in run.inputs if f not in texts and binary.kind_of(f)]
         if not texts and not others:
-            raise NotJudgedError(
-                "no input is text, a database of a profiler or a pickle; nothing else can be redacted"
-            )
+            raise NotJudgedError("no input is text, a database of a profiler or a pickle; nothing else can be redacted")
         readers = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
         redactor = collect(run, (block for reader in readers for block in reader), strict=strict)
         left = Residue()
@@ -139,9 +135,5 @@ def _looked_over(paths: list[str]) -> ExitCode:
                 typer.echo(f"{kind}: {sanitize(name)}")
     for word, count in left.words():
         typer.echo(f"looks like a name: {sanitize(word)} ({plural(count, 'time')})")
-    typer.echo(
-        f"{plural(found, 'name')} in {plural(len(files), 'file')}."
-        if found
-        else "Nothing that names somebody."
-    )
+    typer.echo(f"{plural(found, 'name')} in {plural(len(files), 'file')}." if found else "Nothing that names somebody.")
     return ExitCode.FINDINGS if found else ExitCode.OK

@@ -38,14 +38,7 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight.cli.output import check_outputs, write_text
         from nccl_insight.share.api import load
-        from nccl_insight.share.replay import (
-            Options,
-            commands,
-            mix_of,
-            render_json,
-            render_param,
-            render_script,
-        )
+        from nccl_insight.share.replay import Options, commands, mix_of, render_json, render_param, render_script
 
         if re.fullmatch(r"[\w./~+@ -]+", bin_dir) is None:
             raise UsageError(f"--bin-dir {bin_dir!r}: not a plain path")

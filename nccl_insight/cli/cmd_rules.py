@@ -39,9 +39,7 @@ def _laid_out(lines: list[str], width: int | None, color: bool) -> Iterator[str]
 
     def flush() -> Iterator[str]:
         if paragraph and width is not None:
-            yield from textwrap.wrap(
-                " ".join(paragraph), width, break_long_words=False, break_on_hyphens=False
-            )
+            yield from textwrap.wrap(" ".join(paragraph), width, break_long_words=False, break_on_hyphens=False)
         else:
             yield from paragraph
         paragraph.clear()
@@ -70,8 +68,7 @@ def _explanation(rule: Rule) -> str:
     parts = [head, rule.doc.strip()]
     if rule.caused_by:
         parts.append(
-            "Consequence of, when present\n----------------------------\n"
-            + ", ".join(dict.fromkeys(rule.caused_by))
+            "Consequence of, when present\n----------------------------\n" + ", ".join(dict.fromkeys(rule.caused_by))
         )
     if rule.thresholds:
         rows = "\n".join(f"{key} = {value:g}" for key, value in sorted(rule.thresholds.items()))
@@ -114,9 +111,7 @@ def _row(rule: Rule, room: int, width: int | None) -> list[str]:
     """One line per diagnosis; where that is too wide, its summary stands under it."""
     from nccl_insight.report.words import severity_word
 
-    head = (
-        f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value:<5}  {severity_word(rule.severity):<8}"
-    )
+    head = f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value:<5}  {severity_word(rule.severity):<8}"
     if width is None:
         word = severity_word(rule.severity)
         return [f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value}  {word:<7}  {rule.summary}"]
@@ -128,9 +123,7 @@ def _row(rule: Rule, room: int, width: int | None) -> list[str]:
 def _wrapped(text: str, width: int | None, indent: str) -> list[str]:
     if width is None:
         return [text]
-    return textwrap.wrap(
-        text, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return textwrap.wrap(text, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def settings_in_force(policy: Policy) -> list[tuple[str, str, str]]:
@@ -214,9 +207,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def explain(
         names: list[str] = typer.Argument(
-            ...,
-            metavar="CODE|NAME|LINE...",
-            help="A code, a name, a line of a log, part of a message, or - for stdin.",
+            ..., metavar="CODE|NAME|LINE...", help="A code, a name, a line of a log, part of a message, or - for stdin."
         ),
     ) -> None:
         """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""
@@ -231,9 +222,7 @@ def register(app: typer.Typer) -> None:
             wanted = dict.fromkeys(name for given in names for name in resolve(given))
         except UsageError:
             told = explain_text(text)
-            if told is None or get_close_matches(
-                text, by_name, 1, 0.8
-            ):  # a name with a slip, not part of a message
+            if told is None or get_close_matches(text, by_name, 1, 0.8):  # a name with a slip, not part of a message
                 raise
             typer.echo(told)
             return
@@ -250,9 +239,7 @@ def register(app: typer.Typer) -> None:
 
     @config.command("show")
     def show(
-        file: Path | None = typer.Option(
-            None, "--config", help="Configuration file instead of the nearest one."
-        ),
+        file: Path | None = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
         isolated: bool = typer.Option(False, "--isolated", help="Ignore configuration files."),
     ) -> None:
         """Print the settings in force and where each comes from."""
@@ -260,11 +247,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.engine.policy import load_policy
 
         policy = load_policy(
-            config=file,
-            isolated=isolated,
-            cwd=working_directory(),
-            environ=os.environ,
-            today=datetime.date.today(),
+            config=file, isolated=isolated, cwd=working_directory(), environ=os.environ, today=datetime.date.today()
         )
         rows = settings_in_force(policy)
         width = max(len(name) for name, _, _ in rows)

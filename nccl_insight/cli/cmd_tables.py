@@ -16,15 +16,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def tables(
-        paths: list[str] = typer.Argument(
-            ..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."
-        ),
-        output: Path = typer.Option(
-            ..., "--output", "-o", metavar="DIR", help="Directory for one file per table."
-        ),
-        format_: Literal["parquet", "csv", "ndjson"] = typer.Option(
-            "parquet", "--format", help="Format of the files."
-        ),
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+        output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Directory for one file per table."),
+        format_: Literal["parquet", "csv", "ndjson"] = typer.Option("parquet", "--format", help="Format of the files."),
         input_format: str = typer.Option("auto", "--input-format", help="Input format (default: detect)."),
         empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
     ) -> None:
@@ -49,18 +43,14 @@ def register(app: typer.Typer) -> None:
         words: list[str] | None = typer.Argument(
             None, metavar="[SQL] PATH...|-", help="One SELECT, then logs, traces, directories, globs, or -."
         ),
-        format_: Literal["table", "csv", "json", "ndjson"] = typer.Option(
-            "table", "--format", help="What is written."
-        ),
+        format_: Literal["table", "csv", "json", "ndjson"] = typer.Option("table", "--format", help="What is written."),
         list_tables: bool = typer.Option(
             False, "--tables", help="List the tables; with PATHs, those that have rows and how many."
         ),
         of: str | None = typer.Option(
             None, "--schema", metavar="TABLE", help="The columns of a table, their types and what they mean."
         ),
-        output: str = typer.Option(
-            "-", "--output", "-o", metavar="FILE", help="File instead of standard output."
-        ),
+        output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="File instead of standard output."),
     ) -> None:
         """Run SQL over the tables of a run."""
         from nccl_insight.cli.frames import show_frame
@@ -95,9 +85,7 @@ def _sql_and_paths(given: list[str]) -> tuple[str, list[str]]:
     Raises:
         UsageError: one of them is missing.
     """
-    found = [
-        word for word in given if word.lstrip(" (").lower().startswith(("select", "with", "show", "explain"))
-    ]
+    found = [word for word in given if word.lstrip(" (").lower().startswith(("select", "with", "show", "explain"))]
     sql = next((word for word in found if " " in word.strip()), given[0] if given else "")
     paths = list(given)
     if sql in paths:

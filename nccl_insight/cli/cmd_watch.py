@@ -11,19 +11,13 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def watch(
         paths: list[str] = typer.Argument(
-            None,
-            metavar="PATH",
-            help="Growing logs, Inspector files, or directories of them.",
-            show_default=False,
+            None, metavar="PATH", help="Growing logs, Inspector files, or directories of them.", show_default=False
         ),
         ras: str = typer.Option(
             "", "--ras", help="Ask NCCL's RAS service there (localhost:28028 if no path is given)."
         ),
         interval: float = typer.Option(
-            5.0,
-            "--interval",
-            min=0.1,
-            help="Seconds between two looks; more where a look costs over 4% of a core.",
+            5.0, "--interval", min=0.1, help="Seconds between two looks; more where a look costs over 4% of a core."
         ),
         patience: float = typer.Option(
             10.0, "--patience", min=0.0, help="Seconds that a rank may be behind before it is named."
@@ -37,14 +31,9 @@ def register(app: typer.Typer) -> None:
         for_: float = typer.Option(
             0.0, "--for", min=0.0, help="End after so many seconds (default: with the job, or Ctrl-C)."
         ),
-        pid: int = typer.Option(
-            0, "--pid", min=0, help="End when this process, the job's launcher, is gone."
-        ),
+        pid: int = typer.Option(0, "--pid", min=0, help="End when this process, the job's launcher, is gone."),
         every: list[str] = typer.Option(
-            [],
-            "--every",
-            metavar="SECONDS:PATTERN",
-            help="Say when no line like this came for so long; repeatable.",
+            [], "--every", metavar="SECONDS:PATTERN", help="Say when no line like this came for so long; repeatable."
         ),
         json_: bool = typer.Option(False, "--json", help="One JSON object a line."),
         exec_: str = typer.Option(
@@ -75,9 +64,7 @@ def register(app: typer.Typer) -> None:
             if not os.path.lexists(path):
                 raise UsageError(f"{shown(path)}: no such file or directory")
             if not (os.path.isfile(path) or os.path.isdir(path)):
-                raise UsageError(
-                    f"{shown(path)}: not a file or directory; a pipe cannot be watched: give a file"
-                )
+                raise UsageError(f"{shown(path)}: not a file or directory; a pipe cannot be watched: give a file")
         job = loop.Job(
             paths or (),
             parse_address(ras) if ras or not paths else None,

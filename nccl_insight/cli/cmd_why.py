@@ -13,9 +13,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def why(
         subject: str = typer.Argument(..., help='A rank, host or group: "rank 5", "host gpu01", "group 7".'),
-        paths: list[str] = typer.Argument(
-            ..., metavar="PATH...|-", help="Logs, dumps, directories, globs, or -."
-        ),
+        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, dumps, directories, globs, or -."),
     ) -> None:
         """Tell what is known of a rank, a host or a process group, and whether it is the cause.
 
@@ -33,10 +31,6 @@ def register(app: typer.Typer) -> None:
         if known is None:
             ranks, hosts, groups = names(run)
             there = [plural(ranks, "rank")]
-            there += [
-                f"{what} {', '.join(some[:6])}"
-                for what, some in (("hosts", hosts), ("groups", groups))
-                if some
-            ]
+            there += [f"{what} {', '.join(some[:6])}" for what, some in (("hosts", hosts), ("groups", groups)) if some]
             raise NotJudgedError(f"why: {subject!r} is not in the inputs, which have {'; '.join(there)}")
         write_text("-", told.render(analyze(run), known))

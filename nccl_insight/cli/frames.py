@@ -144,6 +144,4 @@ def _grid(frame: pl.DataFrame) -> str:
     rows = _texts(frame)
     widths = [max([len(n), *(len(r[i]) for r in rows)]) for i, n in enumerate(names)]
     lines = [names, ["-" * w for w in widths], *rows]
-    return "".join(
-        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
-    )
+    return "".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines)

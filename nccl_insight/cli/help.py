@@ -101,9 +101,7 @@ _NAMES: Final = {
     "--kind": "KIND", "--family": "FAMILY",
 }  # fmt: skip
 # Defaults that say nothing, and bounds of numbers, which an error names where they matter.
-_NOTHING: Final = re.compile(
-    r"\s*\[(?:default: (?:0|0\.0|-|auto|False))?(?:; )?(?:x>=[0-9.]+)?\]$|; x>=[0-9.]+(?=\]$)"
-)
+_NOTHING: Final = re.compile(r"\s*\[(?:default: (?:0|0\.0|-|auto|False))?(?:; )?(?:x>=[0-9.]+)?\]$|; x>=[0-9.]+(?=\]$)")
 _WIDTH: Final = 30
 
 

@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nccl_insight.advise.expect.machine import parse_nics
-from nccl_insight.base.model import (
-    Analysis,
-    Finding,
-    Mend,
-    NotJudged,
-    RanksApart,
-    Replayed,
-    Suppressed,
-    ToolInfo,
-)
+from nccl_insight.base.model import Analysis, Finding, Mend, NotJudged, RanksApart, Replayed, Suppressed, ToolInfo
 from nccl_insight.base.units import plural
 from nccl_insight.base.version import __version__
 from nccl_insight.engine.causes import place
@@ -30,15 +21,7 @@ from nccl_insight.engine.more import more_of
 from nccl_insight.engine.outline import outline
 from nccl_insight.engine.policy import Policy
 from nccl_insight.engine.runner import run_rules
-from nccl_insight.engine.several import (
-    WHOLE,
-    earlier_causes,
-    job_parts,
-    merged_status,
-    once,
-    unjudged,
-    with_causes,
-)
+from nccl_insight.engine.several import WHOLE, earlier_causes, job_parts, merged_status, once, unjudged, with_causes
 from nccl_insight.engine.story import story
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
@@ -56,11 +39,7 @@ _MOST_APART = 1000
 
 
 def analyze(
-    run: Run,
-    policy: Policy | None = None,
-    rules: Sequence[Rule] | None = None,
-    symptom: str = "",
-    nics: str = "",
+    run: Run, policy: Policy | None = None, rules: Sequence[Rule] | None = None, symptom: str = "", nics: str = ""
 ) -> Analysis:
     """Judges a run.
 
@@ -125,13 +104,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         tool=ToolInfo("nccl-insight", __version__, SCHEMA_VERSION, grammar_digest()),
         suppressed=suppressed,
         not_judged=tuple(not_judged),
-        notes=(
-            *measured_sentences(last),
-            *copy_sentences(last),
-            *fabric_sentences(last),
-            *notes,
-            *policy.notes(),
-        ),
+        notes=(*measured_sentences(last), *copy_sentences(last), *fabric_sentences(last), *notes, *policy.notes()),
         headline=headline(
             status, findings, reasons, inputs, not (placed and min(placed, key=lambda d: d.order).undecided)
         ),
@@ -163,25 +136,19 @@ def _replayed(run: Run) -> dict[str, Any]:
         )
         for g in found.gains
     )  # fmt: skip
-    replay = Replayed(
-        found.base_error, found.ranks, found.steps, found.window_ns, found.ideal_ns, found.refused
-    )
+    replay = Replayed(found.base_error, found.ranks, found.steps, found.window_ns, found.ideal_ns, found.refused)
     return {"what_if": mends, "replay": replay}
 
 
 def _ranks_apart(run: Run) -> tuple[RanksApart, ...]:
     return tuple(
-        RanksApart(
-            f.title, f.median, len(f.apart), tuple((rank, f.values[rank]) for rank in f.apart[:_MOST_APART])
-        )
+        RanksApart(f.title, f.median, len(f.apart), tuple((rank, f.values[rank]) for rank in f.apart[:_MOST_APART]))
         for f in figures(run)
         if f.apart
     )
 
 
-def _finish(
-    run: Run, drafts: Sequence[Draft], policy: Policy
-) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...]]:
+def _finish(run: Run, drafts: Sequence[Draft], policy: Policy) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...]]:
     ordinals = comm_ordinals(run)
     marks: Counter[str] = Counter()
     numbers: Counter[str] = Counter()

@@ -116,9 +116,7 @@ def old(drafts: Sequence[Draft]) -> set[int]:
     a GPU that has been broken since.
     """
     rest = [d for d in drafts if d.name not in _LOGGED]
-    failed = [
-        d for d in rest if d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE
-    ]
+    failed = [d for d in rest if d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE]
     begun = min((d.first_s for d in rest if d.first_s is not None), default=None)
     found: set[int] = set()
     for i, draft in enumerate(drafts):
@@ -135,9 +133,7 @@ def old(drafts: Sequence[Draft]) -> set[int]:
 def _aged(draft: Draft) -> Draft:
     """The draft of an old event: worth to know, and no error of this job."""
     said = " It is stamped more than a day before the other failures: it seems to be of an earlier job."
-    hit = replace(
-        draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said
-    )
+    hit = replace(draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said)
     lowest = max(draft.severity, Severity.WARNING, key=lambda s: s.order)
     return replace(draft, hit=hit, severity=lowest)
 
@@ -151,15 +147,11 @@ def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
     failed = [
         d
         for d in drafts
-        if d.first_s is not None
-        and d.severity is Severity.ERROR
-        and d.rule.finding_class is FindingClass.FAILURE
+        if d.first_s is not None and d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE
     ]
     found: dict[str, float] = {}
     for closed in (d for d in drafts if d.name == "peer-died" and d.first_s is not None):
-        ends = [
-            d for d in failed if d.name in names("outside") and len(d.hit.hosts) == 1 and _later(d, closed)
-        ]
+        ends = [d for d in failed if d.name in names("outside") and len(d.hit.hosts) == 1 and _later(d, closed)]
         others = [d for d in failed if not nearness(d.name) and d not in ends]
         hosts = {d.hit.hosts[0] for d in ends}
         if len(hosts) != 1 or others or set(closed.hit.hosts) != hosts:
@@ -184,9 +176,7 @@ def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
     minutes = ahead[host] / 60
     by = plural(round(minutes), "minute") if minutes >= 1 else f"{ahead[host]:.0f} s"
     said = f" The clock of {host} seems to be {by} ahead: its peers lost it before, by their clocks."
-    hit = replace(
-        draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said
-    )
+    hit = replace(draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said)
     last = None if draft.last_s is None else draft.last_s - ahead[host]
     return replace(draft, hit=hit, first_s=draft.first_s - ahead[host], last_s=last)
 
@@ -232,11 +222,7 @@ def _explains(cause: Draft, effect: Draft) -> bool:
         return True
     if cause.name in names("outside") and effect.name in names("echo") and cause.severity is Severity.ERROR:
         return cause.confidence is not Confidence.LOW
-    if (
-        effect.name == "collective-not-reached"
-        and cause.name in names("network")
-        and cause.severity is Severity.ERROR
-    ):
+    if effect.name == "collective-not-reached" and cause.name in names("network") and cause.severity is Severity.ERROR:
         # A rank that its own network failed does not come; retries of others to a silent rank are the echo of its end.
         return bool(effect.hit.ranks) and set(effect.hit.ranks) <= set(cause.hit.ranks)
     mutual = effect.name in cause.causes and not _behind(effect, cause)
@@ -298,11 +284,7 @@ def undecided(drafts: Sequence[Draft], above: Sequence[int | None], lines: First
             rival = drafts[j]
             if j == parent or rival.name == drafts[parent].name:
                 continue
-            explains = (
-                _explains(rival, drafts[i])
-                and _shares(rival, drafts[i])
-                and _possible(rival, drafts[i], lines)
-            )
+            explains = _explains(rival, drafts[i]) and _shares(rival, drafts[i]) and _possible(rival, drafts[i], lines)
             as_near = bool(set(rival.hit.hosts) & set(drafts[i].hit.hosts)) == near
             if explains and as_near and not _ordered(drafts[parent], rival, lines):
                 found |= {parent, j}
@@ -357,9 +339,7 @@ def times(run: Run) -> Mapping[tuple[int, int], float]:
 
     def build(run: Run) -> dict[tuple[int, int], float]:
         rows = causes(run).filter(pl.col("time_s").is_not_null() & pl.col("line").is_not_null())
-        return {
-            (int(i), int(n)): float(t) for i, n, t in rows.select("input_id", "line", "time_s").iter_rows()
-        }
+        return {(int(i), int(n)): float(t) for i, n, t in rows.select("input_id", "line", "time_s").iter_rows()}
 
     return run.memo("causes.times", build)
 
@@ -465,9 +445,7 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
             draft = replace(draft, undecided=True)
         elif i in is_cause:
             role = Role.ROOT
-            severity = (
-                Severity.ERROR if i in raised and draft.severity is Severity.WARNING else draft.severity
-            )
+            severity = Severity.ERROR if i in raised and draft.severity is Severity.WARNING else draft.severity
         else:
             role, severity = Role.INDEPENDENT, draft.severity
         cause = None if parent is None else drafts[parent].name

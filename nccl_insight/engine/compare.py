@@ -16,9 +16,7 @@ _CAUSE_WEIGHT: Final = {
 }  # fmt: skip
 """Causes before effects: settings, versions and hardware decide transports and channels, these decide times."""
 EFFECTS: Final = ("timings", "bandwidth")
-_NETWORK: Final = (
-    r"net-|ib-|mixed-networks|nic-|gdr-|ofi-|efa-|forced-network|bootstrap-|ifname-|low-bandwidth|busbw-"
-)
+_NETWORK: Final = r"net-|ib-|mixed-networks|nic-|gdr-|ofi-|efa-|forced-network|bootstrap-|ifname-|low-bandwidth|busbw-"
 _P2P: Final = r"p2p-|nvlink-|nvls-|mnnvl-|low-bandwidth|busbw-|cumem-|shm-"
 _SPEED: Final = r"low-bandwidth|busbw-|exposed-|comm-dominates|scaling|no-overlap|straggler|collective-skew"
 _EXPLAINS: Final = (
@@ -127,15 +125,11 @@ def compare(good: Run, bad: Run, good_analysis: Analysis, bad_analysis: Analysis
         if not all(known):
             if any(known):
                 missing.append(
-                    NotCompared(
-                        area, f"only the {'first' if known[0] else 'second'} run says something about it"
-                    )
+                    NotCompared(area, f"only the {'first' if known[0] else 'second'} run says something about it")
                 )
             continue
         subjects = dict.fromkeys(s for a, s in (*left, *right) if a == area)
-        found = [
-            c for s in subjects if (c := _change(area, s, left.get((area, s)), right.get((area, s)), raised))
-        ]
+        found = [c for s in subjects if (c := _change(area, s, left.get((area, s)), right.get((area, s)), raised))]
         changes += found
         if not found:
             same.append(area)
@@ -155,9 +149,7 @@ def _inputs(run: Run) -> tuple[tuple[int, str], ...]:
     return tuple((int(i), str(p or "")) for i, p in rows)
 
 
-def _change(
-    area: str, subject: str, good: Fact | None, bad: Fact | None, raised: list[FindingChange]
-) -> Change | None:
+def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised: list[FindingChange]) -> Change | None:
     if good is not None and bad is not None and good.key == bad.key:
         return None
     # A size or call that only one run measured is another mix of work, not a change of speed.
@@ -174,11 +166,7 @@ def _change(
     loud = sum(_LOUDNESS.get(f.severity_bad or Severity.INFO, 0.0) for f in explaining)
     size = 0.0 if ratio is None or ratio <= 0 else min(5.0, abs(ratio - 1) if ratio > 1 else 1 / ratio - 1)
     effect = area in EFFECTS
-    score = (
-        _CAUSE_WEIGHT[area]
-        + size
-        + (0.0 if effect else 100.0 * bool(loud) + 10.0 * loud + 2.0 * len(explains))
-    )
+    score = _CAUSE_WEIGHT[area] + size + (0.0 if effect else 100.0 * bool(loud) + 10.0 * loud + 2.0 * len(explains))
     if any(_names(subject, f.name) for f in explaining):
         score += 20.0
     if bad is not None and bad.hosts:
@@ -233,23 +221,14 @@ def _findings(good: Analysis, bad: Analysis) -> tuple[FindingChange, ...]:
             status = "worse" if new.severity.order < old.severity.order else "better"
         changes.append(
             FindingChange(
-                status,
-                shown.code,
-                name,
-                old.severity if old else None,
-                new.severity if new else None,
-                shown.title,
+                status, shown.code, name, old.severity if old else None, new.severity if new else None, shown.title
             )
         )
     order = ("new", "worse", "better", "gone")
     return tuple(
         sorted(
             changes,
-            key=lambda c: (
-                order.index(c.status),
-                (c.severity_bad or c.severity_good or Severity.INFO).order,
-                c.code,
-            ),
+            key=lambda c: (order.index(c.status), (c.severity_bad or c.severity_good or Severity.INFO).order, c.code),
         )
     )
 

@@ -87,9 +87,7 @@ class Draft:
         if title.endswith(" ...") and title != hit.title:
             explanation = f"{hit.title}. {explanation}"
         if self.undecided:
-            explanation += (
-                " Another failure explains the rest as well, and no clock tells which of the two came first."
-            )
+            explanation += " Another failure explains the rest as well, and no clock tells which of the two came first."
         return Finding(
             code=rule.code, name=rule.name, finding_class=rule.finding_class, severity=self.severity,
             confidence=self.confidence, action=self.action, title=title,

@@ -31,9 +31,7 @@ def collect(run: Run, drafts: Sequence[Draft]) -> list[tuple[Evidence, ...]]:
     return [_evidence(draft.hit, paths, texts) for draft in drafts]
 
 
-def _evidence(
-    hit: Hit, paths: Mapping[int, str], texts: Mapping[tuple[int, int], str]
-) -> tuple[Evidence, ...]:
+def _evidence(hit: Hit, paths: Mapping[int, str], texts: Mapping[tuple[int, int], str]) -> tuple[Evidence, ...]:
     found: dict[tuple[str, int, str], None] = {}
     for ref in hit.evidence[:MAX_EVIDENCE]:
         text = ref.text if ref.text is not None else texts.get((ref.input_id, ref.line), "")

@@ -42,13 +42,7 @@ _LIVE: Final = re.compile(r"\b(?:py-spy|gdb -p|ss -t[a-z]*p|nc -vz)\b|/proc/(?:<
 _TEXT_MOST: Final = 500
 _EACH: Final = "for d in $(ls /sys/class/infiniband); do {}; done"
 _ENDED: Final = frozenset(
-    {
-        "process-killed",
-        "process-crashed",
-        "application-exception",
-        "watchdog-timeout",
-        "job-ended-by-scheduler",
-    }
+    {"process-killed", "process-crashed", "application-exception", "watchdog-timeout", "job-ended-by-scheduler"}
 )
 _PEER: Final = re.compile(
     r"(?<![0-9A-Za-z.:_%-])(?P<host>[0-9A-Za-z.:_%-]{1,64})\]?<(?P<port>[0-9]{1,5})>"

@@ -55,9 +55,7 @@ def measured_sentences(run: Run) -> list[str]:
     for row in kinds.head(_MOST).iter_rows(named=True):
         ranks = f" on {row['nranks']} ranks" if row["nranks"] else ""
         sizes = f"{format_bytes(row['least'])} to {format_bytes(row['most'])}"
-        text = (
-            f"Measured {row['op'] or 'a collective'}{ranks}, {sizes}: busbw {_bandwidth(row['busbw_gbps'])}"
-        )
+        text = f"Measured {row['op'] or 'a collective'}{ranks}, {sizes}: busbw {_bandwidth(row['busbw_gbps'])}"
         wrong = f"; {row['wrong']:,} wrong values" if row["wrong"] else ""
         sentences.append(f"{text} at the largest size{_of_expected(row)}{wrong}")
     if kinds.height > _MOST:
@@ -81,9 +79,7 @@ def copy_sentences(run: Run) -> list[str]:
         slow = pairs.filter("odd").sort("gbps").select("src", "dst", "gbps")
         odd = [f"GPU {src} to {dst} {gbps:.1f} GB/s" for src, dst, gbps in slow.iter_rows()]
         count = plural(pairs.height, "pair")
-        sentences.append(
-            f"Measured copies between {count} of GPUs: {format_span_gbps(*reach(pairs))}{_named(odd)}"
-        )
+        sentences.append(f"Measured copies between {count} of GPUs: {format_span_gbps(*reach(pairs))}{_named(odd)}")
     return sentences
 
 

@@ -52,9 +52,7 @@ def missing(run: Run, rule: Rule) -> NotJudged | None:
     if not rule.needs or any(available(run, table) for table in rule.needs):
         return None
     how = next((_HOW[t] for t in rule.needs if t in _HOW), "")
-    return NotJudged(
-        rule.name, f"no {' or '.join(rule.needs).replace('_', ' ')} in the inputs", how, rule.needs
-    )
+    return NotJudged(rule.name, f"no {' or '.join(rule.needs).replace('_', ' ')} in the inputs", how, rule.needs)
 
 
 def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | None]:
@@ -82,9 +80,7 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
             hits = joined(run, rule.name, [draft.hit for draft in drafts])
             drafts = [Draft(rule, hit, hit.severity or rule.severity) for hit in hits]
     except Exception as error:
-        what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200].rstrip(
-            ": "
-        )
+        what = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200].rstrip(": ")
         note = f"rule {rule.code} {rule.name} failed and was left out ({what}); please report this"
         return [], [NotJudged(rule.name, f"the rule failed: {what}", "report this as a bug")], note
     return drafts, open_, None
@@ -98,9 +94,7 @@ def _said(run: Run, rule: Rule) -> list[Draft]:
     why = " ".join(rule.section("Why it matters").split())
     # Worth knowing at most, where the diagnosis is no more than that.
     most = Severity.INFO if rule.finding_class is FindingClass.INFORMATION else Severity.WARNING
-    hits = rule.context(run).said(
-        rule.summary.rstrip("."), why, most, todo or f"nccl-insight explain {rule.code}"
-    )
+    hits = rule.context(run).said(rule.summary.rstrip("."), why, most, todo or f"nccl-insight explain {rule.code}")
     return [Draft(rule, hit, most) for hit in hits]
 
 

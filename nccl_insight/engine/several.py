@@ -33,9 +33,7 @@ def earlier_causes(run: Run, judge: Callable[[Run], Sequence[Draft]]) -> dict[Pa
 def _first_cause(placed: Sequence[Draft]) -> Draft | None:
     loud = [d for d in placed if d.severity in (Severity.ERROR, Severity.WARNING)]
     return min(
-        (d for d in loud if d.rule.finding_class is not FindingClass.INFORMATION),
-        key=lambda d: d.order,
-        default=None,
+        (d for d in loud if d.rule.finding_class is not FindingClass.INFORMATION), key=lambda d: d.order, default=None
     )
 
 
@@ -55,19 +53,13 @@ def with_causes(draft: Draft, run: Run, causes: Mapping[Part, Draft | None], las
     elif len(alike) > 1:
         said = f"the same cause in {len(alike)} of {len(ended)} attempts"
     else:
-        said = (
-            "each for another cause" if len(failed) == len(ended) else f"{len(failed)} of {len(ended)} failed"
-        )
+        said = "each for another cause" if len(failed) == len(ended) else f"{len(failed)} of {len(ended)} failed"
     each = [
         f"Attempt {part.attempt}: {cause.hit.title if cause is not None else 'nothing failed in it'}."
         for part, cause in causes.items()
     ]
-    again = (
-        " Starting it once more does not help while the cause is there." if len(alike) > 1 and final else ""
-    )
-    hit = replace(
-        draft.hit, title=f"{draft.hit.title.partition(':')[0]}: {said}", explanation=" ".join(each) + again
-    )
+    again = " Starting it once more does not help while the cause is there." if len(alike) > 1 and final else ""
+    hit = replace(draft.hit, title=f"{draft.hit.title.partition(':')[0]}: {said}", explanation=" ".join(each) + again)
     return replace(draft, hit=hit)
 
 
@@ -112,11 +104,7 @@ def _traced(run: Run) -> Iterator[JobPart]:
     if info["job"].drop_nulls().n_unique() < 2:
         return
     paths = paths_of(run)
-    jobs = (
-        info.drop_nulls("job")
-        .group_by("job")
-        .agg(pl.col("input_id").unique().sort(), pl.col("world_size").max())
-    )
+    jobs = info.drop_nulls("job").group_by("job").agg(pl.col("input_id").unique().sort(), pl.col("world_size").max())
     for job, inputs, size in jobs.sort("job").select("job", "input_id", "world_size").iter_rows():
         names = tuple(paths.get(i, f"input {i}") for i in inputs)
         yield JobPart(f"job {job}", names, size, (), True)

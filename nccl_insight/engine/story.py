@@ -27,12 +27,7 @@ MOST: Final = 40
 _NEAR: Final = 40
 _SAME_S: Final = 2.0
 _SILENCE_S: Final = 120.0
-_ENDED: Final = {
-    KILLED: "killed",
-    CRASHED: "crashed",
-    ENDED: "ended from outside",
-    FAILED: "ended with an error",
-}
+_ENDED: Final = {KILLED: "killed", CRASHED: "crashed", ENDED: "ended from outside", FAILED: "ended with an error"}
 At = tuple[int, int]
 
 
@@ -77,18 +72,12 @@ def _start(run: Run, job: Job) -> Iterator[_Told]:
     )
     first = marks.drop_nulls("_at").group_by("input_id").agg(pl.col("_at").min())
     begun = run.table("endings").filter(pl.col("kind") == BEGUN).with_columns(pl.col("line").cast(pl.Int64))
-    rows = (
-        with_time(run, begun, "text")
-        .drop_nulls("time_s")
-        .join(first, on="input_id", how="full", coalesce=True)
-    )
+    rows = with_time(run, begun, "text").drop_nulls("time_s").join(first, on="input_id", how="full", coalesce=True)
     own = rows.filter((pl.col("line") <= pl.col("_at")).fill_null(first.is_empty()))
     if own.height:
         row = own.sort("time_s").row(0, named=True)
         yield _Told(
-            Moment("start", job.line or "the log begins"),
-            (int(row["input_id"]), int(row["line"])),
-            row["time_s"],
+            Moment("start", job.line or "the log begins"), (int(row["input_id"]), int(row["line"])), row["time_s"]
         )
     elif first.height:
         input_id, line = first.sort("input_id").row(0)
@@ -111,10 +100,7 @@ def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int
     """What the findings say, the first cause marked; not what is harmless or about the inputs."""
     waits = {
         (int(i), int(n)): (float(t) - int(ms) / 1000, float(t))
-        for i, n, t, ms in watchdog.states(run)
-        .select("input_id", "line", "time_s", "ran_ms")
-        .drop_nulls()
-        .iter_rows()
+        for i, n, t, ms in watchdog.states(run).select("input_id", "line", "time_s", "ran_ms").drop_nulls().iter_rows()
     }
     loud = [f for f in findings if f.severity is not Severity.INFO]
     cause = next((f for f in loud if f.role is not Role.CASCADE), None) or next(iter(loud), None)
@@ -142,9 +128,7 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
     if rows.is_empty():
         return
     rows = rows.sort("time_s", "input_id", "line", nulls_last=True)
-    ranks = sorted(
-        rows.select(pl.coalesce("global_rank", "rank").alias("r"))["r"].drop_nulls().unique().to_list()
-    )
+    ranks = sorted(rows.select(pl.coalesce("global_rank", "rank").alias("r"))["r"].drop_nulls().unique().to_list())
     if rows["global_rank"].null_count() and rows["group"].n_unique() > 1:
         ranks = []  # numbers of several groups
     took = rows["ran_ms"].drop_nulls()
@@ -195,19 +179,11 @@ def _died(run: Run, findings: Sequence[Finding], told: Sequence[_Told]) -> Itera
         ranks = tuple(sorted({r for e in group for r in e.ranks}))
         hosts = tuple(dict.fromkeys(h for e in group for h in e.hosts))
         on = f" on {', '.join(hosts[:3])}" if hosts and len(hosts) <= 3 else ""
-        how = (
-            f" (signal {one.signal})"
-            if one.signal
-            else f" (exit code {one.exit_code})"
-            if one.exit_code
-            else ""
-        )
+        how = f" (signal {one.signal})" if one.signal else f" (exit code {one.exit_code})" if one.exit_code else ""
         text = f"{capital(rank_words(ranks, 6))}{on} {_ENDED[one.kind]}{how}"
         if one.exception:
             text = f"{capital(rank_words(ranks, 6))}{on} raised {one.text}"
-        yield _Told(
-            Moment("died", text, ranks=ranks, hosts=hosts), (one.ref.input_id, one.ref.line), one.time_s
-        )
+        yield _Told(Moment("died", text, ranks=ranks, hosts=hosts), (one.ref.input_id, one.ref.line), one.time_s)
 
 
 def _end(run: Run, told: Sequence[_Told]) -> _Told:
@@ -255,9 +231,7 @@ def _last_step(run: Run, told: Sequence[_Told], lines: Mapping[At, str]) -> Iter
     rows = run.table("endings").filter(pl.col("kind") == STEP).select("input_id", "line", "text")
     found = {(int(i), int(n)): str(t) for i, n, t in rows.iter_rows()}
     found |= lines
-    steps = [
-        (at, step) for at, text in found.items() if text.lstrip()[:1] != "#" and (step := step_words(text))
-    ]
+    steps = [(at, step) for at, text in found.items() if text.lstrip()[:1] != "#" and (step := step_words(text))]
     if not steps:
         return
     frame = pl.DataFrame(
@@ -315,15 +289,11 @@ def _phase(told: _Told) -> int:
 
 def _in_order(told: Iterable[_Told], last: _Told) -> list[_Told]:
     """By time where there is one; the others where their line stands among those of their input."""
-    every = sorted(
-        told, key=lambda t: (t.sort_s if t.sort_s is not None else 0.0, _phase(t), t.at or (1 << 30, 0))
-    )
+    every = sorted(told, key=lambda t: (t.sort_s if t.sort_s is not None else 0.0, _phase(t), t.at or (1 << 30, 0)))
     order = [t for t in every if t.sort_s is not None and _phase(t)]
     for item in (t for t in every if t.sort_s is None and _phase(t)):
         at = item.at or (1 << 30, 0)
-        own = [
-            (n, t.at < at) for n, t in enumerate(order) if t.at and t.at[0] == at[0] and not t.moment.about
-        ]
+        own = [(n, t.at < at) for n, t in enumerate(order) if t.at and t.at[0] == at[0] and not t.moment.about]
         earlier, later = [n for n, before in own if before], [n for n, before in own if not before]
         reached = max((n + 1 for n, t in enumerate(order) if _phase(t) < _phase(item)), default=0)
         place = max(earlier) + 1 if earlier else min(later) if later else len(order)

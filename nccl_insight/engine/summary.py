@@ -16,17 +16,7 @@ _TEMPLATES = 20
 _TOOLS = 6
 _OUTPUTS = 100
 _FACTS = 40
-_OWN = (
-    "inputs",
-    "unknown",
-    "notes",
-    "endings",
-    "progress",
-    "unreadable",
-    "milestones",
-    "trace_info",
-    "trace_clocks",
-)
+_OWN = ("inputs", "unknown", "notes", "endings", "progress", "unreadable", "milestones", "trace_info", "trace_clocks")
 _KINDS = {
     "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
     "nsys_parquet": "Nsight Systems export", "rocpd": "ROCm profile", "xplane": "XLA profile",
@@ -120,9 +110,7 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
         elif row["size_bytes"] == 0:
             taken = "empty file"
         else:
-            taken = _KINDS.get(
-                kind, "text without a line of NCCL" if row["lines"] else kind.replace("_", " ")
-            )
+            taken = _KINDS.get(kind, "text without a line of NCCL" if row["lines"] else kind.replace("_", " "))
             if row["form"]:
                 taken = f"{taken}: {row['form']}"
             named = tools.get(int(row["input_id"]), "")
@@ -144,16 +132,13 @@ def _tools(run: Run) -> dict[int, str]:
     for input_id, what in rows.iter_rows():
         found.setdefault(int(input_id), []).append(str(what))
     return {
-        n: "; ".join(w[:_TOOLS]) + (f" and {len(w) - _TOOLS} more" if len(w) > _TOOLS else "")
-        for n, w in found.items()
+        n: "; ".join(w[:_TOOLS]) + (f" and {len(w) - _TOOLS} more" if len(w) > _TOOLS else "") for n, w in found.items()
     }
 
 
 def outputs_of(run: Run) -> tuple[ToolOutput, ...]:
     """What each output of a host tool says, in reading order; of very many the first."""
-    paths = {
-        int(i): str(p) for i, p in run.table("inputs").select("input_id", "path").drop_nulls().iter_rows()
-    }
+    paths = {int(i): str(p) for i, p in run.table("inputs").select("input_id", "path").drop_nulls().iter_rows()}
     rows = run.table("host_tools").sort("input_id", "line", maintain_order=True).head(_OUTPUTS)
     facts = run.table("host_facts")
     found: list[ToolOutput] = []
@@ -163,9 +148,9 @@ def outputs_of(run: Run) -> tuple[ToolOutput, ...]:
             & pl.col("line").is_between(row["line"], row["last_line"])
             & (pl.col("tool") == row["tool"])
         )
-        first = mine.select(pl.col("device", "name", "value", "unit").fill_null("")).head(
-            _FACTS
-        ).rows() or _frames(run, row)
+        first = mine.select(pl.col("device", "name", "value", "unit").fill_null("")).head(_FACTS).rows() or _frames(
+            run, row
+        )
         found.append(
             ToolOutput(
                 paths.get(int(row["input_id"]), ""),
@@ -185,9 +170,7 @@ def _frames(run: Run, row: Mapping[str, Any]) -> list[tuple[str, str, str, str]]
     frames = run.table("stacks").filter(
         (pl.col("input_id") == row["input_id"]) & pl.col("line").is_between(row["line"], row["last_line"])
     )
-    place = pl.concat_str(
-        pl.coalesce("file", "library"), pl.col("line_number"), separator=":", ignore_nulls=True
-    )
+    place = pl.concat_str(pl.coalesce("file", "library"), pl.col("line_number"), separator=":", ignore_nulls=True)
     shown = frames.head(_FACTS).select("pid", "thread", "depth", "function", place=place)
     return [
         (

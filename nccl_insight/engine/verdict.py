@@ -26,9 +26,7 @@ def status_of(
         return "not_judged", ("no line of NCCL and no trace in the inputs",)
     if coverage.nccl_lines and coverage.understood < min_coverage:
         share = f"{coverage.understood * 100:.1f}%"
-        return "not_judged", (
-            f"only {share} of the NCCL lines are known, less than the {min_coverage:.0%} asked for",
-        )
+        return "not_judged", (f"only {share} of the NCCL lines are known, less than the {min_coverage:.0%} asked for",)
     if any(f.severity in _LOUD for f in findings):
         return "findings", ()
     found = doubts(run)
@@ -75,6 +73,4 @@ def headline(
         return "Nothing to judge"
     if len(inputs) == 1:
         return f"Nothing to judge: {inputs[0].taken_for or 'no line of NCCL'}"
-    return (
-        f"Nothing to judge in {plural(len(inputs), 'input')}: {reasons[0] if reasons else 'no line of NCCL'}"
-    )
+    return f"Nothing to judge in {plural(len(inputs), 'input')}: {reasons[0] if reasons else 'no line of NCCL'}"

@@ -67,9 +67,7 @@ def refuted(run: Run) -> tuple[Claim, ...]:
 def tells(run: Run, source: str, ranks: Iterable[int]) -> bool:
     """Whether what a source says of these ranks is part of an absence, so that it needs no finding of its own."""
     wanted = set(ranks)
-    return bool(wanted) and any(
-        c.source == source and wanted <= set(c.ranks) for a in absences(run) for c in a.claims
-    )
+    return bool(wanted) and any(c.source == source and wanted <= set(c.ranks) for a in absences(run) for c in a.claims)
 
 
 def _narrowed(claims: Sequence[Claim], known: Identities) -> list[Claim]:

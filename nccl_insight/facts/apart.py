@@ -43,9 +43,7 @@ def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
     """Figures that every rank has one of, by name: start-up, channels, communication."""
     found: dict[str, dict[int, float]] = {}
     timings = (
-        run.lazy("init_timings")
-        .group_by("rank")
-        .agg(pl.col("total_s", "bootstrap_s", "topo_s", "connections_s").max())
+        run.lazy("init_timings").group_by("rank").agg(pl.col("total_s", "bootstrap_s", "topo_s", "connections_s").max())
     )
     counts = run.lazy("channel_counts").group_by("rank").agg(pl.col("coll_channels", "p2p_channels").max())
     steps = (

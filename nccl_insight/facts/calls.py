@@ -100,8 +100,7 @@ def _sums(run: Run) -> CallSums:
     progress = _Sum(("comm_id", "rank"), (pl.col("host").first(), pl.col("calls").sum(), *last))
     same = _Sum(("_nth",), (pl.col("comm_id", "nth").first(), pl.col("low").min(), pl.col("high").max()))
     pairs = _Sum(
-        ("comm_id", "src", "dst"),
-        (pl.col("sends").sum(), pl.col("recvs").sum(), pl.col("lines").explode().tail(3)),
+        ("comm_id", "src", "dst"), (pl.col("sends").sum(), pl.col("recvs").sum(), pl.col("lines").explode().tail(3))
     )
     speaking = _Sum(("comm_id", "rank"), ())
     small = _Sum(_PROCESS, _SMALL)
@@ -131,9 +130,7 @@ def _alike(rows: pl.DataFrame) -> pl.DataFrame:
     nth = pl.col("comm_id").hash() ^ pl.col("nth").hash()
     hashes = rows.select("comm_id", "nth", nth.alias("_nth"), pl.struct(CALL).hash().alias("_call"))
     return hashes.group_by("_nth").agg(
-        pl.col("comm_id", "nth").first(),
-        pl.col("_call").min().alias("low"),
-        pl.col("_call").max().alias("high"),
+        pl.col("comm_id", "nth").first(), pl.col("_call").min().alias("low"), pl.col("_call").max().alias("high")
     )
 
 
@@ -218,11 +215,7 @@ def _judgeable(run: Run) -> pl.DataFrame:
     )  # fmt: skip
     return (
         called.join(made, on="comm_id", how="inner")
-        .filter(
-            (pl.col("ranks") > 1)
-            & (pl.col("ranks") == pl.col("known"))
-            & ~(pl.col("through") & pl.col("uneven"))
-        )
+        .filter((pl.col("ranks") > 1) & (pl.col("ranks") == pl.col("known")) & ~(pl.col("through") & pl.col("uneven")))
         .select("comm_id", "nranks", "ranks")
     )
 
@@ -301,10 +294,7 @@ def median_size(run: Run, rank: dict[str, object]) -> float | None:
     """Median of the sizes in bytes that :func:`small_calls` counts for one of its rows."""
     mine = pl.all_horizontal(pl.col(c).eq_missing(pl.lit(rank[c])) for c in _PROCESS)
     sizes = pl.concat(
-        [
-            _sized(frame).filter(mine)["size_bytes"]
-            for frame in run.pieces("calls", *_PROCESS, "op", "size_bytes")
-        ]
+        [_sized(frame).filter(mine)["size_bytes"] for frame in run.pieces("calls", *_PROCESS, "op", "size_bytes")]
     )
     middle = sizes.median()
     return float(middle) if isinstance(middle, (int, float)) else None
@@ -366,15 +356,8 @@ def stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
 def _stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
     if not run.has("calls") or log_is_cut(run):
         return (), 0
-    ended = (
-        run.table("ranks")
-        .filter(pl.col("destroyed").cast(pl.String) == "destroyed")
-        .select("comm_id")
-        .unique()
-    )
-    counts = (
-        progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
-    )
+    ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
+    counts = progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
     spread = counts.group_by("comm_id").agg(
         pl.col("calls").max().alias("most"), pl.col("calls").min().alias("least"),
         pl.col("calls").mode().max().alias("herd"),

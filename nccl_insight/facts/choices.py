@@ -70,9 +70,7 @@ def _choices(run: Run) -> Choices:
     return Choices(
         counts.drop_nulls("algorithm").select(*_KIND, "len"),
         {
-            name: Chosen(
-                int(counts[name].sum()), rows[name].join(owners, on=_LINE, how="left", maintain_order="left")
-            )
+            name: Chosen(int(counts[name].sum()), rows[name].join(owners, on=_LINE, how="left", maintain_order="left"))
             for name in kinds
             if name in rows
         },

@@ -99,10 +99,7 @@ def _from_watchdog(run: Run) -> Iterator[Claim]:
         said = {
             "enqueued": f"{rank_words(m.ranks)} issued nothing after {m.last}{group}",
             "behind": f"{rank_words(m.ranks)} timed out in collective {m.last}{group}, the others in {m.seq}",
-        }.get(
-            m.proof,
-            f"{rank_words(m.ranks)} printed nothing, while {rank_words(m.waiting)} timed out",
-        )
+        }.get(m.proof, f"{rank_words(m.ranks)} printed nothing, while {rank_words(m.waiting)} timed out")
         yield Claim(
             WATCHDOG, m.proof, m.ranks, m.hosts, m.waiting, sure, said, m.evidence, m.group, m.op, m.seq, m.last,
             m.world, m.first_s, m.ran_ms,
@@ -206,9 +203,7 @@ def ras_counts(run: Run) -> pl.DataFrame:
     }  # fmt: skip
     frames = [pl.DataFrame(schema=schema)]
     ras = run.table("ras")
-    rows = ras.filter(
-        pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null()
-    )
+    rows = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())
     frames.append(
         rows.select(
             "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host",
@@ -282,15 +277,11 @@ def _lost(run: Run, known: Identities) -> Iterator[Claim]:
         (pl.col("event") == "peer") & pl.col("status").is_in(["PEER_DEAD", "PEER_TIMEOUT_DEAD"])
     )
     rows = ras.filter((dead | (pl.col("event") == "incomplete_member")) & pl.col("report").is_not_null())
-    rows = rows.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null()).with_columns(
-        dead.alias("_dead")
-    )
+    rows = rows.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null()).with_columns(dead.alias("_dead"))
     if rows.is_empty():
         return
     gone: dict[int, bool] = {}
-    for comm, rank, pid, host, is_dead in rows.select(
-        "comm_hash", "rank", "pid", "host", "_dead"
-    ).iter_rows():
+    for comm, rank, pid, host, is_dead in rows.select("comm_hash", "rank", "pid", "host", "_dead").iter_rows():
         placed = _in_job(run, known, comm, rank, pid, host)
         if placed is not None:
             gone[placed] = gone.get(placed, False) or bool(is_dead)
@@ -308,9 +299,7 @@ def _lost(run: Run, known: Identities) -> Iterator[Claim]:
 def recorded(run: Run) -> pl.DataFrame:
     """Inspector's last number of each operation: ``process_group, op, rank, group_size, seq, input_id``."""
     rows = run.table("collectives")
-    needed = (
-        pl.col("rank").is_not_null() & pl.col("seq").is_not_null() & pl.col("process_group").is_not_null()
-    )
+    needed = pl.col("rank").is_not_null() & pl.col("seq").is_not_null() & pl.col("process_group").is_not_null()
     return (
         rows.filter((pl.col("source").cast(pl.String) == "inspector") & needed)
         .group_by("process_group", "op", "rank", "group_size", maintain_order=True)

@@ -22,17 +22,11 @@ SKEW_S: Final = 30.0
 SAME_HOST_SKEW_S: Final = 5.0
 """Lines of one host may be stamped or written out of order by this much."""
 
-_DATED: Final = (
-    r"([0-9]{4})[-/]([0-9]{2})[-/]([0-9]{2})[T _]([0-9]{2}):([0-9]{2}):([0-9]{2}(?:[.,][0-9]{1,6})?)"
-)
-_STAMP: Final = (
-    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9:]{8}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)"
-)
+_DATED: Final = r"([0-9]{4})[-/]([0-9]{2})[-/]([0-9]{2})[T _]([0-9]{2}):([0-9]{2}):([0-9]{2}(?:[.,][0-9]{1,6})?)"
+_STAMP: Final = r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9:]{8}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)"
 _GLOG: Final = r"(?:^|[\[\s:])[IWEF]([0-9]{1,2})([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,6})?)"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SYSLOG: Final = (
-    rf"\b({'|'.join(_MONTHS)}) +([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}(?:\.[0-9]{{1,6}})?)"
-)
+_SYSLOG: Final = rf"\b({'|'.join(_MONTHS)}) +([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}(?:\.[0-9]{{1,6}})?)"
 _SYSLOG_YEAR: Final = rf"{_SYSLOG}(?: ([0-9]{{4}}))?"
 _BEHIND: Final = {"input_id": pl.UInt16, "_form": pl.String, "_behind_s": pl.Float64}
 ERROR_STAMPS: Final = ("event_time", "timestamp", "launcher")
@@ -104,16 +98,12 @@ def _seconds(text: pl.Expr, year: int) -> pl.Expr:
         _epoch(field("1"), field("2"), field("3"), field("4"), field("5"), field("6")),
         _epoch(pl.lit(str(year)), *(glog.struct.field(str(n)) for n in range(1, 6))),
         _epoch(
-            syslog.struct.field("6").fill_null(str(year)),
-            month,
-            *(syslog.struct.field(str(n)) for n in range(2, 6)),
+            syslog.struct.field("6").fill_null(str(year)), month, *(syslog.struct.field(str(n)) for n in range(2, 6))
         ),
     )
 
 
-def _epoch(
-    year: pl.Expr, month: pl.Expr, day: pl.Expr, hour: pl.Expr, minute: pl.Expr, second: pl.Expr
-) -> pl.Expr:
+def _epoch(year: pl.Expr, month: pl.Expr, day: pl.Expr, hour: pl.Expr, minute: pl.Expr, second: pl.Expr) -> pl.Expr:
     whole = [part.cast(pl.Int32, strict=False) for part in (year, month, day, hour, minute)]
     seconds = second.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
     good = whole[1].is_between(1, 12) & whole[2].is_between(1, 31) & (whole[3] < 24) & (whole[4] < 60)

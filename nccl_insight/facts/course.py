@@ -72,9 +72,7 @@ class Course:
                 return False
         return True
 
-    def not_stopped(
-        self, rows: pl.DataFrame, leaving: pl.Expr = _NONE, said: pl.Expr = _TEXT
-    ) -> pl.DataFrame:
+    def not_stopped(self, rows: pl.DataFrame, leaving: pl.Expr = _NONE, said: pl.Expr = _TEXT) -> pl.DataFrame:
         """The rows (``input_id``, ``line``, ``text``) without those that did not stop a job that came to its end.
 
         Those that it got over, those of ``leaving``, by which processes leave, and what the kernel says in other files
@@ -82,11 +80,7 @@ class Course:
         """
         if not self.completed or rows.is_empty():
             return rows
-        line = (
-            pl.col("input_id")
-            .cast(pl.Int64)
-            .replace_strict(dict(self.through), default=None, return_dtype=pl.Int64)
-        )
+        line = pl.col("input_id").cast(pl.Int64).replace_strict(dict(self.through), default=None, return_dtype=pl.Int64)
         own = pl.col("input_id").is_in(list(self.inputs))
         over = own & (pl.col("line").cast(pl.Int64) <= line).fill_null(False)
         machine = ~own & said.str.contains(KERNEL)
@@ -129,9 +123,7 @@ def _in_order(run: Run) -> bool:
 def _build(run: Run) -> Course:
     marks = run.table("milestones")
     own = frozenset(int(i) for i in marks["input_id"].unique()) if marks.height else frozenset()
-    rows = run.table("endings").filter(
-        pl.col("kind").is_in([*COURSE, LAST]) & pl.col("input_id").is_in(list(own))
-    )
+    rows = run.table("endings").filter(pl.col("kind").is_in([*COURSE, LAST]) & pl.col("input_id").is_in(list(own)))
     timed = with_time(run, rows, "text")
     stamped = timed.filter(pl.col("kind") != LAST) if own else timed
     begun, ended = stamped.filter(pl.col("kind") == BEGUN)["time_s"].min(), timed["time_s"].max()
@@ -141,9 +133,7 @@ def _build(run: Run) -> Course:
         _through(run, rows, marks),
         {
             int(i): (int(line), time_s)
-            for i, line, time_s in timed.filter(pl.col("kind") == STEP)
-            .select("input_id", "line", "time_s")
-            .iter_rows()
+            for i, line, time_s in timed.filter(pl.col("kind") == STEP).select("input_id", "line", "time_s").iter_rows()
         },
         own,
     )
@@ -154,9 +144,7 @@ def _through(run: Run, rows: pl.DataFrame, marks: pl.DataFrame) -> dict[int, int
         closed = marks.group_by("input_id").agg(pl.col("destroyed").min()).drop_nulls()
         return {int(i): int(line) for i, line in closed.iter_rows()}
     last = {
-        kind: dict(
-            rows.filter(pl.col("kind") == kind).group_by("input_id").agg(pl.col("line").max()).iter_rows()
-        )
+        kind: dict(rows.filter(pl.col("kind") == kind).group_by("input_id").agg(pl.col("line").max()).iter_rows())
         for kind in (STEP, DONE)
     }
     # A program that counts steps after it said so has gone on, or a next attempt has begun.

@@ -48,9 +48,7 @@ def _critical_path(run: Run) -> pl.DataFrame:
         inline=pl.col("exposed_ns") >= _INLINE * pl.col("duration_ns"),
     ).filter(pl.col("op").is_in([*_ALONE, *_PAIRED]))
     if rows.is_empty():
-        return pl.DataFrame(
-            schema={"input_id": pl.UInt16, "rank": pl.Int32, "device": pl.Int32, "inline_ns": pl.Int64}
-        )
+        return pl.DataFrame(schema={"input_id": pl.UInt16, "rank": pl.Int32, "device": pl.Int32, "inline_ns": pl.Int64})
     kind = [*_WHERE, "process_group", "op"]
     rows = rows.sort(*kind, "start_ns").with_columns(
         # Gradients that nothing hides come one behind the other, without compute between them.
@@ -61,8 +59,7 @@ def _critical_path(run: Run) -> pl.DataFrame:
         count=pl.len(),
         steps=pl.col("step").n_unique(),
         inline=(pl.col("inline") & pl.col("apart")).mean(),
-        alike=pl.col("size_bytes").value_counts(sort=True).head(_SIZES).struct.field("count").sum()
-        / pl.len(),
+        alike=pl.col("size_bytes").value_counts(sort=True).head(_SIZES).struct.field("count").sum() / pl.len(),
     )
     path = kinds.filter(
         (pl.col("count") >= _PER_STEP * pl.col("steps"))

@@ -39,9 +39,7 @@ def _endings(run: Run) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     late = pl.col("line") > pl.col("lines").fill_null(0) - _LAST_LINES
-    rows = rows.filter(
-        ~pl.col("kind").is_in([TORN, LAST, *COURSE]) & (~pl.col("kind").is_in(list(AT_THE_END)) | late)
-    )
+    rows = rows.filter(~pl.col("kind").is_in([TORN, LAST, *COURSE]) & (~pl.col("kind").is_in(list(AT_THE_END)) | late))
     marks = run.table("milestones")
     if rows.is_empty() or marks.is_empty():
         return rows.sort("input_id", "line")

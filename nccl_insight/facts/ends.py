@@ -98,9 +98,7 @@ def _build(run: Run) -> tuple[End, ...]:
     others = pl.col("message").is_in(["elastic_failure", "elastic_failure_joined"])
     rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
-    rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(
-        sizes, on="input_id", how="left"
-    )
+    rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
     pods = _pods(run)
     found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods)) is not None]
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
@@ -304,9 +302,7 @@ def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]
     before = _OBJECT.search(str(row.get("launcher") or ""))
     if before is not None:
         return before[1]
-    named = (
-        row.get("pod_name") or row.get("container_name") or (object_ if object_.startswith("pod/") else None)
-    )
+    named = row.get("pod_name") or row.get("container_name") or (object_ if object_.startswith("pod/") else None)
     if named is not None or not str(row["message"]).startswith("k8s_"):
         return str(named) if named is not None else None
     named_at = pods.get(int(row["input_id"]), ())
@@ -314,20 +310,12 @@ def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]
     return named_at[above - 1][1] if above else None
 
 
-def _of_line(
-    row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]]
-) -> End | None:
+def _of_line(row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]]) -> End | None:
     message = str(row["message"] or "")
-    strange = (
-        message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names
-    )
+    strange = message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names
     if strange and row["line"] <= (row["lines"] or 0) - _LAST_LINES:
         return None  # a wording that any program may use
-    host = (
-        known.host(row.get("node_name"))
-        or known.pod(_pod_of(row, pods))
-        or known.host_in_tag(row.get("launcher"))
-    )
+    host = known.host(row.get("node_name")) or known.pod(_pod_of(row, pods)) or known.host_in_tag(row.get("launcher"))
     said = witnesses().get(message, _NOTHING)
     own_input = bool(said.speaker)
     if host is None and own_input:
@@ -336,11 +324,7 @@ def _of_line(
     hosts: set[str] = {host} if host else set()
     process = known.process(row.get("killed_pid"), host)
     local = _LOCAL_RANK.search(str(row.get("launcher") or "")) if message == "deepspeed_exit" else None
-    if (
-        process is None
-        and local is not None
-        and (here := known.at_local_rank(int(local[1]), host)) is not None
-    ):
+    if process is None and local is not None and (here := known.at_local_rank(int(local[1]), host)) is not None:
         process = (known.host_of_rank[here], here)
     if process is None and said.speaker == "process" and row.get("killed_pid") is None:
         alone = known.rank_of_input.get(int(row["input_id"]))
@@ -375,11 +359,8 @@ def _of_line(
         ranks=tuple(sorted(ranks)),
         hosts=tuple(sorted(hosts)),
         time_s=row["time_s"],
-        memory=said.end == "memory"
-        or row["_memory"] is not None
-        or "OOM" in str(row.get("k8s_reason") or ""),
-        strong=(kind not in (FAILED, ENDED) and (signal != _ABORT or "bad_alloc" in text))
-        or _reason(row, said),
+        memory=said.end == "memory" or row["_memory"] is not None or "OOM" in str(row.get("k8s_reason") or ""),
+        strong=(kind not in (FAILED, ENDED) and (signal != _ABORT or "bad_alloc" in text)) or _reason(row, said),
         signal=signal,
         exit_code=code,
         message=message,
@@ -418,9 +399,7 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
         return None  # it only passes on what NCCL, the process group or the launcher met elsewhere
     memory = row["_kind"] == "out-of-memory"
     worker = row["_kind"] == "worker-killed"
-    place = known.placed(
-        read_tag(row["tag"]), int(row["input_id"]), host=row["host"], rank=row["rank"], pid=row["pid"]
-    )
+    place = known.placed(read_tag(row["tag"]), int(row["input_id"]), host=row["host"], rank=row["rank"], pid=row["pid"])
     return End(
         kind=KILLED if memory or worker else FAILED,
         text=f"{name}: {text}"[:200] if text else name,

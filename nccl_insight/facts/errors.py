@@ -187,17 +187,13 @@ def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
 
     An agent of torch elastic that reaches no store has lost it where its ranks failed before.
     """
-    used = (pl.col("message") == "err_internal") & pl.col("text").str.starts_with(
-        "Attempt to use communicator"
-    )
+    used = (pl.col("message") == "err_internal") & pl.col("text").str.starts_with("Attempt to use communicator")
     late = (used | (pl.col("message") == "elastic_no_store")).fill_null(False)
     if rows.filter(late).is_empty():
         return rows
     failed = pl.col("loud") & ~late & ~pl.col("cause").is_in([BENIGN, CONSEQUENCE, "plain-note"])
     before = failed.cast(pl.Int32).cum_sum().over("input_id") > 0
-    return rows.with_columns(
-        pl.when(late & before).then(pl.lit(CONSEQUENCE)).otherwise("cause").alias("cause")
-    )
+    return rows.with_columns(pl.when(late & before).then(pl.lit(CONSEQUENCE)).otherwise("cause").alias("cause"))
 
 
 def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
@@ -214,9 +210,7 @@ def _peer_address(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     family = pl.col("message").str.starts_with("err_address_family").fill_null(False)
     if rows.filter(family).is_empty() or not run.has("interfaces"):
         return rows
-    chosen = (
-        run.table("interfaces").select("host", "pid", pl.lit(True).alias("_chosen")).drop_nulls().unique()
-    )
+    chosen = run.table("interfaces").select("host", "pid", pl.lit(True).alias("_chosen")).drop_nulls().unique()
     rows = rows.join(chosen, on=["host", "pid"], how="left", maintain_order="left")
     peers = pl.when(family & pl.col("_chosen").fill_null(False)).then(pl.lit("nccl-internal-error"))
     return rows.with_columns(peers.otherwise("cause").alias("cause")).drop("_chosen")
@@ -227,9 +221,7 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(
         _refused=told(rows, "allocation-refused").is_not_null(), _trail=told(rows, "trail").eq_missing("shm")
     )
-    failed = pl.col("cause").is_in(["cuda-unhandled", "mnnvl-imex-missing", ALLOC_FAILED]) & pl.col(
-        "_refused"
-    )
+    failed = pl.col("cause").is_in(["cuda-unhandled", "mnnvl-imex-missing", ALLOC_FAILED]) & pl.col("_refused")
     place = pl.col("source").fill_null("").str.split(":").list.first().str.split("/").list.last()
     in_alloc = failed & place.is_in(["alloc.h", "shm.cc", "shmutils.cc"])
     if rows.filter(in_alloc).is_empty():
@@ -238,10 +230,7 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     near = pl.any_horizontal(pl.col("_trail").shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
     own = place.str.starts_with("shm")
     return rows.with_columns(
-        pl.when(in_alloc & (near | own))
-        .then(pl.lit("cumem-host-alloc-failed"))
-        .otherwise("cause")
-        .alias("cause")
+        pl.when(in_alloc & (near | own)).then(pl.lit("cumem-host-alloc-failed")).otherwise("cause").alias("cause")
     ).drop("_refused", "_trail")
 
 

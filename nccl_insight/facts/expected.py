@@ -286,9 +286,7 @@ def _table(rows: pl.DataFrame) -> dict[str, tuple[Cost, ...]]:
             names = ((a, p) for a in algorithms for p in PROTOCOLS)
             for (algorithm, protocol), (latency, bandwidth) in zip(names, cells, strict=False):
                 if bandwidth:
-                    found.setdefault(row["table_function"], []).append(
-                        Cost(algorithm, protocol, latency, bandwidth)
-                    )
+                    found.setdefault(row["table_function"], []).append(Cost(algorithm, protocol, latency, bandwidth))
     return {op: tuple(rows) for op, rows in found.items()}
 
 
@@ -350,9 +348,7 @@ def _nics(run: Run) -> tuple[int, float, str]:
     layers = set(rows["link_layer"].drop_nulls().to_list())
     kind = "tcp" if tcp else "efa" if any("LIBFABRIC" in n or "OFI" in n for n in used) else "unknown"
     if kind == "unknown":
-        kind = (
-            {"IB": "ib", "RoCE": "roce"}.get(next(iter(layers)), "unknown") if len(layers) == 1 else "unknown"
-        )
+        kind = {"IB": "ib", "RoCE": "roce"}.get(next(iter(layers)), "unknown") if len(layers) == 1 else "unknown"
     return int(per_host["len"][0]), float(per_host["speed_gbit"][0]), kind
 
 
@@ -398,9 +394,7 @@ def unjudged(run: Run, least_bytes: int) -> str:
 def _exact_busbw() -> pl.Expr:
     """Bandwidth from the time, which is printed with more digits; as printed where there is no time."""
     duration = pl.col("time_us") * 1e3
-    return pl.coalesce(
-        busbw_expr(pl.col("op"), pl.col("size_bytes"), duration, pl.col("nranks")), "busbw_gbps"
-    )
+    return pl.coalesce(busbw_expr(pl.col("op"), pl.col("size_bytes"), duration, pl.col("nranks")), "busbw_gbps")
 
 
 def _bands(run: Run, rows: pl.DataFrame, hosts: pl.Series) -> Iterator[Band | None]:

@@ -43,9 +43,7 @@ def fabric_health(run: Run) -> tuple[Health, ...]:
     """The masks of the run, each once, in reading order."""
     if not run.has("mnnvl"):
         return ()
-    rows = run.table("mnnvl").filter(
-        pl.col("health_mask").cast(pl.String).str.contains("^0x[0-9a-fA-F]{1,8}$")
-    )
+    rows = run.table("mnnvl").filter(pl.col("health_mask").cast(pl.String).str.contains("^0x[0-9a-fA-F]{1,8}$"))
     return tuple(_health(part) for part in rows.partition_by("health_mask", maintain_order=True))
 
 
@@ -54,11 +52,7 @@ def _health(rows: pl.DataFrame) -> Health:
     mask = int(text, 16)
     bits = [(mask >> 2 * n) & 3 for n in range(len(_STATES))]
     wrong = _CONFIGURATION.get((mask >> 8) & 15)
-    bad = [words[0] for bit, words in zip(bits, _STATES, strict=True) if bit == _TRUE] + (
-        [wrong] if wrong else []
-    )
+    bad = [words[0] for bit, words in zip(bits, _STATES, strict=True) if bit == _TRUE] + ([wrong] if wrong else [])
     good = [words[1] for bit, words in zip(bits, _STATES, strict=True) if bit == _FALSE]
     hosts = tuple(sorted(rows["host"].drop_nulls().unique().to_list()))
-    return Health(
-        text, hosts, rows.select("host", "bus_id").n_unique(), tuple(bad), tuple(good), refs(rows, 2)
-    )
+    return Health(text, hosts, rows.select("host", "bus_id").n_unique(), tuple(bad), tuple(good), refs(rows, 2))

@@ -101,9 +101,7 @@ def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
     counts: dict[str, int] = {}
     speeds: dict[str, float] = {}
     switched = False
-    for row in links.select("src", "dst", pl.col("link").cast(pl.String), "bw_gbps", "count").iter_rows(
-        named=True
-    ):
+    for row in links.select("src", "dst", pl.col("link").cast(pl.String), "bw_gbps", "count").iter_rows(named=True):
         src, dst = str(row["src"]), str(row["dst"])
         if row["link"] in ("PCI", "NET") and dst not in parent:
             parent[dst] = src
@@ -134,9 +132,7 @@ def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
             speed = row.get("speed_gbit")
             label = str(row.get("device") or name)
             nics.append(Nic(int(row["index"]), name, label, int(speed) if speed else None, switch, socket))
-    distance = {
-        (g.index, n.index): far for g in gpus for n in nics if (far := _meet(ways[g.node], ways[n.node]))
-    }
+    distance = {(g.index, n.index): far for g in gpus for n in nics if (far := _meet(ways[g.node], ways[n.node]))}
     numbers = {g.node: g.index for g in gpus}
     return Topology(
         tuple(sorted(gpus, key=lambda g: g.index)), tuple(sorted(nics, key=lambda n: n.index)), distance,

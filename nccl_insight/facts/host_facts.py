@@ -33,16 +33,12 @@ class Fact:
     @property
     def at(self) -> str:
         """The device and its host."""
-        return (
-            f"{self.device} on {self.host}" if self.host and self.device else self.device or self.host or ""
-        )
+        return f"{self.device} on {self.host}" if self.host and self.device else self.device or self.host or ""
 
 
 def job_hosts(run: Run) -> tuple[str, ...]:
     """Hosts of the job by its log."""
-    names = {
-        str(h) for table in ("ranks", "processes") for h in run.table(table)["host"].drop_nulls().unique()
-    }
+    names = {str(h) for table in ("ranks", "processes") for h in run.table(table)["host"].drop_nulls().unique()}
     return tuple(sorted(names))
 
 
@@ -173,17 +169,13 @@ def _stands(run: Run) -> tuple[Stand, ...]:
     rows = run.table("stacks")
     if rows.is_empty():
         return ()
-    ranks = {
-        (h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()
-    }
+    ranks = {(h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()}
     pids: dict[int, set[int]] = {}
     for (_, pid), rank in ranks.items():
         pids.setdefault(int(pid), set()).add(int(rank))
     threads: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for row in rows.iter_rows(named=True):
-        threads.setdefault((row["input_id"], row["host"], row["pid"], row["rank"], row["thread"]), []).append(
-            row
-        )
+        threads.setdefault((row["input_id"], row["host"], row["pid"], row["rank"], row["thread"]), []).append(row)
     best: dict[tuple[object, ...], tuple[int, Stand]] = {}
     for (input_id, host, pid, rank, thread), frames in threads.items():
         shown = [_frame(f) for f in frames]

@@ -275,8 +275,7 @@ def _by_path(
     # The folders that all of them are in tell no two of them apart.
     folders = [parts[:-1] for parts in names_of.values()]
     shared = next(
-        (n for n, level in enumerate(zip(*folders, strict=False)) if len(set(level)) > 1),
-        min(map(len, folders)),
+        (n for n, level in enumerate(zip(*folders, strict=False)) if len(set(level)) > 1), min(map(len, folders))
     )
     said = {i: read_path("/".join(parts[shared:])) for i, parts in names_of.items()}
     by_tag = _told_by_tags(run, said)
@@ -287,25 +286,15 @@ def _by_path(
     proved = {**by_tag, **ranks}
     for numbers in told.values():
         known = [i for i in numbers if i in proved]
-        if (
-            len(known) > 1
-            and len({proved[i] for i in known}) > 1
-            and all(numbers[i] == proved[i] for i in known)
-        ):
+        if len(known) > 1 and len({proved[i] for i in known}) > 1 and all(numbers[i] == proved[i] for i in known):
             for i, number in numbers.items():
                 ranks.setdefault(i, number)
     stated = {i: p.rank for i, p in said.items() if p.rank is not None}
-    if len(set(stated.values())) == len(stated) > 1 and all(
-        stated[i] == r for i, r in proved.items() if i in stated
-    ):
+    if len(set(stated.values())) == len(stated) > 1 and all(stated[i] == r for i, r in proved.items() if i in stated):
         for i, number in stated.items():
             ranks.setdefault(i, number)
     for i, rank in ranks.items():
-        if (
-            i not in hosts
-            and (at := {h for (h, _), r in rank_of_process.items() if r == rank})
-            and len(at) == 1
-        ):
+        if i not in hosts and (at := {h for (h, _), r in rank_of_process.items() if r == rank}) and len(at) == 1:
             hosts[i] = at.pop()
     if not names:
         own = {i: p.host for i, p in said.items() if p.host is not None}
@@ -402,9 +391,7 @@ def rank_in_job(run: Run, comm: object, rank: int) -> int | None:
 
 def _members(run: Run) -> dict[tuple[str, int], tuple[str, int]]:
     """Host and process of each rank of each communicator, by its id without leading zeros."""
-    rows = (
-        run.table("ranks").select("comm_id", "rank", "host", "pid").drop_nulls().unique(maintain_order=True)
-    )
+    rows = run.table("ranks").select("comm_id", "rank", "host", "pid").drop_nulls().unique(maintain_order=True)
     return {(_plain(c), int(r)): (h, int(p)) for c, r, h, p in rows.iter_rows()}
 
 

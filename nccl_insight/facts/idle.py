@@ -194,11 +194,7 @@ class _Part:
                 annotation = annotation or around
             op = op or (around if cat == "cpu_op" else "")
             outer = self.around[outer]
-        label = (
-            f"{name} in {op or annotation}"
-            if call and (op or annotation) and not _ALLOCATES.match(name)
-            else name
-        )
+        label = f"{name} in {op or annotation}" if call and (op or annotation) and not _ALLOCATES.match(name) else name
         lines.setdefault(label, ", ".join(filter(None, (annotation if annotation not in label else "", own))))
         return label
 
@@ -227,9 +223,7 @@ def _self_times(cpu: pl.DataFrame) -> _Part:
             pieces.append((at, int(ends[done]), done))
             at = int(ends[done])
     made = np.array(pieces, np.int64).reshape(-1, 3)
-    return _Part(
-        made[:, 0], made[:, 1], made[:, 2], around, cpu["name"].to_list(), cpu["cat"].to_list(), begins, ends
-    )
+    return _Part(made[:, 0], made[:, 1], made[:, 2], around, cpu["name"].to_list(), cpu["cat"].to_list(), begins, ends)
 
 
 def _against_peers(own: _Idle, peers: list[_Idle], steps: Sequence[int]) -> Why | None:

@@ -78,14 +78,7 @@ def _spread(area: str, subject: str, frame: pl.DataFrame, value: str, unit: str 
         usual = set(votes.row(0, named=True)["hosts"])
         odd = tuple(sorted({h for row in votes.get_column("hosts").to_list()[1:] for h in row} - usual))
     first = known.unique("_v", keep="first", maintain_order=True)
-    return Fact(
-        area,
-        subject,
-        tuple(sorted(values)),
-        text,
-        hosts=odd,
-        evidence=refs(first),
-    )
+    return Fact(area, subject, tuple(sorted(values)), text, hosts=odd, evidence=refs(first))
 
 
 def _some(*found: Fact | None) -> Iterator[Fact]:
@@ -138,8 +131,7 @@ def _topology(run: Run) -> Iterator[Fact]:
     yield from _some(_spread("topology", "paths between GPUs", kinds, "path"))
     graphs = run.table("graphs").filter(pl.col("n_channels") > 0)
     graphs = graphs.with_columns(
-        pl.lit(None, dtype=pl.String).alias("host"),
-        pl.format("{}/{}", "type_intra", "type_inter").alias("types"),
+        pl.lit(None, dtype=pl.String).alias("host"), pl.format("{}/{}", "type_intra", "type_inter").alias("types")
     )
     for (pattern,), rows in graphs.group_by("pattern", maintain_order=True):
         name = {4: "ring", 1: "tree", 3: "tree", 5: "NVLS"}.get(pattern, f"pattern {pattern}")
@@ -162,9 +154,7 @@ def _shape(run: Run) -> Iterator[Fact]:
     yield Fact("shape", "sizes of communicators", tuple(sizes), ", ".join(map(str, sizes[:8])))
     done = sum(c.init_complete for c in comms(run))
     share = "all" if done == len(comms(run)) else "none" if done == 0 else "some"
-    yield Fact(
-        "shape", "communicators initialized", (share,), f"{done} of {len(comms(run))}", evidence=evidence
-    )
+    yield Fact("shape", "communicators initialized", (share,), f"{done} of {len(comms(run))}", evidence=evidence)
 
 
 def _transports(run: Run) -> Iterator[Fact]:
@@ -176,9 +166,7 @@ def _transports(run: Run) -> Iterator[Fact]:
         pl.when(pl.col("transport") == "NET")
         .then(
             pl.format(
-                "{}{}",
-                "network",
-                pl.when("gdr").then(pl.lit(" with GDRDMA")).otherwise(pl.lit(" without GDRDMA")),
+                "{}{}", "network", pl.when("gdr").then(pl.lit(" with GDRDMA")).otherwise(pl.lit(" without GDRDMA"))
             )
         )
         .when(pl.col("method").is_not_null() & (pl.col("transport") == "P2P"))
@@ -223,12 +211,12 @@ def _size_class(column: str) -> pl.Expr:
 def _algorithms(run: Run) -> Iterator[Fact]:
     table = run.table("tuning_choice").filter(pl.col("algorithm").is_not_null())
     table = table.with_columns(
-        pl.format(
-            "{} of {}", pl.col("op").cast(pl.String).fill_null("collectives"), _size_class("size_bytes")
-        ).alias("what"),
-        pl.format(
-            "{}/{}", pl.col("algorithm").str.to_uppercase(), pl.col("protocol").str.to_uppercase()
-        ).alias("choice"),
+        pl.format("{} of {}", pl.col("op").cast(pl.String).fill_null("collectives"), _size_class("size_bytes")).alias(
+            "what"
+        ),
+        pl.format("{}/{}", pl.col("algorithm").str.to_uppercase(), pl.col("protocol").str.to_uppercase()).alias(
+            "choice"
+        ),
     )
     for (what,), rows in table.group_by("what", maintain_order=True):
         yield from _some(_spread("algorithms", str(what), rows, "choice", "call"))
@@ -248,9 +236,7 @@ def _calls(run: Run) -> Iterator[Fact]:
         )  # fmt: skip
         if row["size_bytes"] is not None:
             size = float(row["size_bytes"])
-            yield Fact(
-                "calls", f"{row['op']} median size", (size,), format_bytes(size), number=size, unit="B"
-            )
+            yield Fact("calls", f"{row['op']} median size", (size,), format_bytes(size), number=size, unit="B")
 
 
 def _timings(run: Run) -> Iterator[Fact]:
@@ -263,14 +249,7 @@ def _timings(run: Run) -> Iterator[Fact]:
             value = float(worst.item(0, column))
             word = column.removesuffix("_s")
             yield Fact(
-                "timings",
-                f"init {word}, slowest rank",
-                (value,),
-                f"{value:.2f} s",
-                value,
-                "s",
-                (),
-                refs(worst, 1),
+                "timings", f"init {word}, slowest rank", (value,), f"{value:.2f} s", value, "s", (), refs(worst, 1)
             )
     steps = run.table("steps")
     for column, subject in (
@@ -294,9 +273,7 @@ def _bandwidth(run: Run) -> Iterator[Fact]:
         )
         medians = shown.group_by("what", maintain_order=True).agg(pl.col("busbw_gbps").median())
         for what, value in medians.iter_rows():
-            yield Fact(
-                "bandwidth", f"busbw of the {source}, {what}", (value,), f"{value:.2f} GB/s", value, "GB/s"
-            )
+            yield Fact("bandwidth", f"busbw of the {source}, {what}", (value,), f"{value:.2f} GB/s", value, "GB/s")
 
 
 def knows(run: Run, area: str) -> bool:

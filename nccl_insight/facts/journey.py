@@ -306,10 +306,7 @@ def _found_doubts(run: Run) -> Iterator[str]:
         if open_rate := unjudged(run, _LARGE):
             yield f"{NO_PROBLEM}; {open_rate}"
     for what in unread(run)[:1]:
-        yield (
-            f"{what.count:,} lines about {what.about} are worded in a way that is not known here "
-            f'("{what.example}")'
-        )
+        yield (f'{what.count:,} lines about {what.about} are worded in a way that is not known here ("{what.example}")')
     if not everyone:
         if not measured:
             yield (
@@ -319,11 +316,7 @@ def _found_doubts(run: Run) -> Iterator[str]:
             )  # fmt: skip
         return
     closed = _closed(rows)
-    open_ = [
-        c
-        for c in everyone
-        if not c.init_complete and not (c.comm_id in closed and 2 * c.ranks_seen > c.nranks)
-    ]
+    open_ = [c for c in everyone if not c.init_complete and not (c.comm_id in closed and 2 * c.ranks_seen > c.nranks)]
     if open_:
         worst = max(open_, key=lambda c: c.nranks)
         done = rows.filter((pl.col("comm_id") == worst.comm_id) & pl.col("init_completed").is_not_null())
@@ -341,8 +334,7 @@ def _found_doubts(run: Run) -> Iterator[str]:
 def _closed_most(rows: pl.DataFrame) -> bool:
     """Whether ranks of the largest communicators closed them, or aborted them as programs do that end."""
     sizes = rows.group_by("comm_id").agg(
-        pl.len().alias("_size"),
-        pl.col("end").cast(pl.String).is_in(["destroyed", "aborted"]).any().alias("_gone"),
+        pl.len().alias("_size"), pl.col("end").cast(pl.String).is_in(["destroyed", "aborted"]).any().alias("_gone")
     )
     return bool(sizes.filter(pl.col("_size") == pl.col("_size").max())["_gone"].any())
 

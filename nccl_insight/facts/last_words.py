@@ -98,9 +98,7 @@ def _build(run: Run) -> tuple[Tail, ...]:
 
 def unwell(run: Run) -> pl.DataFrame:
     """Rows of :func:`nccl_insight.facts.errors.causes` that are loud and not known to be harmless."""
-    return causes(run).filter(
-        pl.col("loud") & ~pl.col("cause").is_in(list(REMARKS)) & pl.col("line").is_not_null()
-    )
+    return causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(list(REMARKS)) & pl.col("line").is_not_null())
 
 
 def signs_of_life(run: Run) -> dict[int, int]:

@@ -35,9 +35,7 @@ def _exposed(run: Run) -> pl.DataFrame:
 def no_more_than_exposed(run: Run, late: Straggler) -> Straggler:
     """The straggler with a delay of at most the communication that any other rank of its group could not hide: an
     arrival that the others fill with compute costs them nothing."""
-    others = run.table("steps").filter(
-        pl.col("rank").is_in(late.group_ranks) & ~pl.col("rank").is_in(late.ranks)
-    )
+    others = run.table("steps").filter(pl.col("rank").is_in(late.group_ranks) & ~pl.col("rank").is_in(late.ranks))
     most = others.group_by("rank").agg(pl.col("exposed_comm_ns").sum())["exposed_comm_ns"].max()
     if late.group == PIPELINE or not isinstance(most, int) or not 0 < most < late.delay_ns:
         return late

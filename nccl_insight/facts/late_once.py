@@ -35,11 +35,7 @@ def late_once(rows: pl.DataFrame, events: pl.DataFrame, scale: Scale) -> list[On
         & (pl.col("delay_ns") >= 0.2 * tops["delay_ns"][0])
     )
     delay = int(kept["delay_ns"].sum())
-    if (
-        every >= 3 * max(1, kept.height)
-        and delay >= _ONCE_SHARE * total
-        and delay >= MIN_WINDOW_SHARE * scale.window
-    ):
+    if every >= 3 * max(1, kept.height) and delay >= _ONCE_SHARE * total and delay >= MIN_WINDOW_SHARE * scale.window:
         earliest = events.sort("start_ns")[unit][0]
         kept = kept.sort("start_ns")
         found.append(
@@ -73,9 +69,7 @@ def concentrated(events: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
 
 def follows(item: Once, others: Sequence[Once]) -> bool:
     """Whether a rank was late only in steps in which another one was later, in another group."""
-    return any(
-        o.delay_ns > item.delay_ns and o.rank != item.rank and set(item.steps) <= set(o.steps) for o in others
-    )
+    return any(o.delay_ns > item.delay_ns and o.rank != item.rank and set(item.steps) <= set(o.steps) for o in others)
 
 
 def one_of_many(item: Once, events: Sequence[pl.DataFrame]) -> bool:

@@ -65,9 +65,7 @@ def often_last(events: pl.DataFrame, scale: Scale) -> tuple[Straggler, ...]:
     return tuple(found)
 
 
-def slow_members(
-    rows: pl.DataFrame, events: pl.DataFrame, scale: Scale, halves: bool = False
-) -> tuple[Straggler, ...]:
+def slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: Scale, halves: bool = False) -> tuple[Straggler, ...]:
     """Ranks of one group that are later than its median in step after step: one, or several that hide each other.
 
     The excess over the median of the others is summed by step (or taken by collective) and its mean tested against

@@ -173,8 +173,7 @@ def _without_lost(rows: pl.DataFrame, table: pl.DataFrame, begin: str, end: pl.E
     numbered = table.filter(
         pl.col("seq").is_not_null() & pl.col("start_ns").is_not_null() & pl.col("rank").is_not_null()
     ).with_columns(
-        pl.when(point).then(column).alias(name)
-        for name, column in (("low", first), ("high", second), ("forth", forth))
+        pl.when(point).then(column).alias(name) for name, column in (("low", first), ("high", second), ("forth", forth))
     )
     shared = pl.col("rank").n_unique().over(*lane, "seq") > 1
     apart = point & ((shared.mean().over("process_group", point)) < _ALIKE)
@@ -182,9 +181,7 @@ def _without_lost(rows: pl.DataFrame, table: pl.DataFrame, begin: str, end: pl.E
         numbered.with_columns(apart=apart)
         .with_columns(pl.when(pl.col("apart")).then(None).otherwise(n).alias(n) for n in lane[1:])
         .with_columns(
-            number=pl.when(pl.col("apart"))
-            .then("seq")
-            .otherwise(pl.col("seq").rank("dense").over("apart", *lane)),
+            number=pl.when(pl.col("apart")).then("seq").otherwise(pl.col("seq").rank("dense").over("apart", *lane)),
             end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         )
         .sort("number", "start_ns")
@@ -222,8 +219,7 @@ def _waits(table: pl.DataFrame) -> pl.DataFrame:
         .with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
         .sort("rank", "device", "stream", "start_ns")
         .with_columns(
-            apart=(pl.col("start_ns") - pl.col("end_ns").shift(1).over("rank", "device", "stream"))
-            > _NEXT_IN_STREAM_NS
+            apart=(pl.col("start_ns") - pl.col("end_ns").shift(1).over("rank", "device", "stream")) > _NEXT_IN_STREAM_NS
         )
     )
     rows = rows.select(
@@ -308,9 +304,7 @@ def _stages(run: Run) -> pl.DataFrame:
         .filter((pl.col("matched") == pl.col("members")) & (pl.col("members") > 1))
     )  # fmt: skip
     rows = rows.with_columns(match_id=pl.struct("group", "step").rank("dense"))
-    rows = _without_lost(
-        rows, run.table("collectives"), "start_ns", pl.col("start_ns") + pl.col("duration_ns")
-    )
+    rows = _without_lost(rows, run.table("collectives"), "start_ns", pl.col("start_ns") + pl.col("duration_ns"))
     own = pl.col("duration_ns") - pl.col("exposed_comm_ns")
     return rows.select(
         "match_id", "rank", "step", "start_ns", "duration_ns",

@@ -53,9 +53,9 @@ def flaps(run: Run) -> tuple[Flap, ...]:
 
 def _flaps(run: Run) -> tuple[Flap, ...]:
     rows = causes(run)
-    rows = rows.with_columns(
-        pl.col("hca_name").alias("device"), told(rows, "port-event").alias("_event")
-    ).filter(pl.col("_event").is_not_null())
+    rows = rows.with_columns(pl.col("hca_name").alias("device"), told(rows, "port-event").alias("_event")).filter(
+        pl.col("_event").is_not_null()
+    )
     rows = rows.with_columns(down=pl.col("_event") == "down", up=pl.col("_event") == "up")
     found: list[Flap] = []
     sizes = {int(i): int(n or 0) for i, n in run.table("inputs").select("input_id", "lines").iter_rows()}

@@ -61,9 +61,7 @@ def rank_hosts(run: Run) -> pl.DataFrame:
 def _rank_hosts(run: Run) -> pl.DataFrame:
     receives = pl.col("direction").cast(pl.String) == "receive"
     printed = run.lazy("connections").select(
-        "comm_id",
-        pl.when(receives).then(pl.col("dst_rank")).otherwise(pl.col("src_rank")).alias("rank"),
-        "host",
+        "comm_id", pl.when(receives).then(pl.col("dst_rank")).otherwise(pl.col("src_rank")).alias("rank"), "host"
     )
     stated = run.lazy("ranks").select("comm_id", "rank", "host")
     # The host that most lines name: a torn line may start with a host that is none.

@@ -28,8 +28,7 @@ class RankMemory:
     def words(self) -> str:
         """``2.6 GiB: P2P 2.6 GiB in 448 allocations, channels 79 KiB``."""
         parts = [
-            f"{name} {format_bytes(size)} in {plural(count, 'allocation')}"
-            for name, size, count in self.purposes[:4]
+            f"{name} {format_bytes(size)} in {plural(count, 'allocation')}" for name, size, count in self.purposes[:4]
         ]
         return f"{format_bytes(self.bytes)}: {', '.join(parts)}"
 
@@ -89,9 +88,7 @@ def connection_memory(run: Run) -> Connections | None:
     receive, send = connection_bytes(settings)
     p2p = (pl.col("conn_index") == 1).fill_null(False)
     ends = [
-        rows.group_by("comm_id", pl.col(end).alias("rank")).agg(
-            pl.len().alias(name), p2p.sum().alias(f"p2p_{name}")
-        )
+        rows.group_by("comm_id", pl.col(end).alias("rank")).agg(pl.len().alias(name), p2p.sum().alias(f"p2p_{name}"))
         for end, name in (("dst_rank", "receives"), ("src_rank", "sends"))
     ]
     both = ends[0].join(ends[1], on=["comm_id", "rank"], how="full", coalesce=True).fill_null(0)

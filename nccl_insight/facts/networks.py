@@ -25,9 +25,7 @@ def _process_networks(run: Run) -> pl.DataFrame:
     stated = run.lazy("networks").filter(pl.col("message") == "net_using").select(_COLUMNS)
     stated = stated.unique(["host", "pid", "network"], keep="first", maintain_order=True)
     at = stated.rename({"input_id": "_input", "line": "_line"})
-    said = said.join(
-        at, on=["host", "pid", "network"], how="left", nulls_equal=True, maintain_order="left"
-    ).select(
+    said = said.join(at, on=["host", "pid", "network"], how="left", nulls_equal=True, maintain_order="left").select(
         "host",
         "pid",
         "network",

@@ -42,9 +42,7 @@ def _step_summary(run: Run) -> pl.DataFrame:
         pl.len().alias("steps"), *(pl.col(c).sum() for c in _SUMS)
     )
     staged = schedule_waits(run).with_columns(pl.col("device").cast(sums.schema["device"]))
-    sums = sums.join(
-        staged, on=["input_id", "rank", "device"], how="left", nulls_equal=True, maintain_order="left"
-    )
+    sums = sums.join(staged, on=["input_id", "rank", "device"], how="left", nulls_equal=True, maintain_order="left")
     inline = critical_path(run).with_columns(pl.col("device").cast(sums.schema["device"]))
     sums = sums.join(
         inline, on=["input_id", "rank", "device"], how="left", nulls_equal=True, maintain_order="left"
@@ -61,13 +59,9 @@ def _step_summary(run: Run) -> pl.DataFrame:
         .with_columns(
             comm_share=pl.col("comm_ns") / pl.col("duration_ns"),
             exposed_share=pl.col("exposed_comm_ns") / pl.col("duration_ns"),
-            overlap_share=pl.when(pl.col("comm_ns") > 0).then(
-                1 - pl.col("exposed_comm_ns") / pl.col("comm_ns")
-            ),
+            overlap_share=pl.when(pl.col("comm_ns") > 0).then(1 - pl.col("exposed_comm_ns") / pl.col("comm_ns")),
         )
-        .with_columns(
-            inline_share=pl.min_horizontal(pl.col("inline_ns") / pl.col("duration_ns"), "exposed_share")
-        )
+        .with_columns(inline_share=pl.min_horizontal(pl.col("inline_ns") / pl.col("duration_ns"), "exposed_share"))
         .with_columns(pl.when(pl.col("inline_share") <= MOST).then("inline_share").otherwise(0.0))
         .filter(pl.col("duration_ns") >= _LEAST_NS)
         .sort("rank", "input_id", "device")

@@ -65,9 +65,7 @@ def has_nvlink(run: Run) -> bool:
 
 
 def _has_nvlink(run: Run) -> bool:
-    graphs = run.table("graphs").filter(
-        pl.col("type_intra").is_in(["NVL", "NVB"]) & (pl.col("n_channels") > 0)
-    )
+    graphs = run.table("graphs").filter(pl.col("type_intra").is_in(["NVL", "NVB"]) & (pl.col("n_channels") > 0))
     counts = run.table("channel_counts").filter(pl.col("nvls_channels") > 0)
     nvb = run.table("connections").filter(pl.col("intermediate_rank").is_not_null())
     paths = gpu_paths(run).filter(pl.col("path").is_in(["NVL", "NVB"]))

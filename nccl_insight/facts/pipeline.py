@@ -41,9 +41,7 @@ def _schedule_waits(run: Run) -> pl.DataFrame:
     table = run.table("collectives")
     if any(table[name].null_count() == table.height for name in ("exposed_ns", "match_id", "peer")):
         return none
-    table = table.filter(pl.col("source").cast(pl.String) == "kernel").with_columns(
-        pl.col("op").cast(pl.String)
-    )
+    table = table.filter(pl.col("source").cast(pl.String) == "kernel").with_columns(pl.col("op").cast(pl.String))
     transfers = table.filter(pl.col("op").is_in(_POINT_TO_POINT) & pl.col("rank").is_not_null())
     if transfers.is_empty():
         return none
@@ -52,9 +50,7 @@ def _schedule_waits(run: Run) -> pl.DataFrame:
         return none
     kind = ["rank", "op", "peer", "size_bytes"]
     quickest = (
-        pl.when(pl.len().over(kind) >= _LIKE)
-        .then(pl.col("duration_ns").min().over(kind))
-        .otherwise("duration_ns")
+        pl.when(pl.len().over(kind) >= _LIKE).then(pl.col("duration_ns").min().over(kind)).otherwise("duration_ns")
     )
     waits = transfers.with_columns(wait=pl.coalesce("wait_ns", pl.col("duration_ns") - quickest))
     rows = pl.concat([waits, _of_collectives(run, table)], how="diagonal_relaxed")
@@ -63,9 +59,7 @@ def _schedule_waits(run: Run) -> pl.DataFrame:
     rows = rows.join(lanes, on=_WHERE, nulls_equal=True)
     return (
         lanes.join(_union(rows, pl.col("wait"), "stage_wait_ns"), on="lane")
-        .join(
-            _union(rows, pl.min_horizontal("wait", "exposed_ns"), "stage_exposed_ns"), on="lane", how="left"
-        )
+        .join(_union(rows, pl.min_horizontal("wait", "exposed_ns"), "stage_exposed_ns"), on="lane", how="left")
         .select(*_WHERE, "stage_wait_ns", pl.col("stage_exposed_ns").fill_null(0))
     )
 

@@ -172,9 +172,7 @@ def periodic(run: Run) -> Periodic | None:
         return None
     gaps = slow["counter"].diff().drop_nulls().to_list()
     every, times = Counter(gaps).most_common(1)[0]
-    if times < _REGULAR * len(gaps) or every <= statistics.median(
-        rows["counter"].diff().drop_nulls().to_list()
-    ):
+    if times < _REGULAR * len(gaps) or every <= statistics.median(rows["counter"].diff().drop_nulls().to_list()):
         return None
     pause, met = next(iter(Counter(slow["pause"].drop_nulls().to_list()).most_common(1)), ("", 0))
     costs: list[float] = slow["cost"].to_list()

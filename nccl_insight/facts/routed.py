@@ -41,9 +41,7 @@ def _routed_groups(run: Run) -> frozenset[str]:
         .group_by("process_group", "match_id")
         .agg(unequal=pl.col("size_bytes").max() / pl.col("size_bytes").mean())
     )
-    parts = table.filter(pl.col("split_max_share").is_not_null()).select(
-        "process_group", unequal="split_max_share"
-    )
+    parts = table.filter(pl.col("split_max_share").is_not_null()).select("process_group", unequal="split_max_share")
     each = pl.concat([sums.select("process_group", "unequal"), parts], how="vertical_relaxed")
     # An exchange of equal sums on its way out comes back in unequal ones, so half of them suffice.
     shares = each.group_by("process_group").agg(share=(pl.col("unequal") >= _UNEQUAL).mean())

@@ -25,8 +25,7 @@ def _settings(run: Run) -> pl.DataFrame:
         run.lazy("env")
         .filter(pl.col("name").is_not_null() & (pl.col("origin").cast(pl.String).ne_missing("default")))
         .with_columns(
-            pl.col("value").str.strip_chars(" \t\"'").str.replace(r"\.$", ""),
-            pl.col("origin").cast(pl.String),
+            pl.col("value").str.strip_chars(" \t\"'").str.replace(r"\.$", ""), pl.col("origin").cast(pl.String)
         )
         .select("host", "pid", "name", "value", "origin", "input_id", "line")
         .unique(["host", "pid", "name"], keep="last", maintain_order=True)

@@ -52,26 +52,14 @@ def _standings(run: Run) -> pl.DataFrame:
     if dumps is not None:
         label = {key: group.label for key, group in dumps[1].items()}
         group = pl.col("key").replace_strict(label, default=None)
-        frames.append(
-            _of_source(DUMPS, dumps[0], group=group, rank="rank", enqueued="enqueued", completed="finished")
-        )
+        frames.append(_of_source(DUMPS, dumps[0], group=group, rank="rank", enqueued="enqueued", completed="finished"))
     if run.has("calls"):
-        frames.append(
-            _of_source(CALLS, progress(run), group="comm_id", rank="rank", host="host", enqueued="calls")
-        )
+        frames.append(_of_source(CALLS, progress(run), group="comm_id", rank="rank", host="host", enqueued="calls"))
     counted = _of_source(
-        RAS,
-        ras_counts(run).drop_nulls("rank"),
-        group="comm",
-        op="op",
-        rank="rank",
-        host="host",
-        enqueued="count",
+        RAS, ras_counts(run).drop_nulls("rank"), group="comm", op="op", rank="rank", host="host", enqueued="count"
     )
     frames.append(counted.unique(["group", "op", "rank"], keep="last", maintain_order=True))
-    frames.append(
-        _of_source(INSPECTOR, recorded(run), group="process_group", op="op", rank="rank", completed="seq")
-    )
+    frames.append(_of_source(INSPECTOR, recorded(run), group="process_group", op="op", rank="rank", completed="seq"))
     every = pl.concat(frames)
     hosts = {int(r): h for r, h in known.host_of_rank.items()}
     if not hosts:

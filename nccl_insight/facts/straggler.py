@@ -29,13 +29,7 @@ from nccl_insight.facts.late import (
     material,
     within_exposed,
 )
-from nccl_insight.facts.late_limits import (
-    PIPELINE,
-    exposed,
-    no_more_than_exposed,
-    not_held_elsewhere,
-    waits_as_long,
-)
+from nccl_insight.facts.late_limits import PIPELINE, exposed, no_more_than_exposed, not_held_elsewhere, waits_as_long
 from nccl_insight.facts.late_once import concentrated, distinct, follows, late_once, one_of_many
 from nccl_insight.facts.late_ranks import often_last, slow_members
 from nccl_insight.facts.lateness import arrivals_of_ranks, chains, stages
@@ -178,9 +172,7 @@ def _arrivals(run: Run) -> Arrivals | None:
     stragglers = [no_more_than_exposed(run, s) for s in stragglers]
     stragglers.sort(key=lambda s: (-s.delay_ns, s.ranks))
     named = {r for s in stragglers for r in s.ranks}
-    once = [
-        o for part, events in [*parts, *staged] for o in late_once(part, events, scale) if o.rank not in named
-    ]
+    once = [o for part, events in [*parts, *staged] for o in late_once(part, events, scale) if o.rank not in named]
     once = [o for o in once if not follows(o, once) and not one_of_many(o, [e for _, e in parts])]
     once = [o for o in once if not_held_elsewhere(run, (o.rank,), o.delay_ns)]
     latest = pl.col("own_ns").max().over("match_id")
@@ -220,9 +212,7 @@ def _found(
     stragglers = [_merged(items) for items in found.values()]
     stragglers = _whole_hosts(run, _whole_stages(stragglers, parts))
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
-    stragglers = [
-        replace(s, ranks=kept) for s in stragglers if (kept := not_held_elsewhere(run, s.ranks, s.delay_ns))
-    ]
+    stragglers = [replace(s, ranks=kept) for s in stragglers if (kept := not_held_elsewhere(run, s.ranks, s.delay_ns))]
     stragglers = [s for s in stragglers if not _part_of_another(s, stragglers)]
     return [s for s in stragglers if not waits_as_long(rows, s)]
 
@@ -237,9 +227,7 @@ def _unequal_stages(part: pl.DataFrame, late: Straggler) -> bool:
     """Whether a stage of a pipeline takes so little longer than the others that its share of the layers explains it."""
     if part["label"][0] != PIPELINE:
         return False
-    others = (
-        part.filter(~pl.col("rank").is_in(late.ranks)).group_by("match_id").agg(pl.col("own_ns").median())
-    )
+    others = part.filter(~pl.col("rank").is_in(late.ranks)).group_by("match_id").agg(pl.col("own_ns").median())
     return late.delay_ns < _STAGE_SHARE * float(others["own_ns"].sum())
 
 
@@ -247,14 +235,11 @@ def _stage_parts(run: Run) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
     """Stages of pipelines that no collective compares."""
     rows = stages(run)
     return [
-        (part, events_of(part))
-        for part in (rows.partition_by("group", maintain_order=True) if rows.height else ())
+        (part, events_of(part)) for part in (rows.partition_by("group", maintain_order=True) if rows.height else ())
     ]
 
 
-def _whole_stages(
-    found: list[Straggler], parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]]
-) -> list[Straggler]:
+def _whole_stages(found: list[Straggler], parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]]) -> list[Straggler]:
     """Late ranks of several pipelines that share a process group as one: it is their stage."""
     late = [s for s in found if s.group == PIPELINE and len(s.ranks) == 1]
     rest = [s for s in found if s not in late]

@@ -32,14 +32,7 @@ def _nic_load(run: Run) -> pl.DataFrame:
             & (pl.col("conn_index").fill_null(0) == 0)
             & pl.col("pxn_rank").is_null()
         )
-        .group_by(
-            pl.col("local_host").alias("host"),
-            "network",
-            "net_dev",
-            "comm_id",
-            "channel",
-            maintain_order=True,
-        )
+        .group_by(pl.col("local_host").alias("host"), "network", "net_dev", "comm_id", "channel", maintain_order=True)
         .agg(pl.col("src_rank").unique().sort().alias("ranks"), pl.col("input_id", "line").first())
         .group_by("host", "network", "net_dev", "comm_id", maintain_order=True)
         .agg(
@@ -76,9 +69,7 @@ def _ring_hops(run: Run) -> pl.DataFrame:
         .unique([*keys, "position"], keep="first", maintain_order=True)
         .sort(*keys, "position", maintain_order=True)
         .with_columns(
-            pl.coalesce(pl.col("rank").shift(-1).over(keys), pl.col("rank").first().over(keys)).alias(
-                "dst_rank"
-            )
+            pl.coalesce(pl.col("rank").shift(-1).over(keys), pl.col("rank").first().over(keys)).alias("dst_rank")
         )
         .select(*keys, pl.col("rank").alias("src_rank"), "dst_rank", "input_id", "line")
     )
@@ -86,9 +77,7 @@ def _ring_hops(run: Run) -> pl.DataFrame:
         run.lazy("ring_neighbours")
         .filter(pl.col("comm_id").is_not_null())
         .join(printed.select(keys).unique(), on=keys, how="anti")
-        .select(
-            *keys, pl.col("rank").alias("src_rank"), pl.col("next_rank").alias("dst_rank"), "input_id", "line"
-        )
+        .select(*keys, pl.col("rank").alias("src_rank"), pl.col("next_rank").alias("dst_rank"), "input_id", "line")
         .unique([*keys, "src_rank"], keep="first", maintain_order=True)
     )
     hosts = rank_hosts(run).lazy()

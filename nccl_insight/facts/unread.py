@@ -46,8 +46,7 @@ def _build(run: Run) -> tuple[Unread, ...]:
         rows.group_by("_about", maintain_order=True)
         .agg(pl.col("count").sum(), pl.col("example").first())
         .filter(
-            pl.col("count")
-            >= pl.when(pl.col("_about").is_in(_BY_ONE)).then(_LEAST).otherwise(max(_LEAST, processes))
+            pl.col("count") >= pl.when(pl.col("_about").is_in(_BY_ONE)).then(_LEAST).otherwise(max(_LEAST, processes))
         )
         .sort("count", descending=True, maintain_order=True)
     )

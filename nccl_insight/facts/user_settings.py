@@ -35,9 +35,7 @@ def user_settings(run: Run) -> tuple[UserSetting, ...]:
 
 def _user_settings(run: Run) -> tuple[UserSetting, ...]:
     rows = settings(run).filter(
-        pl.col("origin").is_in(["environment", "file"])
-        & pl.col("value").is_not_null()
-        & (pl.col("value") != "")
+        pl.col("origin").is_in(["environment", "file"]) & pl.col("value").is_not_null() & (pl.col("value") != "")
     )
     if rows.is_empty():
         return ()

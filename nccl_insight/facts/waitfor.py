@@ -88,9 +88,7 @@ def _verdicts(run: Run) -> tuple[tuple[Missing, ...], tuple[Stalled, ...]]:
     behind = {g.name: m for g in parts if g.comparable and (m := _behind(run, g)) is not None}
     missing.extend(behind.values())
     missing.extend(
-        _late(
-            run, [g for g in parts if g.name not in behind], {r for m in missing if m.world for r in m.ranks}
-        )
+        _late(run, [g for g in parts if g.name not in behind], {r for m in missing if m.world for r in m.ranks})
     )
     late = {(m.group, r) for m in missing for r in m.waiting}
     for group in parts:
@@ -165,8 +163,7 @@ def _groups(run: Run) -> Iterator[Instance]:
     known = identities(run)
     placed = states(run).with_columns(
         global_rank=pl.coalesce(
-            "global_rank",
-            pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32),
+            "global_rank", pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32)
         )
     )
     # The line with the operation may not name its group, which another one of the rank does.
@@ -249,9 +246,7 @@ def _behind(run: Run, group: Instance) -> Missing | None:
     never = rows.filter(pl.col("last_enqueued").is_not_null() & (pl.col("last_enqueued") < low))
     never = never.filter(pl.col("timed_out_seq").is_null())
     if never.height and never.height < rows.height:
-        return _missing(
-            run, group.name, low, waits, never, "enqueued", group.world, True, never["last_enqueued"].max()
-        )
+        return _missing(run, group.name, low, waits, never, "enqueued", group.world, True, never["last_enqueued"].max())
     unnamed = group.name == "?" and waits.filter(pl.col("op").is_not_null()).height == 0
     if high == low or unnamed:
         return None
@@ -354,15 +349,12 @@ def _came(run: Run, absent: set[int], first_s: float | None) -> set[int]:
     earliest = run.memo("facts.waitfor.earliest", _earliest)
     last = math.inf if first_s is None else first_s + SKEW_S
     failed, closed = (
-        {rank for rank in absent if (rank, kind) in earliest and earliest[rank, kind] <= last}
-        for kind in (False, True)
+        {rank for rank in absent if (rank, kind) in earliest and earliest[rank, kind] <= last} for kind in (False, True)
     )
     return failed | closed if failed or absent - closed else set()
 
 
-def _left_out(
-    run: Run, placed: Sequence[Instance], waiting: set[int], present: set[int]
-) -> Iterator[Missing]:
+def _left_out(run: Run, placed: Sequence[Instance], waiting: set[int], present: set[int]) -> Iterator[Missing]:
     """The ranks without a time-out where all others have one, and no group tells whom it waits for."""
     named = {r for g in placed for r in g.members}
     world = identities(run).world or max(waiting | present | named, default=-1) + 1

@@ -72,6 +72,4 @@ def _waiting(run: Run) -> Waiting | None:
     )
     for_rank = each.group_by("last").agg(pl.col("wait").sum()).sort("last")
     of_rank = rows.group_by("rank").agg(waits.sum().alias("wait")).sort("rank")
-    return Waiting(
-        int(each["wait"].sum()), each.height, dict(for_rank.iter_rows()), dict(of_rank.iter_rows())
-    )
+    return Waiting(int(each["wait"].sum()), each.height, dict(for_rank.iter_rows()), dict(of_rank.iter_rows()))

@@ -77,8 +77,7 @@ def _transfers(run: Run) -> pl.DataFrame:
     n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     return rows.with_columns(
         busbw_gbps=bandwidth.busbw_expr(pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), n),
-        complete=pl.col("matched")
-        & (pl.col("src").is_not_null() | (pl.col("ranks").list.len() >= whole.fill_null(2))),
+        complete=pl.col("matched") & (pl.col("src").is_not_null() | (pl.col("ranks").list.len() >= whole.fill_null(2))),
     )
 
 
@@ -106,9 +105,7 @@ def recorded(run: Run) -> pl.DataFrame:
             & ~op.is_in(_POINT_TO_POINT)
         )
         .with_columns(
-            n.alias("group_size"),
-            op=op,
-            _members=pl.col("group_ranks").cast(pl.List(pl.String)).list.join(","),
+            n.alias("group_size"), op=op, _members=pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",")
         )
         .group_by("process_group", "_members", "seq", "op", "size_bytes", maintain_order=True)
         .agg(
@@ -121,9 +118,7 @@ def recorded(run: Run) -> pl.DataFrame:
         )
         .filter(pl.col("ranks").list.len() >= pl.col("group_size"))
         .with_columns(
-            busbw_gbps=bandwidth.busbw_expr(
-                pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), pl.col("group_size")
-            )
+            busbw_gbps=bandwidth.busbw_expr(pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), pl.col("group_size"))
         )
         .drop("process_group", "_members", "seq")
     )

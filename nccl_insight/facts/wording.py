@@ -15,16 +15,7 @@ from nccl_insight.tables.run import Run
 
 _SPAN: Final = re.compile(r"([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(?:-([0-9]+)\.([0-9]+)(?:\.[0-9]+)?)?")
 _VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
-_TABLES: Final = (
-    "plugins",
-    "interfaces",
-    "comms",
-    "channel_counts",
-    "init_timings",
-    "net_devices",
-    "nvls",
-    "threads",
-)
+_TABLES: Final = ("plugins", "interfaces", "comms", "channel_counts", "init_timings", "net_devices", "nvls", "threads")
 Release = tuple[int, int]
 
 
@@ -69,9 +60,7 @@ def wording_clashes(run: Run) -> tuple[Clash, ...]:
     found: list[Clash] = []
     for host, span in spans.items():
         if span.low > base.high or span.high < base.low:
-            found.append(
-                Clash(host, span.text(), usual, base.text(), (*span.evidence[:1], *base.evidence[:1]))
-            )
+            found.append(Clash(host, span.text(), usual, base.text(), (*span.evidence[:1], *base.evidence[:1])))
     return tuple(found)
 
 
@@ -129,11 +118,7 @@ def _messages(run: Run) -> pl.DataFrame:
     spans: list[tuple[str, int, int]] = []
     newest = 0
     for message, rule in rules.items():
-        found = [
-            m
-            for part in rule.directives.get("versions", "").split(",")
-            if (m := _SPAN.fullmatch(part.strip()))
-        ]
+        found = [m for part in rule.directives.get("versions", "").split(",") if (m := _SPAN.fullmatch(part.strip()))]
         if not found:
             continue
         low = min(int(m[1]) * 1000 + int(m[2]) for m in found)
@@ -143,7 +128,5 @@ def _messages(run: Run) -> pl.DataFrame:
             spans.append((message, low, high))
     # The newest release that the grammar knows stands for all later ones.
     spans = [(m, low, high if high < newest else 999_999) for m, low, high in spans]
-    known = pl.DataFrame(
-        spans, schema={"message": pl.String, "low": pl.Int64, "high": pl.Int64}, orient="row"
-    )
+    known = pl.DataFrame(spans, schema={"message": pl.String, "low": pl.Int64, "high": pl.Int64}, orient="row")
     return table.join(known, on="message", how="inner", maintain_order="left")

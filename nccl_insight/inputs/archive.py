@@ -69,9 +69,7 @@ def is_archive(path: Path) -> bool:
     if packed:
         with Stream(path, packed) as stream:
             magic = stream.read(512)
-    return magic[257:262] == b"ustar" or (
-        path.name.lower().endswith(_TAR) and len(magic) > 0 and b"\0" in magic
-    )
+    return magic[257:262] == b"ustar" or (path.name.lower().endswith(_TAR) and len(magic) > 0 and b"\0" in magic)
 
 
 def is_zip(path: Path) -> bool:
@@ -123,9 +121,7 @@ class Budget:
             while True:
                 try:
                     block = member.read(_BLOCK)
-                except (
-                    Exception
-                ) as error:  # TarError, BadZipFile, zlib.error, OSError, EOFError, RuntimeError
+                except Exception as error:  # TarError, BadZipFile, zlib.error, OSError, EOFError, RuntimeError
                     return Member(target, name, f"the archive is damaged here ({error})")
                 if not block:
                     return Member(target, name)
@@ -173,9 +169,7 @@ def _unpack_tar(path: Path, budget: Budget) -> Iterator[Member]:
                     yield member
                     if member.damage:
                         return
-        except (
-            Exception
-        ) as error:  # TarError, OSError, EOFError, ValueError: whatever a broken header leads to
+        except Exception as error:  # TarError, OSError, EOFError, ValueError: whatever a broken header leads to
             damage = f"the archive is damaged ({error})"
         if not damage and tail.last.strip(b"\0"):
             damage = "the archive ends without its end mark: it was cut"

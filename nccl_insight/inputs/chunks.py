@@ -228,11 +228,7 @@ def _packed_blocks(stream: Stream, size: int) -> Iterator[tuple[bytes, int, bool
 
 
 def read_chunks(
-    file: InputFile,
-    index: ChunkIndex,
-    workers: int = 1,
-    size: int | None = None,
-    span: Span | None = None,
+    file: InputFile, index: ChunkIndex, workers: int = 1, size: int | None = None, span: Span | None = None
 ) -> Iterator[Chunk]:
     """Chunks of an input in order, of ``size`` bytes or what suits so many workers.
 
@@ -247,9 +243,7 @@ def read_chunks(
     with file.open() as stream:
         size = size or chunk_size(_likely_size(file), workers)
         blocks = (
-            _packed_blocks(stream, size)
-            if stream.packed
-            else _plain_blocks(stream, size, span, file.remote is None)
+            _packed_blocks(stream, size) if stream.packed else _plain_blocks(stream, size, span, file.remote is None)
         )
         for data, end, last in blocks:
             text, bad = None, 0

@@ -132,9 +132,7 @@ def _listed(argument: str) -> Iterator[tuple[Path, bool]]:
     path = Path(argument)
     if path.is_dir():
         for child in sorted(_walk(path)):
-            if (
-                child.suffix.lower() not in _SKIPPED_SUFFIXES or child.name == NSYS_TEXTS
-            ) and child.is_file():
+            if (child.suffix.lower() not in _SKIPPED_SUFFIXES or child.name == NSYS_TEXTS) and child.is_file():
                 yield child, True
         return
     if os.path.lexists(path):

@@ -27,18 +27,7 @@ _DEPTH_MOST: Final = 8
 _BOM: Final = b"\xef\xbb\xbf"
 _BEGINS: Final = re.compile(rb"""\s*(?:"|b?'|[\[(]\s*(?:["'{\[(]|b')|\{\s*["'])""")
 _NCCL: Final = re.compile(rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version")
-_TEXTS: Final = (
-    "message",
-    "msg",
-    "log",
-    "line",
-    "textPayload",
-    "MESSAGE",
-    "@message",
-    "text",
-    "body",
-    "content",
-)
+_TEXTS: Final = ("message", "msg", "log", "line", "textPayload", "MESSAGE", "@message", "text", "body", "content")
 _TRACE: Final = b'"traceEvents"'
 _NUMBER: Final = re.compile(r"[0-9]{9,20}(?:\.[0-9]+)?$")
 _ESCAPE: Final = re.compile(r'\\(?:[ntr"\'\\/]|u[0-9a-fA-F]{4}|x1[bB])')

@@ -180,9 +180,7 @@ def _files(url: str) -> tuple[Any, str]:
     try:
         files, path = url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise UsageError(
-            f"{clean(url)}: no driver of {_protocol(url)}:// is installed ({_reason(error)})"
-        ) from error
+        raise UsageError(f"{clean(url)}: no driver of {_protocol(url)}:// is installed ({_reason(error)})") from error
     except Exception as error:
         _refuse(url, error)
     return files, str(path)

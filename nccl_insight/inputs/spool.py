@@ -114,9 +114,7 @@ def spool(stream: IO[bytes], display: str, limits: Limits) -> Copy:
                     break
     except OSError as error:
         temporary.discard(path)
-        raise UsageError(
-            f"{display}: cannot be copied to {path.parent} ({error.strerror or error})"
-        ) from error
+        raise UsageError(f"{display}: cannot be copied to {path.parent} ({error.strerror or error})") from error
     return Copy(path, damage)
 
 

@@ -17,12 +17,7 @@ from typing import IO, Any, Final, TypeAlias
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.inputs.remote import Remote
 
-MAGIC: Final = {
-    "gzip": b"\x1f\x8b",
-    "zstd": b"\x28\xb5\x2f\xfd",
-    "xz": b"\xfd7zXZ\x00",
-    "bzip2": b"BZh",
-}
+MAGIC: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "xz": b"\xfd7zXZ\x00", "bzip2": b"BZh"}
 _RAW_BYTES: Final = 256 * 1024
 _BLOCK: Final = 1 << 20
 _STEP: Final = 4096

@@ -108,9 +108,7 @@ def place(name: str = "input") -> Path:
     try:
         return _WORKSPACE.place(name)
     except OSError as error:
-        raise UsageError(
-            f"{tempfile.gettempdir()}: no temporary directory can be made ({error.strerror})"
-        ) from error
+        raise UsageError(f"{tempfile.gettempdir()}: no temporary directory can be made ({error.strerror})") from error
 
 
 def discard(path: Path) -> None:

@@ -21,9 +21,7 @@ _LIBRARY: Final = re.compile(r"(?:^|/)lib(?:nccl|rccl|nccl-net[\w-]*|nccl-tuner[
 _LIMIT_BYTES: Final = 2 << 30
 _LONGEST: Final = 2000
 _STRING: Final = re.compile(rb"[\t\n\x20-\x7e]{10,2000}\x00")
-_CONVERSION: Final = re.compile(
-    r"%[-+ #0]*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?[diuxXopsfgc]"
-)
+_CONVERSION: Final = re.compile(r"%[-+ #0]*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?[diuxXopsfgc]")
 # What a message of a library has and a path, a symbol, a shell command, usage text or a piece of a table has not.
 _WORDS: Final = re.compile(r"[A-Za-z]{3,}[^A-Za-z%]+(?:%[a-z]+[^A-Za-z%]*)?[A-Za-z]{2,}")
 _FOREIGN: Final = re.compile(

@@ -169,10 +169,7 @@ class Catalog:
         on, in the order of :meth:`match`."""
         fixed = [*self._long.values(), *self._short.values()]
         found = [
-            e
-            for entries in fixed
-            for e in entries
-            if opening.startswith(e.prefix) or e.prefix.startswith(opening)
+            e for entries in fixed for e in entries if opening.startswith(e.prefix) or e.prefix.startswith(opening)
         ]
         found.sort(key=lambda e: (-e.weight, e.name))
         return list(dict.fromkeys((e.name, e.required) for e in (*found, *self._floating)))

@@ -81,9 +81,7 @@ def _one(op: Any, value: Any) -> CharSets:
         return CharSets(inner.first, inner.all, inner.nullable or least == 0)
     if op is _sre.SUBPATTERN and value[0] is None:
         return _walk(value[-1])
-    raise GrammarError(
-        f"{op} is not allowed in a terminal (no anchors, look-around, lazy repeats, groups, '.')"
-    )
+    raise GrammarError(f"{op} is not allowed in a terminal (no anchors, look-around, lazy repeats, groups, '.')")
 
 
 @cache

@@ -14,17 +14,7 @@ from typing import Final
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.index import Outline
 from nccl_insight.language.starts import Chars, End, Lit, Start, Starts, leaves, may_start, show, told_apart
-from nccl_insight.language.syntax import (
-    Choice,
-    Column,
-    Expr,
-    Grammar,
-    Literal,
-    Message,
-    Repeat,
-    Sequence,
-    Terminal,
-)
+from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Message, Repeat, Sequence, Terminal
 
 _META: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _ONE_CLASS: Final = re.compile(r"\[(?:[^\]\\]|\\.)+\]\+")
@@ -99,10 +89,7 @@ class _Compiler:
         if isinstance(expr, Literal):
             return self._literal(expr.text)
         if isinstance(expr, Sequence):
-            parts = [
-                self.emit(item, (*expr.items[i + 1 :], *follow), captured)
-                for i, item in enumerate(expr.items)
-            ]
+            parts = [self.emit(item, (*expr.items[i + 1 :], *follow), captured) for i, item in enumerate(expr.items)]
             return "".join(parts)
         if isinstance(expr, Choice):
             starts = [self._starts.starts((o, *follow)) for o in expr.options]
@@ -120,9 +107,7 @@ class _Compiler:
         if isinstance(expr, Repeat):
             if expr.least == 0 or expr.most is None:
                 self._apart(
-                    self._starts.starts((expr.item,)),
-                    self._starts.starts(follow),
-                    "an optional and what follows it",
+                    self._starts.starts((expr.item,)), self._starts.starts(follow), "an optional and what follows it"
                 )
             again = (expr, *follow) if expr.most is None else follow
             suffix = "?" if expr.most == 1 else "+" if expr.least else "*"
@@ -163,12 +148,7 @@ class _Compiler:
         return f"(?P<{group}>{pattern})"
 
     def _value(
-        self,
-        terminal: Terminal,
-        pattern: str,
-        dtype: str,
-        follow: tuple[Expr, ...],
-        place: tuple[str, str] | None,
+        self, terminal: Terminal, pattern: str, dtype: str, follow: tuple[Expr, ...], place: tuple[str, str] | None
     ) -> str:
         """``place``: the group and the notation of a captured value."""
         shown = place[1] if place else terminal.name

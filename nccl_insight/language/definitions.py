@@ -17,15 +17,7 @@ _DIRECTIVES = {
     "speaker", "names", "end", "says", "check", "where", "fix", "do", "help", "for", "enum", "value",
 }  # fmt: skip
 # Blocks that belong to no rule: a table of cases, help, an enumeration, what holds for the rest of the file.
-OWN_BLOCKS = {
-    "define",
-    "help",
-    "enum",
-    "default-diagnosis",
-    "default-role",
-    "default-table",
-    "default-headless",
-}
+OWN_BLOCKS = {"define", "help", "enum", "default-diagnosis", "default-role", "default-table", "default-headless"}
 _OWN = re.compile(r"//! *(?:define|help|enum|default-[a-z]+):")
 _ADDED = {"when", "value"}
 _INHERITED = {"default-table": "table", "default-headless": "headless"}

@@ -23,17 +23,7 @@ _CONVERSION: Final = re.compile(
 # A format with fewer letters than this is too short to be told by its words.
 _LETTERS: Final = 4
 _START: Final = 12
-_WORDS: Final = (
-    "word",
-    "some words",
-    "10.0.0.1<50000>",
-    "0",
-    "/dev/shm/a",
-    "mlx5_0",
-    "AllReduce",
-    "0000:1a:00.0",
-    "",
-)
+_WORDS: Final = ("word", "some words", "10.0.0.1<50000>", "0", "/dev/shm/a", "mlx5_0", "AllReduce", "0000:1a:00.0", "")
 # Part of an argument's name: what such a value looks like.
 _HINTS: Final = (
     (r"edgeFields", "srcRank=0 srcCudaDev=0 srcNvmlDev=0 dstRank=1 dstCudaDev=1 dstNvmlDev=1 path=NVL handle=DIRECT"),
@@ -186,15 +176,7 @@ def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
     return sorted(found, key=lambda u: (order.get(u.call.level, 2), u.call.file, u.call.line))
 
 
-_TERMINALS: Final = {
-    "p": "_ptr",
-    "x": "HEX",
-    "X": "HEX",
-    "f": "FLOAT",
-    "g": "FLOAT",
-    "e": "FLOAT",
-    "c": "WORD",
-}
+_TERMINALS: Final = {"p": "_ptr", "x": "HEX", "X": "HEX", "f": "FLOAT", "g": "FLOAT", "e": "FLOAT", "c": "WORD"}
 
 
 def _quoted(text: str) -> str:
@@ -228,27 +210,20 @@ def skeleton(call: LogCall, version: str, columns: Sequence[str], taken: set[str
         items.append(_quoted(form[at:].replace("%%", "%")))
     loud = call.level in {"WARN", "ATTN", "ERROR"}
     head = ["//! table: errors", "//! diagnosis: ?", "//! role: ?"] if loud else []
-    words = [
-        w for w in re.findall(r"[a-z]{3,}", _CONVERSION.sub(" ", form).lower()) if w not in {"the", "net"}
-    ]
+    words = [w for w in re.findall(r"[a-z]{3,}", _CONVERSION.sub(" ", form).lower()) if w not in {"the", "net"}]
     base = "_".join(["err" if loud else "note", *words[:4]])
     name, number = base, 2
     while name in taken:
         name, number = f"{base}_{number}", number + 1
     taken.add(name)
     where = call.file.removeprefix("src/") + (f" {call.function}" if call.function else "")
-    return (
-        "\n".join([*head, f"//! versions: {version}", f"//! source: {where}", f"{name}: {' '.join(items)}"])
-        + "\n"
-    )
+    return "\n".join([*head, f"//! versions: {version}", f"//! source: {where}", f"{name}: {' '.join(items)}"]) + "\n"
 
 
 def _column_name(argument: str) -> str:
     word = re.findall(r"[A-Za-z_]\w*", argument)
     plain = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", word[-1]).lower() if word else ""
-    return {"n_ranks": "nranks", "nranks": "nranks", "cuda_dev": "cuda_dev", "dev_index": "device"}.get(
-        plain, plain
-    )
+    return {"n_ranks": "nranks", "nranks": "nranks", "cuda_dev": "cuda_dev", "dev_index": "device"}.get(plain, plain)
 
 
 def show(catalog: Catalog, tree: Tree, skeletons: bool = False) -> tuple[str, int]:

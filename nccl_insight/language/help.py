@@ -117,9 +117,7 @@ def fields(template: str) -> Iterator[str]:
     return (match[1] for match in _FIELD.finditer(template))
 
 
-def filled(
-    template: str, values: Mapping[str, object], enums: Mapping[str, Mapping[str, str]] | None = None
-) -> str:
+def filled(template: str, values: Mapping[str, object], enums: Mapping[str, Mapping[str, str]] | None = None) -> str:
     """The template with its values; of ``[[words||other words]]`` the first whose values are known, or nothing.
 
     A text whose value is unknown is left out (empty). A number of an enumeration is given in words, with

@@ -45,13 +45,9 @@ def lint(grammar: Grammar, diagnoses: Collection[str]) -> list[Problem]:
         problems += [Problem(message.origin, message.name, text) for text in check(grammar, message)]
         for old in message.aliases:
             if old in grammar.messages or old in given:
-                problems.append(
-                    Problem(message.origin, message.name, f"the alias {old} is another message's name")
-                )
+                problems.append(Problem(message.origin, message.name, f"the alias {old} is another message's name"))
             given.add(old)
-        problems += [
-            Problem(message.origin, message.name, text) for text in _meaning(grammar, message, diagnoses)
-        ]
+        problems += [Problem(message.origin, message.name, text) for text in _meaning(grammar, message, diagnoses)]
         problems += [Problem(message.origin, message.name, text) for text in _own_help(grammar, message)]
     return [*problems, *_help(grammar, diagnoses)]
 

@@ -185,9 +185,7 @@ class _Reader:
         column = definition.directives.get("column", name)
         if column != name and (column not in self._names or self.columns[column].dtype != dtype):
             raise GrammarError(f"{definition.where}: there is no column {column} of type {dtype}")
-        return ColumnDef(
-            name, expanded(expr, self.fragments, definition.where), dtype, definition.where, column
-        )
+        return ColumnDef(name, expanded(expr, self.fragments, definition.where), dtype, definition.where, column)
 
     @cached_property
     def _tables(self) -> Mapping[str, tuple[Case, ...]]:
@@ -217,9 +215,7 @@ def _digest(files: Mapping[str, str]) -> str:
 
 def _grammar(files: Mapping[str, str], found: Mapping[str, Definition] | None = None) -> Grammar:
     reader = _Reader(files, _definitions(files) if found is None else found)
-    return Grammar(
-        reader.terminals, reader.columns, reader.fragments, reader.messages, _digest(files), dict(files)
-    )
+    return Grammar(reader.terminals, reader.columns, reader.fragments, reader.messages, _digest(files), dict(files))
 
 
 def read_grammar(files: Mapping[str, str]) -> Grammar:

@@ -138,10 +138,7 @@ def expand(
 
 
 def meaning_of(
-    directives: Mapping[str, str],
-    defaults: Mapping[str, str],
-    tables: Mapping[str, tuple[Case, ...]],
-    where: str,
+    directives: Mapping[str, str], defaults: Mapping[str, str], tables: Mapping[str, tuple[Case, ...]], where: str
 ) -> Meaning | None:
     """The meaning that a rule's directives and its file's defaults give, or None.
 

@@ -8,15 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nccl_insight.base.errors import GrammarError
-from nccl_insight.language.syntax import (
-    Choice,
-    Column,
-    Expr,
-    Literal,
-    Repeat,
-    Terminal,
-    sequence,
-)
+from nccl_insight.language.syntax import Choice, Column, Expr, Literal, Repeat, Terminal, sequence
 
 if TYPE_CHECKING:
     pass

@@ -41,14 +41,7 @@ class Project:
 _SKIPPED: Final = re.compile(r"/(?:tests?|examples?|benchmarks?|perftest|gtest|docs?)/")
 _LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|(<<|,)|[A-Za-z_]\w*')
 _CONVERSION: Final = re.compile(r"%[-+ #0]*[0-9*]*(?:\.[0-9*]+)?(?:hh|h|ll|l|z|j|t)?([diuxXopsfgecm])")
-_MADE_UP: Final = {
-    "s": "mlx5_2",
-    "p": "0x7f2a10",
-    "m": "Connection timed out",
-    "x": "1f",
-    "f": "1.5",
-    "c": "x",
-}
+_MADE_UP: Final = {"s": "mlx5_2", "p": "0x7f2a10", "m": "Connection timed out", "x": "1f", "f": "1.5", "c": "x"}
 # The end of a statement, or of a definition of the preprocessor.
 _END: Final = re.compile(r";|\n[ \t]*(?:#|//)")
 _LONGEST: Final = 700
@@ -100,11 +93,7 @@ def _files(project: Project, root: Path) -> Iterator[Path]:
     for name in project.roots:
         at = root / name
         for path in sorted(at.rglob("*")) if at.is_dir() else [at]:
-            if (
-                path.suffix in kinds
-                and path.is_file()
-                and not _SKIPPED.search(path.relative_to(root).as_posix())
-            ):
+            if path.suffix in kinds and path.is_file() and not _SKIPPED.search(path.relative_to(root).as_posix()):
                 yield path
 
 

@@ -32,9 +32,7 @@ class Reference:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
-        self._bodies = {
-            d.name: d.body for name, text in grammar.sources.items() for d in definitions(name, text)
-        }
+        self._bodies = {d.name: d.body for name, text in grammar.sources.items() for d in definitions(name, text)}
         self._parsers: dict[str, Lark] = {}
 
     def _names(self, name: str, seen: set[str]) -> Iterator[str]:
@@ -52,9 +50,7 @@ class Reference:
         guards = {g.notation: g.literal for g in compiled.guards}
         lines = [f"start: {rule}"]
         for name in self._names(rule, set()):
-            body = " ".join(
-                line for line in self._bodies[name].splitlines() if not line.strip().startswith("//")
-            )
+            body = " ".join(line for line in self._bodies[name].splitlines() if not line.strip().startswith("//"))
             if name in guards:
                 terminal = self._grammar.terminals[body.strip()]
                 inner = re.sub(r"(?<!\\)/", r"\\/", terminal.pattern.removesuffix("+"))
@@ -83,9 +79,7 @@ class Reference:
         ambiguous = any(True for _ in tree.find_data("_ambig"))
         columns = self._grammar.columns
         captures = {
-            columns[str(node.data)].column: _text(node)
-            for node in tree.iter_subtrees()
-            if node.data in columns
+            columns[str(node.data)].column: _text(node) for node in tree.iter_subtrees() if node.data in columns
         }
         return Parsed(captures, ambiguous)
 

@@ -54,9 +54,7 @@ LOGGERS: Final[Mapping[str, tuple[int, str, str]]] = {
 _COMMENT: Final = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n]){1,4}'", re.S)
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _CALL: Final = re.compile(rf"\b({'|'.join(sorted(LOGGERS, key=len, reverse=True))})[ \t]*\(")
-_DEFINE: Final = re.compile(
-    r'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:\\.|[^"\\\n])*"[ \t]*)+)$', re.M
-)
+_DEFINE: Final = re.compile(r'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:\\.|[^"\\\n])*"[ \t]*)+)$', re.M)
 _FUNCTION: Final = re.compile(r"^(?!#|\s|return\b|else\b)[A-Za-z_][\w:<>,*& \t]*?[ *&](~?\w+)[ \t]*\(", re.M)
 _PIECE: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*')
 _PRINTF_MACRO: Final = {
@@ -64,15 +62,10 @@ _PRINTF_MACRO: Final = {
     "PRIu16": "hu", "PRIx16": "hx", "PRIu8": "hhu", "PRIuPTR": "lu", "PRIxPTR": "lx", "PRIi64": "li", "PRIi32": "i",
 }  # fmt: skip
 _SETTINGS: Final = (
-    (
-        re.compile(r'\b(?:NCCL|RCCL)_PARAM\s*\(\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'),
-        "{library}_{name}",
-    ),
+    (re.compile(r'\b(?:NCCL|RCCL)_PARAM\s*\(\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'), "{library}_{name}"),
     (re.compile(r"\bDEFINE_NCCL_PARAM\s*\(\s*\w+\s*,[^,]+,\s*([A-Z0-9_]+)\s*,\s*([^,]*?)\s*,"), "{name}"),
     (
-        re.compile(
-            r'\bOFI_NCCL_PARAM(?:_[A-Z]+)?\s*\(\s*[^,]+,\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'
-        ),
+        re.compile(r'\bOFI_NCCL_PARAM(?:_[A-Z]+)?\s*\(\s*[^,]+,\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'),
         "OFI_NCCL_{name}",
     ),
     (re.compile(r'\b(?:ncclGetEnv|getenv)\s*\(\s*"((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]+)"()'), "{name}"),
@@ -246,9 +239,7 @@ def read_tree(root: str | Path) -> Tree:
                 front = "[INFO] " if "INFO" in arguments[1] else "[OK]   "
             line = _line(starts, found.start())
             around = next((f for at, f in reversed(functions) if at < found.start()), "")
-            calls += [
-                LogCall(name, line, around, level, front + f, tuple(arguments[place + 1 :])) for f in formats
-            ]
+            calls += [LogCall(name, line, around, level, front + f, tuple(arguments[place + 1 :])) for f in formats]
         for pattern, form in _SETTINGS:
             for found in pattern.finditer(text):
                 prefix = "RCCL" if found[0].startswith("RCCL") else "NCCL"
@@ -259,11 +250,7 @@ def read_tree(root: str | Path) -> Tree:
         raise InsightError(f"{base}: no logging calls of NCCL, RCCL or aws-ofi-nccl here")
     library = _library(list(texts))
     return Tree(
-        library,
-        _version(base, library),
-        tuple(calls),
-        tuple(sorted(settings.values(), key=lambda s: s.name)),
-        computed,
+        library, _version(base, library), tuple(calls), tuple(sorted(settings.values(), key=lambda s: s.name)), computed
     )
 
 

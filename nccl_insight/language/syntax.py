@@ -194,24 +194,7 @@ def columns_of(expr: Expr) -> Iterator[str]:
 
 _LABEL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=| ?: ?| )\(?(?:0x)?$")
 _NO_LABELS = frozenset(
-    (
-        "to",
-        "of",
-        "with",
-        "is",
-        "are",
-        "but",
-        "only",
-        "at",
-        "on",
-        "for",
-        "in",
-        "and",
-        "got",
-        "from",
-        "than",
-        "not",
-    )
+    ("to", "of", "with", "is", "are", "but", "only", "at", "on", "for", "in", "and", "got", "from", "than", "not")
 )
 
 

@@ -57,11 +57,7 @@ def _notes(part: Part, log: LogPart | None) -> pl.DataFrame | None:
     if part.index.long_line:
         most = part.file.limits.line_kib
         rows.append(
-            (
-                part.index.lines,
-                "log-truncated",
-                f"lines were read to their first {most:,} KiB (limit line-kib)",
-            )
+            (part.index.lines, "log-truncated", f"lines were read to their first {most:,} KiB (limit line-kib)")
         )
     if log is not None:
         torn = log.torn_lines.get(part.file.input_id, ())
@@ -154,10 +150,7 @@ def join_parts(
             add(name, frame)
         add("notes", _notes(part, own))
         if part.file.checked is False and not part.file.damage and not part.index.damage:
-            add(
-                "notes",
-                side.notes(number, ("no-checksum", "the compressed stream holds no checksum of its text")),
-            )
+            add("notes", side.notes(number, ("no-checksum", "the compressed stream holds no checksum of its text")))
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
         if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
@@ -165,9 +158,7 @@ def join_parts(
         inputs.append(_input_row(part, own, embedded))
     # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
     joined = {"tuning_choice"} if "collectives" in frames else set()
-    now = [
-        n for n in later if n in frames or n in joined or not (lazy or n in DETAIL_TABLES or later[n].streams)
-    ]
+    now = [n for n in later if n in frames or n in joined or not (lazy or n in DETAIL_TABLES or later[n].streams)]
     with ThreadPoolExecutor(min(4, cores())) as pool:
         for name, made_frames in zip(now, pool.map(lambda n: list(later[n].last()), now), strict=True):
             frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])

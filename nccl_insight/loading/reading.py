@@ -72,13 +72,8 @@ def read_with(file: InputFile, format_: Format) -> Part:
         return Part(file, UNREADABLE.kind, index, partial=failed(file, format_.kind, error))
 
 
-def read_log_groups(
-    files: Sequence[InputFile], reader: Callable[[Chunk], Kept]
-) -> tuple[list[Part], list[LogPart]]:
+def read_log_groups(files: Sequence[InputFile], reader: Callable[[Chunk], Kept]) -> tuple[list[Part], list[LogPart]]:
     """Logs, small neighbors together."""
     parts = {file.input_id: Part(file, LOG, ChunkIndex()) for file in files}
-    logs = [
-        read_logs([(file, parts[file.input_id].index) for file in group], reader)
-        for group in neighbours(files)
-    ]
+    logs = [read_logs([(file, parts[file.input_id].index) for file in group], reader) for group in neighbours(files)]
     return list(parts.values()), logs

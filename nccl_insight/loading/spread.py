@@ -24,11 +24,7 @@ _JOINED_AT_ONCE: Final = 4
 
 
 def _spread(
-    workers: Workers,
-    files: Sequence[InputFile],
-    kind: str | None,
-    details: bool,
-    share_bytes: int | None = None,
+    workers: Workers, files: Sequence[InputFile], kind: str | None, details: bool, share_bytes: int | None = None
 ) -> tuple[list[Part], list[LogPart], int]:
     """Reads inputs with tasks of other processes; what they give is joined there too, as a tree.
 
@@ -46,19 +42,13 @@ def _spread(
 
     far = [file for file in files if not file.temporary]
     asked = [(group, workers.start(_kinds, group, kind)) for group in _groups(far, size)]
-    chosen: dict[int, Format | None] = {
-        f.input_id: chosen_format(f, formats, kind) for f in files if f.temporary
-    }
+    chosen: dict[int, Format | None] = {f.input_id: chosen_format(f, formats, kind) for f in files if f.temporary}
     for group, token in asked:
         numbers = fetch(token)
-        chosen.update(
-            (f.input_id, None if n < 0 else formats[n]) for f, n in zip(group, numbers, strict=True)
-        )
+        chosen.update((f.input_id, None if n < 0 else formats[n]) for f, n in zip(group, numbers, strict=True))
     logs = [file for file in files if chosen[file.input_id] is None]
     begun = [(group, _begin(workers, group, details, size)) for group in neighbours(logs)]
-    digests = {
-        file.input_id: workers.start(_digest, file) for file in logs if not file.small and not file.temporary
-    }
+    digests = {file.input_id: workers.start(_digest, file) for file in logs if not file.small and not file.temporary}
     traces = [file for file in files if chosen[file.input_id] is not None]
     others = [(file, None if file.temporary else workers.start(_trace, file, kind)) for file in traces]
     parts: list[Part] = []
@@ -109,8 +99,7 @@ def _begin(workers: Workers, files: Sequence[InputFile], details: bool, size: in
     tokens = [workers.start(_take, share, details) for share in shares.shares(files, size)]
     while len(tokens) > 1:
         tokens = [
-            workers.start(_join_taken, *tokens[n : n + _JOINED_AT_ONCE])
-            for n in range(0, len(tokens), _JOINED_AT_ONCE)
+            workers.start(_join_taken, *tokens[n : n + _JOINED_AT_ONCE]) for n in range(0, len(tokens), _JOINED_AT_ONCE)
         ]
     return tokens
 

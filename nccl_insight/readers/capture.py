@@ -67,10 +67,7 @@ def read(source: InputFile) -> Partial:
             continue
         by_kind.setdefault(str(item.get("kind")), []).append({**item, "line": number})
     rank = _rank(by_kind)
-    rows = [
-        {"gpu": rank.get("gpu"), "backend": rank.get("backend"), "run": 1, **row}
-        for row in by_kind.get("row", [])
-    ]
+    rows = [{"gpu": rank.get("gpu"), "backend": rank.get("backend"), "run": 1, **row} for row in by_kind.get("row", [])]
     frames = {
         "benchmarks": _frame(rows, BENCHMARKS),
         "capture_ranks": _frame([rank] if rank else [], RANKS),
@@ -81,9 +78,7 @@ def read(source: InputFile) -> Partial:
     }
     result = {k: _side.with_input(v, source.input_id) for k, v in frames.items() if not v.is_empty()}
     problems = [content.problem] if content.problem else []
-    problems += [
-        f"{item.get('what')} were not measured: {item.get('why')}" for item in by_kind.get("failed", [])
-    ]
+    problems += [f"{item.get('what')} were not measured: {item.get('why')}" for item in by_kind.get("failed", [])]
     if broken:
         problems.append(f"{broken} lines are cut or damaged and were left out")
     if rank and not rank["finished"]:

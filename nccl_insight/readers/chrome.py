@@ -168,9 +168,7 @@ class ChromeScan:
             loaded, place = [], 0
             for piece in pieces:
                 place = buffer.find(piece[2:-1], place)
-                loaded += self._rescue(
-                    buffer, buffer.rfind(b"}", 0, place) + 1, piece, self.size - len(buffer)
-                )
+                loaded += self._rescue(buffer, buffer.rfind(b"}", 0, place) + 1, piece, self.size - len(buffer))
         yield loaded
         return end + 1
 
@@ -208,9 +206,7 @@ class ChromeScan:
         if loaded is not None:
             return loaded
         bad = self.damage.unreadable_events
-        events = [
-            e for (a, _), piece in zip(spans, pieces, strict=True) for e in self._rescue(data, a, piece, at)
-        ]
+        events = [e for (a, _), piece in zip(spans, pieces, strict=True) for e in self._rescue(data, a, piece, at)]
         if last and wanted[-1] >= len(cuts) - 1 and self.damage.unreadable_events > bad:
             self.damage.unreadable_events -= 1
         return events
@@ -229,11 +225,7 @@ class ChromeScan:
         try:
             event = orjson.loads(piece)
         except orjson.JSONDecodeError:
-            text = (
-                data[start : start + max(len(piece) + 2, 1 << 16)]
-                .decode("utf-8", "replace")
-                .lstrip(" \t\r\n,")
-            )
+            text = data[start : start + max(len(piece) + 2, 1 << 16)].decode("utf-8", "replace").lstrip(" \t\r\n,")
             try:
                 event, _ = _STRICT.raw_decode(whole_characters(text))
             except (ValueError, RecursionError):

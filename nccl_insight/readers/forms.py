@@ -36,18 +36,12 @@ def form_of(head: bytes) -> str:
 def _by_first(first: str, text: str) -> str:
     if match := re.match(r"#!\s*\S*?(?:env )?(python|bash|sh|zsh|perl)", first):
         return (
-            "a Python script"
-            if match[1] == "python"
-            else "a Perl script"
-            if match[1] == "perl"
-            else "a shell script"
+            "a Python script" if match[1] == "python" else "a Perl script" if match[1] == "perl" else "a shell script"
         )
     if first[:1] in "{[":
         keys = re.findall(r'"([A-Za-z_][\w.-]{0,40})"\s*:', text[:4000])
         if keys:
-            return f"JSON with the keys {', '.join(dict.fromkeys(keys[:5]))}" + (
-                ", cut short" if _cut(text) else ""
-            )
+            return f"JSON with the keys {', '.join(dict.fromkeys(keys[:5]))}" + (", cut short" if _cut(text) else "")
     if match := re.match(r"<(?:\?xml[^>]*>\s*)?(?:!DOCTYPE[^>]*>\s*)?(?:<)?([A-Za-z_][\w:-]*)?", first):
         root = match[1] or next(iter(re.findall(r"<([A-Za-z_][\w:-]*)", text[:2000])), "")
         return f"HTML or XML (<{root}>)" if root else ""

@@ -47,19 +47,10 @@ def _exposed_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
 
 def _held_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
     parts = busy.select("device", busy_from="start_ns", busy_to="end_ns").sort("busy_from")
-    at = comm.select("device", "start_ns", "end_ns", at=pl.col("end_ns") - _HANDOVER_NS).with_row_index(
-        "order"
-    )
+    at = comm.select("device", "start_ns", "end_ns", at=pl.col("end_ns") - _HANDOVER_NS).with_row_index("order")
     at = (
         at.sort("at")
-        .join_asof(
-            parts,
-            left_on="at",
-            right_on="busy_from",
-            by="device",
-            strategy="backward",
-            check_sortedness=False,
-        )
+        .join_asof(parts, left_on="at", right_on="busy_from", by="device", strategy="backward", check_sortedness=False)
         .sort("order")
     )
     begin = pl.max_horizontal("start_ns", pl.min_horizontal("busy_to", "end_ns"))
@@ -87,9 +78,7 @@ def _holding(starts: pl.DataFrame, spans: pl.DataFrame, by: list[str]) -> pl.Ser
     joined = (
         starts.with_row_index("order")
         .sort("start_ns")
-        .join_asof(
-            spans.sort("start_ns"), on="start_ns", by=by or None, strategy="backward", check_sortedness=False
-        )
+        .join_asof(spans.sort("start_ns"), on="start_ns", by=by or None, strategy="backward", check_sortedness=False)
         .sort("order")
     )
     inside = pl.when(pl.col("start_ns") < pl.col("end_ns")).then(pl.col("step"))
@@ -132,9 +121,9 @@ def assign_steps(
         )  # fmt: skip
         known = at["start_ns"].is_not_null()
         begun = where.filter(known).group_by("device", "stream").agg(begun=pl.col("start_ns").min())
-        before = where.join(
-            begun, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left"
-        ).select((pl.col("start_ns") < pl.col("begun")).fill_null(False))["start_ns"]
+        before = where.join(begun, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left").select(
+            (pl.col("start_ns") < pl.col("begun")).fill_null(False)
+        )["start_ns"]
         launched = step_of(at, steps)
     return pl.DataFrame(
         {
@@ -169,9 +158,7 @@ def assign_steps(
 def first_launches(launches: pl.DataFrame) -> pl.DataFrame:
     """The first of the rows of each correlation above 0."""
     rows = launches.filter(pl.col("correlation") > 0)
-    rising = (
-        rows["correlation"] > rows["correlation"].shift(1)
-    ).all()  # as one thread launches: none comes twice
+    rising = (rows["correlation"] > rows["correlation"].shift(1)).all()  # as one thread launches: none comes twice
     return rows if rising else rows.unique("correlation", keep="first")
 
 
@@ -219,9 +206,7 @@ def queue_lengths(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFram
     return pl.concat(parts).group_by("device", "step").agg(queue_mean=pl.col("queue").mean())
 
 
-def step_table(
-    activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame | None = None
-) -> pl.DataFrame:
+def step_table(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame | None = None) -> pl.DataFrame:
     """Where the time of each step went, per device.
 
     ``activity`` has a column ``step`` (:func:`assign_steps`); events of no step are left out unless there are no steps
@@ -319,9 +304,7 @@ def _total(lanes: pl.Series, parts: pl.DataFrame, hidden_by: pl.DataFrame | None
     if hidden_by is not None:
         length = length.with_columns(pl.col("length") - _intervals.covered(parts, hidden_by, by="lane"))
     sums = length.group_by("lane").agg(pl.col("length").sum())
-    return (
-        lanes.to_frame("lane").join(sums, on="lane", how="left", maintain_order="left")["length"].fill_null(0)
-    )
+    return lanes.to_frame("lane").join(sums, on="lane", how="left", maintain_order="left")["length"].fill_null(0)
 
 
 def work_table(activity: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
@@ -359,9 +342,7 @@ def other_communication_table(activity: pl.DataFrame) -> pl.DataFrame:
     if rows.is_empty():
         return pl.DataFrame()
     return (
-        rows.with_columns(
-            exposed_ns=exposure(rows, activity)["exposed_ns"], kernel=pl.col("name").str.slice(0, 300)
-        )
+        rows.with_columns(exposed_ns=exposure(rows, activity)["exposed_ns"], kernel=pl.col("name").str.slice(0, 300))
         .group_by("device", "kernel")
         .agg(
             count=pl.len().cast(pl.UInt64),

@@ -53,9 +53,7 @@ def read(source: InputFile) -> Partial:
                 ]  # fmt: skip
     tables = {
         "graphs": _side.with_input(pl.DataFrame(graphs, schema=GRAPHS, strict=False), source.input_id),
-        "graph_channels": _side.with_input(
-            pl.DataFrame(channels, schema=CHANNELS, strict=False), source.input_id
-        ),
+        "graph_channels": _side.with_input(pl.DataFrame(channels, schema=CHANNELS, strict=False), source.input_id),
     }
     problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
     if problems:

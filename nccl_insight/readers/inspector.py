@@ -100,11 +100,7 @@ def read(source: InputFile) -> Partial:
         found = _Found(pl.DataFrame(), pl.DataFrame(), 0, 0, ())
     else:
         found = _records(text)
-        tables = {
-            "inspector": found.records,
-            "collectives": _collectives(found.records),
-            "proxy_steps": found.proxy,
-        }
+        tables = {"inspector": found.records, "collectives": _collectives(found.records), "proxy_steps": found.proxy}
     result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
     problems = [content.problem] if content.problem else []
     if found.broken:
@@ -171,8 +167,7 @@ def _with_context(frame: pl.DataFrame) -> pl.DataFrame:
         return frame
     counts = [_total(c) for c in _COUNTS]
     marked = frame.with_columns(
-        _dump=pl.col("_marker").cum_sum(),
-        _left=pl.when("_marker").then(sum(counts[1:], counts[0])),
+        _dump=pl.col("_marker").cum_sum(), _left=pl.when("_marker").then(sum(counts[1:], counts[0]))
     ).with_columns(pl.col("_left").forward_fill(), _nth=pl.int_range(pl.len()).over("_dump"))
     inside = pl.col("process_group").is_null() & (pl.col("_nth") <= pl.col("_left")) & (pl.col("_dump") > 0)
     own = pl.col("_marker")
@@ -260,9 +255,7 @@ def _unnested(lines: pl.DataFrame) -> pl.DataFrame:
         pl.concat(
             [
                 numbered.filter(~nested),
-                made.join(numbered.drop("text"), on="at", how="left", maintain_order="left").select(
-                    numbered.columns
-                ),
+                made.join(numbered.drop("text"), on="at", how="left", maintain_order="left").select(numbered.columns),
             ]
         )
         .sort("at", maintain_order=True)
@@ -279,9 +272,7 @@ def _objects(text: str) -> pl.DataFrame:
         try:
             _, at = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            rows.append(
-                (text.count("\n", 0, start) + 1, text[start : start + 4096].replace("\n", " ").rstrip("} "))
-            )
+            rows.append((text.count("\n", 0, start) + 1, text[start : start + 4096].replace("\n", " ").rstrip("} ")))
             break
         rows.append((0, text[start:at].replace("\n", " ")))
     return pl.DataFrame(rows, schema={"line": pl.UInt64, "text": pl.String}, orient="row")

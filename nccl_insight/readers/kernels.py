@@ -25,9 +25,7 @@ OTHER: Final = 4
 """Communication by something else than NCCL or RCCL: custom all-reduce, DeepEP, NVSHMEM, user buffers."""
 
 # Kernels of NCCL of a release or build that the grammar does not know.
-_LIBRARY: Final = re.compile(
-    r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|msccl)(?!pp)\w*(?:Kernel|kernel)", re.ASCII
-)
+_LIBRARY: Final = re.compile(r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|msccl)(?!pp)\w*(?:Kernel|kernel)", re.ASCII)
 # Kernels that name a collective, of frameworks that the grammar does not know. What also computes is none, nor is
 # what Inductor fuses around a collective (triton_poi_fused_all_reduce_mul_0) or what prepares one.
 _COLLECTIVE: Final = re.compile(
@@ -52,9 +50,7 @@ _TYPE: Final = re.compile(
     r"int64_t|uint64_t|int|bfloat16)\b",
     re.ASCII,
 )
-_SYMK: Final = re.compile(
-    r"ncclSymk?DevKernel_(\w+?)_((?:AG|RS|AGx|RSx|RSxLD|AGxST|LL|LD|ST|MC|x|R|T)\w*)", re.ASCII
-)
+_SYMK: Final = re.compile(r"ncclSymk?DevKernel_(\w+?)_((?:AG|RS|AGx|RSx|RSxLD|AGxST|LL|LD|ST|MC|x|R|T)\w*)", re.ASCII)
 _OPS: Final = {
     "alltoall": "AllToAll", "alltoallv": "AllToAllv", "alltoallpivot": "AllToAll", "sendrecv": "SendRecv",
     "allreduce": "AllReduce", "allgather": "AllGather", "reducescatter": "ReduceScatter", "gather": "Gather",

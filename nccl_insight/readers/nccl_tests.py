@@ -22,9 +22,7 @@ from nccl_insight.tables.run import Partial
 _MOST_PROCESSES: Final = 100_000
 _MOST_ITERATIONS: Final = 1_000_000
 _LONGEST_US: Final = 1e12
-_HEAD = re.compile(
-    rb"# nThread [0-9]+ nGpus|#\s+size\s+count\s+(?:\(?elements\)?\s+)?type\b|# nccl-tests version"
-)
+_HEAD = re.compile(rb"# nThread [0-9]+ nGpus|#\s+size\s+count\s+(?:\(?elements\)?\s+)?type\b|# nccl-tests version")
 
 
 # What a benchmark that failed leaves: its lines are read as those of a log.
@@ -103,9 +101,7 @@ def _from_json(document: Mapping[str, object]) -> pl.DataFrame:
                         "count": _side.as_int(result.get("count"), 0),
                         "dtype": (_side.as_text(result.get("type")) or "").strip() or None,
                         "red_op": _word(result.get("redop")),
-                        "root": _side.as_int(
-                            (_side.as_text(result.get("root")) or "").strip(), -1, 2**31 - 1
-                        ),
+                        "root": _side.as_int((_side.as_text(result.get("root")) or "").strip(), -1, 2**31 - 1),
                         "in_place": in_place,
                         "time_us": _side.as_float(side.get("time", side.get("cpu_time"))),
                         "algbw_gbps": _side.as_float(side.get("alg_bw")),

@@ -36,9 +36,7 @@ def sniff(head: bytes, name: str) -> float:
     """High for the report as JSON; its text is read among the lines of a log (``embedded.ras_text``)."""
     if head.lstrip()[:1] == b"{":
         status = b'"communicators"' in head and b'"nccl_version"' in head
-        event = (
-            b'"group"' in head and b'"event"' in head and b'"peer"' in head and b'"traceEvents"' not in head
-        )
+        event = b'"group"' in head and b'"event"' in head and b'"peer"' in head and b'"traceEvents"' not in head
         return 0.9 if status or event else 0.0
     return 0.0
 
@@ -100,12 +98,7 @@ def _from_json(documents: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
         timeouts = _side.as_int(_side.mapping(document.get("ras")).get("timeouts_count"), 0)
         if timeouts:
             facts.append(
-                {
-                    "event": "timeout",
-                    "count": timeouts,
-                    "report": number,
-                    "text": f"timeouts_count {timeouts}",
-                }
+                {"event": "timeout", "count": timeouts, "report": number, "text": f"timeouts_count {timeouts}"}
             )
     return {
         "ras": pl.DataFrame(facts, schema=ras_text.SCHEMA, strict=False),
@@ -142,12 +135,7 @@ def _communicator(
             ranks.append(row)
             for op, count in _side.mapping(member.get("collective_counts")).items():
                 counts.append(
-                    {
-                        "comm_hash": comm_hash,
-                        "rank": row["rank"],
-                        "op": op[:40],
-                        "op_count": _side.as_int(count, 0),
-                    }
+                    {"comm_hash": comm_hash, "rank": row["rank"], "op": op[:40], "op_count": _side.as_int(count, 0)}
                 )
     count = _side.as_int(comm.get("missing_ranks_count"), 0) or len(missing)
     if count:
@@ -173,21 +161,13 @@ def garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
     """Values that cannot be true: more ranks missing than a communicator has, ranks beyond its size."""
     if facts.is_empty():
         return []
-    known = facts.filter(pl.col("event") == "group").select(
-        "report", "group", pl.col("ranks_per_comm").alias("_size")
-    )
-    rows = facts.filter(
-        (pl.col("event").is_in(["incomplete", "incomplete_member"])) & pl.col("group").is_not_null()
-    )
+    known = facts.filter(pl.col("event") == "group").select("report", "group", pl.col("ranks_per_comm").alias("_size"))
+    rows = facts.filter((pl.col("event").is_in(["incomplete", "incomplete_member"])) & pl.col("group").is_not_null())
     odd = rows.join(known, on=["report", "group"], how="left").filter(
-        (pl.col("count") > pl.col("_size"))
-        | (pl.col("rank") >= pl.max_horizontal("_size", pl.lit(1_000_000)))
+        (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal("_size", pl.lit(1_000_000)))
     )
     return [
-        (
-            "ras-incomplete",
-            f"line {line}: {text} - more than the communicator has; the report itself is corrupt",
-        )
+        ("ras-incomplete", f"line {line}: {text} - more than the communicator has; the report itself is corrupt")
         for line, text in odd.select("line", "text").iter_rows()
     ]
 

@@ -44,9 +44,7 @@ def read_content(source: InputFile, limit_bytes: int | None = None) -> Content:
     with source.open() as stream:
         data = stream.read(most + 1)
         if len(data) > most:
-            return Content(
-                data[:most], f"larger than {most >> 20} MiB (limit side-file-mib); the rest was not read"
-            )
+            return Content(data[:most], f"larger than {most >> 20} MiB (limit side-file-mib); the rest was not read")
         return Content(data, f"{stream.damage} (after {len(data):,} bytes)" if stream.damage else "")
 
 
@@ -66,9 +64,7 @@ def notes(input_id: int, *rows: tuple[str, str]) -> pl.DataFrame:
 def lines_frame(text: str) -> pl.DataFrame:
     """The text as ``line`` (1-based) and ``text``, carriage returns removed."""
     rows = [row.rstrip("\r") for row in text.split("\n")]
-    return pl.DataFrame(
-        {"line": range(1, len(rows) + 1), "text": rows}, schema={"line": pl.UInt64, "text": pl.String}
-    )
+    return pl.DataFrame({"line": range(1, len(rows) + 1), "text": rows}, schema={"line": pl.UInt64, "text": pl.String})
 
 
 def holds_nccl_log(head: bytes) -> bool:

@@ -49,9 +49,7 @@ def read(source: InputFile) -> Partial:
             walker.visit(child, None, None, "")
         walker.name_targets()
     tables = {
-        "topology_nodes": _side.with_input(
-            pl.DataFrame(walker.nodes, schema=NODES, strict=False), source.input_id
-        ),
+        "topology_nodes": _side.with_input(pl.DataFrame(walker.nodes, schema=NODES, strict=False), source.input_id),
         "topology_links": _side.with_input(
             _merged(pl.DataFrame(walker.links, schema=LINKS, strict=False)), source.input_id
         ),
@@ -143,12 +141,7 @@ class _Walker:
             megabytes = _side.as_float(element.get("bw"))
             per_link = megabytes / 1000 if megabytes else None
         row = self._link(
-            element,
-            name,
-            "",
-            link,
-            count * per_link if link != "XGMI" and count and per_link else None,
-            count,
+            element, name, "", link, count * per_link if link != "XGMI" and count and per_link else None, count
         )
         self._targets.append((row, element.get("target").lower(), element.get("tclass")))
 

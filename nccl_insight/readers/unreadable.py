@@ -57,9 +57,7 @@ def _execution_trace(head: bytes, name: str) -> bool:
     """PyTorch's ExecutionTraceObserver writes ``"schema": "1.x.y-chakra.z"`` and a list of nodes, formerly without
     ``-chakra``, as ``execution_graph`` and with ``rf_id``."""
     start = head.lstrip()[:1] == b"{" and b'"traceEvents"' not in head
-    nodes = b'"nodes"' in head and (
-        b'"ctrl_deps"' in head or b'"rf_id"' in head or b"execution_graph" in head
-    )
+    nodes = b'"nodes"' in head and (b'"ctrl_deps"' in head or b'"rf_id"' in head or b"execution_graph" in head)
     return start and (nodes or bool(re.search(rb'"schema"\s*:\s*"[0-9.]+-chakra', head)))
 
 

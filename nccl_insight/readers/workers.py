@@ -72,9 +72,7 @@ class RayWorkers:
         with self._guard:
             if self._running:
                 most = len(self._running)
-                _, self._running = self._ray.wait(
-                    self._running, num_returns=most, timeout=0, fetch_local=False
-                )
+                _, self._running = self._ray.wait(self._running, num_returns=most, timeout=0, fetch_local=False)
             return self._begun - len(self._running), self._begun
 
     def result(self, token: Any) -> bytes:

@@ -94,11 +94,7 @@ def _order(moments: Sequence[Moment], ink: str) -> Iterator[str]:
         yield f'<circle cx="{x:g}" cy="{y}" r="{11 if row.guilty else 8}" fill="{color}"/>'
         yield _text(x - 9, y - 22, row.clock or "no clock", 17, "muted")
         yield _text(
-            x - 9,
-            y + 34,
-            row.kind,
-            18,
-            extra=f'font-weight="700" style="fill:{color if row.guilty else "#161b26"}"',
+            x - 9, y + 34, row.kind, 18, extra=f'font-weight="700" style="fill:{color if row.guilty else "#161b26"}"'
         )
         for at, part in enumerate(wrap(row.text, max(14, int(each / 10)), max_lines=3, placeholder=" ...")):
             yield _text(x - 9, y + 58 + 20 * at, part, 16)
@@ -110,11 +106,7 @@ def _next(analysis: Analysis, finding: Finding | None) -> Iterator[str]:
     said = step.text if step is not None else analysis.more[0].add if analysis.more else ""
     if not said:
         return
-    where = (
-        f"next: {step.label}" + (f", {step.where}" if step.where else "")
-        if step is not None
-        else "to see more"
-    )
+    where = f"next: {step.label}" + (f", {step.where}" if step.where else "") if step is not None else "to see more"
     y = _TALL - 112
     yield f'<rect x="{_EDGE}" y="{y}" width="{_WIDE - 2 * _EDGE}" height="70" rx="9" fill="#eef0f4"/>'
     yield _text(_EDGE + 18, y + 26, words.shortened(where, 110), 16, "muted")

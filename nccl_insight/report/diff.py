@@ -32,10 +32,7 @@ def text(comparison: Comparison, limit: int = 30) -> str:
         lines += [f"  {_finding(f)}" for f in comparison.findings]
     causes = [c for c in comparison.changes if not c.effect]
     effects = [c for c in comparison.changes if c.effect]
-    for title, changes in (
-        ("Changes, the likeliest explanation first", causes),
-        ("Measured effects", effects),
-    ):
+    for title, changes in (("Changes, the likeliest explanation first", causes), ("Measured effects", effects)):
         if changes:
             lines += ["", title]
             for number, change in enumerate(changes[:limit], 1):
@@ -208,10 +205,7 @@ def _change_lines(comparison: Comparison, number: int, change: Change) -> list[s
         lines.append(f"       differs on {', '.join(one_line(h, 80) for h in change.hosts[:6])}")
     if change.explains:
         lines.append(f"       may explain {', '.join(change.explains)}")
-    where = [
-        *_places(comparison.good, change.evidence_good)[:1],
-        *_places(comparison.bad, change.evidence_bad)[:1],
-    ]
+    where = [*_places(comparison.good, change.evidence_good)[:1], *_places(comparison.bad, change.evidence_bad)[:1]]
     if where:
         lines.append(f"       see {', '.join(where)}")
     return lines

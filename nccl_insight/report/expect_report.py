@@ -33,11 +33,7 @@ def render_json(questions: Sequence[Question]) -> str:
         "machine": _machine(first.machine),
         "expectations": [_rounded(e) for e in first.expected],
         "what_if": [
-            {
-                "change": q.title,
-                "machine": _machine(q.machine),
-                "expectations": [_rounded(e) for e in q.expected],
-            }
+            {"change": q.title, "machine": _machine(q.machine), "expectations": [_rounded(e) for e in q.expected]}
             for q in questions[1:]
         ],
     }
@@ -75,11 +71,7 @@ def render_text(questions: Sequence[Question], ops: Sequence[str], sizes: Sequen
     for other in questions[1:]:
         lines += ["", *_changed(first, other, ops, sizes)]
     sources = sorted({e.source for e in first.expected if e.source})
-    lines += [
-        "",
-        "Figures from the hardware table of this package, not from a log:",
-        *(f"  {s}" for s in sources),
-    ]
+    lines += ["", "Figures from the hardware table of this package, not from a log:", *(f"  {s}" for s in sources)]
     return "\n".join(lines) + "\n"
 
 

@@ -40,10 +40,7 @@ def render_text(predictions: Sequence[Prediction], measured: Sequence[str]) -> s
     lines: list[str] = []
     for p in predictions:
         nodes = "on one node" if p.nodes == 1 else f"on {p.nodes} nodes"
-        lines += [
-            "",
-            f"Communicator {one_line(p.comm_id, 60)}: {plural(p.nranks, 'rank')} {nodes}, by {p.source}",
-        ]
+        lines += ["", f"Communicator {one_line(p.comm_id, 60)}: {plural(p.nranks, 'rank')} {nodes}, by {p.source}"]
         if p.forced_by:
             lines.append(f"  the choice is limited by {one_line(p.forced_by, 200)}")
         for op in dict.fromkeys(b.op for b in p.bands):
@@ -57,9 +54,7 @@ def _table(bands: Sequence[Band]) -> list[str]:
     rows = [("size", "time", "busbw", "algorithm", "protocol", "bound by")]
     for b in bands:
         value = format_gbps(b.busbw_gbps) if b.busbw_gbps >= 10 else f"{b.busbw_gbps:.2g} GB/s"
-        rows.append(
-            (format_bytes(b.size_bytes), format_ns(b.time_ns), value, b.algorithm, b.protocol, b.bound_by)
-        )
+        rows.append((format_bytes(b.size_bytes), format_ns(b.time_ns), value, b.algorithm, b.protocol, b.bound_by))
     widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
     return [
         "    "

@@ -42,9 +42,7 @@ def _ranks(view: Spent) -> Iterator[str]:
         rank = "?" if row.rank is None else row.rank
         means = {name: value or 0 for name, value in row.means.items()}
         whole = means["duration_ns"]
-        parts = [
-            f"{name} {means[c] / whole:.0%}" for c, name in _PARTS if means[c] and means[c] >= 0.005 * whole
-        ]
+        parts = [f"{name} {means[c] / whole:.0%}" for c, name in _PARTS if means[c] and means[c] >= 0.005 * whole]
         why = ""
         if row.means["idle_host_ns"] is not None and means["idle_ns"] and means["idle_ns"] >= 0.005 * whole:
             host, kernel = means["idle_host_ns"] / whole, means["idle_kernel_ns"] / whole

@@ -28,11 +28,7 @@ def _job(view: Job) -> Iterator[str]:
             yield f"The log shows only {world.ranks_seen} of them; missing: {format_ranks(world.missing)}."
     if view.processes:
         yield f"{plural(view.processes, 'process', 'processes')} wrote to the log."
-    for column, label in (
-        ("nccl_version_full", "NCCL"),
-        ("cuda_version", "CUDA"),
-        ("driver_version", "CUDA driver"),
-    ):
+    for column, label in (("nccl_version_full", "NCCL"), ("cuda_version", "CUDA"), ("driver_version", "CUDA driver")):
         values = view.versions[column]
         if len(values) == 1:
             yield f"{label}: {safe(values[0][0])}."

@@ -62,9 +62,7 @@ def _hero(comparison: Comparison) -> Markup:
     worst = min(raised, key=lambda severity: severity.order, default=Severity.INFO)
     kind = "ok" if not comparison.differs else worst.value
     word = "SAME" if not comparison.differs else "DIFFERENT"
-    title = el(
-        "h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", diff.headline(comparison))
-    )
+    title = el("h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", diff.headline(comparison)))
     runs = [
         [el("dt", name), el("dd", _paths(paths))]
         for name, paths in (("The run that worked", comparison.good), ("The run to explain", comparison.bad))
@@ -86,11 +84,7 @@ def _first(comparison: Comparison) -> Markup | None:
     for change in causes:
         line = el("div", f"{change.area}: {one_line(change.subject, 200)}", class_="t")
         values = el(
-            "p",
-            el("code", _value(change, change.good)),
-            " → ",
-            el("code", _value(change, change.bad)),
-            class_="d",
+            "p", el("code", _value(change, change.good)), " → ", el("code", _value(change, change.bad)), class_="d"
         )
         why = f"may explain {', '.join(change.explains)}" if change.explains else "not linked to a finding"
         items.append(el("li", icon("do"), line, values, el("p", why, class_="d small")))
@@ -116,18 +110,12 @@ def _findings(comparison: Comparison) -> Markup:
     if not comparison.findings:
         return el("section", el("div", title, el("p", "Both runs have the same findings."), class_="wrap"))
     rows = [
-        [_status(f), f"{f.code} {f.name}", _severities(f), one_line(f.title, 400)]
-        for f in comparison.findings[:ROWS]
+        [_status(f), f"{f.code} {f.name}", _severities(f), one_line(f.title, 400)] for f in comparison.findings[:ROWS]
     ]
     header = ["Change", "Finding", "Severity", "What"]
     return el(
         "section",
-        el(
-            "div",
-            title,
-            table("Findings that differ", header, rows, total=len(comparison.findings)),
-            class_="wrap",
-        ),
+        el("div", title, table("Findings that differ", header, rows, total=len(comparison.findings)), class_="wrap"),
     )
 
 
@@ -153,9 +141,7 @@ def _changes(comparison: Comparison) -> Markup:
     ):
         chosen = [c for c in comparison.changes if c.effect is effect]
         if chosen:
-            parts.append(
-                table(caption, header, [_row(comparison, c) for c in chosen[:ROWS]], total=len(chosen))
-            )
+            parts.append(table(caption, header, [_row(comparison, c) for c in chosen[:ROWS]], total=len(chosen)))
     if len(parts) == 1:
         parts.append(el("p", "Nothing that both runs show has changed."))
     return el("section", el("div", parts, class_="wrap"))
@@ -179,9 +165,7 @@ def _place(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> str:
     if not refs:
         return ""
     path = dict(inputs).get(refs[0].input_id, "")
-    return (
-        f"{one_line(path, 400).rpartition('/')[2]}:{refs[0].line}" if path else ""
-    )  # the whole path stands above
+    return f"{one_line(path, 400).rpartition('/')[2]}:{refs[0].line}" if path else ""  # the whole path stands above
 
 
 def _rest(comparison: Comparison) -> Markup:
@@ -189,16 +173,12 @@ def _rest(comparison: Comparison) -> Markup:
     if comparison.not_compared:
         rows = [[n.area, one_line(n.reason, 300)] for n in comparison.not_compared[:ROWS]]
         parts.append(
-            table(
-                "Areas that were not compared", ["Area", "Because"], rows, total=len(comparison.not_compared)
-            )
+            table("Areas that were not compared", ["Area", "Because"], rows, total=len(comparison.not_compared))
         )
     else:
         parts.append(el("p", "Everything that one run shows, the other shows too."))
     if comparison.same:
-        parts.append(
-            el("p", f"Compared and the same: {', '.join(one_line(s, 80) for s in comparison.same)}.")
-        )
+        parts.append(el("p", f"Compared and the same: {', '.join(one_line(s, 80) for s in comparison.same)}."))
     return el("section", el("div", parts, class_="wrap"))
 
 
@@ -285,8 +265,7 @@ def _effects(comparison: Comparison) -> Figure | None:
     }
     furthest = max(shown, key=lambda c: abs(math.log2(c.ratio or 1)))
     rows = tuple(
-        (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}")
-        for c in measured[:50]
+        (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}") for c in measured[:50]
     )
     plot = {
         "data": bars,
@@ -298,12 +277,7 @@ def _effects(comparison: Comparison) -> Figure | None:
                 tickvals=ticks,
                 ticktext=[f"{2**t}x" if t >= 0 else f"1/{2**-t}" for t in ticks],
             ),
-            yaxis={
-                "type": "category",
-                "automargin": True,
-                "categoryorder": "array",
-                "categoryarray": names[::-1],
-            },
+            yaxis={"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": names[::-1]},
         ),
     }
     return Figure(

@@ -66,12 +66,9 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             for part in analysis.jobs
         ],
         "findings": [finding_dict(f) for f in analysis.findings],
-        "suppressed": [
-            {**finding_dict(s.finding), "reason": s.reason, "until": s.until} for s in analysis.suppressed
-        ],
+        "suppressed": [{**finding_dict(s.finding), "reason": s.reason, "until": s.until} for s in analysis.suppressed],
         "not_judged": [
-            {"name": n.name, "reason": n.reason, "how_to_enable": n.how_to_enable}
-            for n in analysis.not_judged
+            {"name": n.name, "reason": n.reason, "how_to_enable": n.how_to_enable} for n in analysis.not_judged
         ],
         "more": [{"add": m.add, "enables": m.enables, "checks": m.checks} for m in analysis.more],
         "ranks_apart": [

@@ -28,9 +28,7 @@ def render(analysis: Analysis, *, fail_on: Severity = Severity.ERROR) -> str:
             ElementTree.SubElement(case, "system-out").text = _details(finding)
     for item in analysis.not_judged:
         reason = ": ".join(filter(None, [item.reason, item.how_to_enable]))
-        ElementTree.SubElement(
-            _case(suite, item.name, "not-judged", ""), "skipped", {"message": one_line(reason, 500)}
-        )
+        ElementTree.SubElement(_case(suite, item.name, "not-judged", ""), "skipped", {"message": one_line(reason, 500)})
     for hidden in analysis.suppressed:
         reason = f"suppressed: {hidden.reason}" + (f", until {hidden.until}" if hidden.until else "")
         case = _case(suite, hidden.finding.name, "suppressed", hidden.finding.anchor)

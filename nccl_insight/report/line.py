@@ -29,9 +29,7 @@ def explain_text(text: str) -> str | None:
     if found is None:
         return None
     if found.renamed is not None:
-        return (
-            f"{text.strip()} is called {found.renamed} now.\n\n{_containing(found.messages, found.renamed)}"
-        )
+        return f"{text.strip()} is called {found.renamed} now.\n\n{_containing(found.messages, found.renamed)}"
     if found.lines:
         return "\n\n".join(_told(line) for line in found.lines)
     return _containing(found.messages, text.strip())

@@ -30,10 +30,7 @@ def render_text(results: Sequence[LintResult], *, color: bool = False, quiet: bo
             lines += ["", "with these settings: " + "; ".join(one_line(p, _LIMIT) for p in result.prints)]
         if result.not_evaluated:
             lines += ["", "not evaluated (nothing is executed):"]
-            lines += [
-                f"  {_where(result.path, line)}  {one_line(text, _LIMIT)}"
-                for line, text in result.not_evaluated
-            ]
+            lines += [f"  {_where(result.path, line)}  {one_line(text, _LIMIT)}" for line, text in result.not_evaluated]
         lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -156,14 +156,9 @@ def _facts(analysis: Analysis) -> str:
     job = analysis.job
     parts = [words.job_line(analysis)]
     parts += [f"CUDA {', '.join(one_line(v, 40) for v in job.cuda_versions)}"] if job.cuda_versions else []
-    parts += (
-        [f"driver {', '.join(one_line(v, 40) for v in job.driver_versions)}"] if job.driver_versions else []
-    )
+    parts += [f"driver {', '.join(one_line(v, 40) for v in job.driver_versions)}"] if job.driver_versions else []
     parts += [f"network {', '.join(one_line(v, 40) for v in job.networks)}"] if job.networks else []
-    return (
-        ", ".join(filter(None, [*parts, words.coverage_line(analysis)]))
-        or "No facts about the job were found."
-    )
+    return ", ".join(filter(None, [*parts, words.coverage_line(analysis)])) or "No facts about the job were found."
 
 
 def _role(item: Finding) -> str:
@@ -178,9 +173,7 @@ def _findings(findings: Sequence[Finding]) -> list[str]:
     for number, item in enumerate(findings):
         part = finding(item)
         if used + len(part) > _FINDINGS_SHARE:
-            parts.append(
-                f"*... and {plural(len(findings) - number, 'more finding')}: see the HTML or JSON report.*\n"
-            )
+            parts.append(f"*... and {plural(len(findings) - number, 'more finding')}: see the HTML or JSON report.*\n")
             break
         parts.append(part)
         used += len(part)
@@ -229,12 +222,7 @@ def _inputs(analysis: Analysis) -> list[str]:
     if not analysis.inputs:
         return []
     rows = [
-        [
-            code_span(one_line(i.path, 200)),
-            i.kind,
-            format_bytes(i.size_bytes),
-            f"`{i.sha256[:16]}`" if i.sha256 else "",
-        ]
+        [code_span(one_line(i.path, 200)), i.kind, format_bytes(i.size_bytes), f"`{i.sha256[:16]}`" if i.sha256 else ""]
         for i in analysis.inputs[:20]
     ]
     left = len(analysis.inputs) - len(rows)
@@ -246,11 +234,7 @@ def _outputs(analysis: Analysis) -> list[str]:
     if not analysis.outputs:
         return []
     rows = [
-        [
-            code_span(f"{one_line(o.input, 200)}:{o.line}"),
-            escape(one_line(o.what, 120)),
-            escape(one_line(o.says, 300)),
-        ]
+        [code_span(f"{one_line(o.input, 200)}:{o.line}"), escape(one_line(o.what, 120)), escape(one_line(o.says, 300))]
         for o in analysis.outputs[:20]
     ]
     left = len(analysis.outputs) - len(rows)

@@ -32,17 +32,11 @@ class Result:
     fingerprint: str = ""
 
 
-def document(
-    tool: str, results: Sequence[Result], names: Mapping[str, str], summaries: Mapping[str, str]
-) -> str:
+def document(tool: str, results: Sequence[Result], names: Mapping[str, str], summaries: Mapping[str, str]) -> str:
     """The document of one tool run. ``names`` and ``summaries``: readable name and description by rule."""
     rules = sorted({r.rule for r in results})
     described = [
-        {
-            "id": rule,
-            "name": names.get(rule, rule),
-            "shortDescription": {"text": _no_link(summaries.get(rule) or rule)},
-        }
+        {"id": rule, "name": names.get(rule, rule), "shortDescription": {"text": _no_link(summaries.get(rule) or rule)}}
         for rule in rules
     ]
     run = {
@@ -50,8 +44,7 @@ def document(
         "results": [_result(r, rules) for r in results],
     }
     return orjson.dumps(
-        {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]},
-        option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+        {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     ).decode()
 
 

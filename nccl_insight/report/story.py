@@ -77,9 +77,7 @@ def rows(moments: Sequence[Moment]) -> list[Row]:
 def whole(analysis: Analysis) -> str:
     """The story with every moment and the line that tells of it, as plain text."""
     if not analysis.story:
-        return (
-            f"{words.verdict_word(analysis)}  {words.cause(analysis)}\nThe inputs tell no story of a job.\n"
-        )
+        return f"{words.verdict_word(analysis)}  {words.cause(analysis)}\nThe inputs tell no story of a job.\n"
     every = rows(analysis.story)
     wide = max(len(r.clock) for r in every)
     lines = [f"{words.verdict_word(analysis)}  {words.cause(analysis)}", ""]

@@ -190,9 +190,7 @@ class _Page:
         lines = self._wrap(one_line(finding.title, 500), head + " ", "    ")
         rest = lines[0][len(head) :]
         lines[0] = (
-            self._paint(f"{severity}[{finding.code}]", severity)
-            + self._paint(f" {finding.name}:", "bold")
-            + rest
+            self._paint(f"{severity}[{finding.code}]", severity) + self._paint(f" {finding.name}:", "bold") + rest
         )
         yield from lines
         evidence = words.primary(finding)
@@ -240,9 +238,7 @@ class _Page:
     def _detail(self, label: str, text: str) -> list[str]:
         first = f"    = {label}: "
         lines = self._wrap(text, first, " " * len(first))
-        lines[0] = (
-            f"    {self._paint('=', 'dim')} {self._paint(label + ':', 'dim')} " + lines[0][len(first) :]
-        )
+        lines[0] = f"    {self._paint('=', 'dim')} {self._paint(label + ':', 'dim')} " + lines[0][len(first) :]
         return lines
 
     def _step(self, step: Step) -> list[str]:
@@ -251,11 +247,7 @@ class _Page:
         where = f"   {self._paint('(' + step.where + ')', 'dim')}" if step.where else ""
         line = f"    {self._paint('=', 'dim')} {self._paint(step.label + ':', 'dim')} "
         whole = f"{line}{self._paint(step.text, 'command')}{where}"
-        if (
-            self._width is not None
-            and where
-            and len(f"    = {step.label}: {step.text}   ({step.where})") > self._width
-        ):
+        if self._width is not None and where and len(f"    = {step.label}: {step.text}   ({step.where})") > self._width:
             return [
                 f"{line}{self._paint(step.text, 'command')}",
                 *self._wrap(f"({step.where})", " " * (8 + len(step.label)), " " * (8 + len(step.label))),
@@ -274,9 +266,7 @@ class _Page:
         """A line of the log on as few rows as hold it, cut between words where it is very long."""
         if self._width is None:
             return [text]
-        return textwrap.wrap(
-            text, self._width - 7, max_lines=_MOST_ROWS, placeholder=" ...", break_on_hyphens=False
-        )
+        return textwrap.wrap(text, self._width - 7, max_lines=_MOST_ROWS, placeholder=" ...", break_on_hyphens=False)
 
     def notes(self, notes: list[Finding]) -> Iterator[str]:
         """Notes: the harmless ones in one line, the others each in one."""
@@ -284,16 +274,12 @@ class _Page:
         for finding in (f for f in notes if f not in plain):
             evidence = words.primary(finding)
             place = f" ({self._path(evidence.input)}:{evidence.line})" if evidence and evidence.line else ""
-            lines = self._wrap(
-                one_line(finding.title, 300) + place, f"note[{finding.code}] {finding.name}: ", "    "
-            )
+            lines = self._wrap(one_line(finding.title, 300) + place, f"note[{finding.code}] {finding.name}: ", "    ")
             yield self._paint(f"note[{finding.code}]", "note") + lines[0][len(f"note[{finding.code}]") :]
             yield from lines[1:]
         if plain:
             names = ", ".join(f"{f.name} ({f.code})" for f in plain[:6]) + (", ..." if len(plain) > 6 else "")
-            yield from self._wrap(
-                f"{plural(len(plain), 'harmless note')} (-v shows them): {names}", "", "    "
-            )
+            yield from self._wrap(f"{plural(len(plain), 'harmless note')} (-v shows them): {names}", "", "    ")
 
     def footer(self, analysis: Analysis, verbosity: int) -> Iterator[str]:
         """What was silenced or not understood; what to add to see more."""
@@ -314,9 +300,7 @@ class _Page:
                 yield from self._wrap(f"-> {one_line(more.enables, 300)}", "      ", "         ")
         if verbosity > 0:
             for group in words.not_judged_groups(analysis.not_judged):
-                yield from self._wrap(
-                    f"could not run: {', '.join(group.names)}: {group.reason}", "  ", "    "
-                )
+                yield from self._wrap(f"could not run: {', '.join(group.names)}: {group.reason}", "  ", "    ")
         for note in analysis.notes:
             yield from self._wrap("Note: " + one_line(note, 500), "", "  ")
 
@@ -327,7 +311,5 @@ def common_base(analysis: Analysis) -> Path | None:
         here = Path.cwd()
     except FileNotFoundError:
         return None
-    inside = any(
-        PurePath(i.path).is_absolute() and PurePath(i.path).is_relative_to(here) for i in analysis.inputs
-    )
+    inside = any(PurePath(i.path).is_absolute() and PurePath(i.path).is_relative_to(here) for i in analysis.inputs)
     return here if inside else None

@@ -15,17 +15,7 @@ from nccl_insight.views.platform import Platform
 _CHAT: Final = 7
 _MOST_FINDINGS: Final = 6
 _MOST_SETTINGS: Final = 60
-_HANGS: Final = (
-    "timeout",
-    "hang",
-    "desync",
-    "stuck",
-    "missing",
-    "silent",
-    "not-reached",
-    "never",
-    "unmatched",
-)
+_HANGS: Final = ("timeout", "hang", "desync", "stuck", "missing", "silent", "not-reached", "never", "unmatched")
 
 
 def github_issue(analysis: Analysis, view: Platform, command: str = "") -> str:
@@ -83,21 +73,16 @@ def chat(analysis: Analysis) -> str:
         first = words.primary(loud[0])
         if first is not None:
             where = words.affected(loud[0], 6)
-            lines.append(
-                f"{words.location(first)}{f' ({where})' if where else ''}: {one_line(first.text, 200)}"
-            )
+            lines.append(f"{words.location(first)}{f' ({where})' if where else ''}: {one_line(first.text, 200)}")
         told = "; ".join(f"{s.label}: {s.text}" if s.is_command else s.text for s in words.steps(loud[0]))
         if told:
             lines.append(f"Next: {one_line(told, 300)}")
     elif analysis.more:
-        lines.append(
-            f"To see more: {one_line(analysis.more[0].add, 200)} -> {one_line(analysis.more[0].enables, 200)}"
-        )
+        lines.append(f"To see more: {one_line(analysis.more[0].add, 200)} -> {one_line(analysis.more[0].enables, 200)}")
     others = len(analysis.findings) - 1 if loud else len(analysis.findings)
     rest = f"{plural(others, 'other finding')}; " if others > 0 else ""
     lines.append(
-        f"{rest}{analysis.tool.name} {analysis.tool.version}"
-        + ("" if analysis.redacted else ", not redacted")
+        f"{rest}{analysis.tool.name} {analysis.tool.version}" + ("" if analysis.redacted else ", not redacted")
     )
     return "\n".join(one_line(line, 500) for line in lines) + "\n"
 
@@ -142,8 +127,7 @@ def _logs(analysis: Analysis) -> list[str]:
             ]  # fmt: skip
     names = ", ".join(markdown.code_span(one_line(i.path, 200)) for i in analysis.inputs[:8])
     rows.append(
-        f"Inputs: {names or 'none'}"
-        + (f" and {len(analysis.inputs) - 8} more" if len(analysis.inputs) > 8 else "")
+        f"Inputs: {names or 'none'}" + (f" and {len(analysis.inputs) - 8} more" if len(analysis.inputs) > 8 else "")
     )
     rows.append(
         "_Attach the complete logs (`nccl-insight analyze ... --redact --bundle ticket.zip` makes a redacted zip)._"
@@ -193,9 +177,7 @@ def _platform(analysis: Analysis, view: Platform) -> list[str]:
     job = analysis.job
     rows = [["Ranks and nodes", words.job_line(analysis).split(", NCCL")[0]]]
     rows.append(["GPUs", _gpus(view, job.gpus)])
-    rows.append(
-        ["Network", ", ".join(filter(None, (", ".join(one_line(n, 40) for n in job.networks), _nics(view))))]
-    )
+    rows.append(["Network", ", ".join(filter(None, (", ".join(one_line(n, 40) for n in job.networks), _nics(view))))])
     rows.append(["CUDA", ", ".join(one_line(v, 40) for v in job.cuda_versions)])
     rows.append(["Driver", ", ".join(one_line(v, 40) for v in job.driver_versions)])
     for line in analysis.summary[:3]:
@@ -229,9 +211,7 @@ def _behavior(analysis: Analysis) -> list[str]:
         rows.append(f"- **{markdown.escape(one_line(item.title, 300))}** (`{item.code} {item.name}`, {word})")
         observed, expected = words.observed_expected(item)
         if expected:
-            rows.append(
-                f"  - Expected: {markdown.escape(expected)}. Actual: {markdown.escape(observed or item.title)}"
-            )
+            rows.append(f"  - Expected: {markdown.escape(expected)}. Actual: {markdown.escape(observed or item.title)}")
         if where:
             rows.append(f"  - Where: {markdown.escape(where)}")
     if len(loud) > _MOST_FINDINGS:

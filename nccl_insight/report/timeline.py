@@ -34,15 +34,9 @@ def chrome_json(view: Events | None) -> bytes:
 def _names(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for rank in sorted({lane.rank for lane in lanes}):
-        events.append(
-            {"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": f"rank {rank}"}}
-        )
-        events.append(
-            {"ph": "M", "name": "process_sort_index", "pid": rank, "tid": 0, "args": {"sort_index": rank}}
-        )
-        events.append(
-            {"ph": "M", "name": "thread_name", "pid": rank, "tid": _STEPS, "args": {"name": "steps"}}
-        )
+        events.append({"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": f"rank {rank}"}})
+        events.append({"ph": "M", "name": "process_sort_index", "pid": rank, "tid": 0, "args": {"sort_index": rank}})
+        events.append({"ph": "M", "name": "thread_name", "pid": rank, "tid": _STEPS, "args": {"name": "steps"}})
     for rank, stream, lane in lanes:
         name = f"stream {stream}" if stream is not None else "collectives"
         events.append({"ph": "M", "name": "thread_name", "pid": rank, "tid": lane, "args": {"name": name}})
@@ -53,9 +47,7 @@ def _slices(rows: Sequence[Collective], origin: int) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for rank, lane, start, took, op, *rest in rows:
         known = dict(zip(Collective._fields[5:], rest, strict=True))
-        args = {
-            k: one_line(v, _TEXT_MOST) if isinstance(v, str) else v for k, v in known.items() if v is not None
-        }
+        args = {k: one_line(v, _TEXT_MOST) if isinstance(v, str) else v for k, v in known.items() if v is not None}
         events.append(
             {
                 "ph": "X", "cat": "collective", "name": op or "communication", "pid": rank, "tid": lane,

@@ -80,6 +80,4 @@ def _stand(stand: Standing) -> str:
     gap = _gap(stand)
     behind = f"{plural(gap, 'operation')} behind the furthest" if gap > 0 else "level with the furthest"
     what = " ".join(part for part in (stand.op, f"in group {stand.group}" if stand.group else "") if part)
-    return f"{said} {one_line(what, 120)} ({stand.source})" + (
-        f"; {behind}" if stand.enqueued is not None else ""
-    )
+    return f"{said} {one_line(what, 120)} ({stand.source})" + (f"; {behind}" if stand.enqueued is not None else "")

@@ -38,9 +38,7 @@ def cause(analysis: Analysis) -> str:
     loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
     if loud:
         return one_line(loud[0].title, 500)
-    return {"ok": "No problem found", "inconclusive": "No cause found"}.get(
-        analysis.status, "Nothing to judge"
-    )
+    return {"ok": "No problem found", "inconclusive": "No cause found"}.get(analysis.status, "Nothing to judge")
 
 
 def common_folder(paths: Iterable[str]) -> str:

@@ -43,11 +43,7 @@ def _accepting(run: Run) -> pl.DataFrame:
     before = boot.cast(pl.Int32).cum_sum() == 0
     return (
         marked.group_by(*process, "nth", maintain_order=True)
-        .agg(
-            pl.col("line").first(),
-            (frame & before).sum().alias("frames"),
-            boot.any().alias("bootstrap"),
-        )
+        .agg(pl.col("line").first(), (frame & before).sum().alias("frames"), boot.any().alias("bootstrap"))
         .filter((pl.col("frames") >= _FRAMES) & pl.col("bootstrap"))
         .select("input_id", "line")
     )

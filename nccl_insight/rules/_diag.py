@@ -51,8 +51,7 @@ def settings_differ(run: Run, known: frozenset[str]) -> Iterator[Hit]:
         if name in known:
             continue
         shown = [
-            f"{row['setting_value'] or '(empty)'} on {row['rank_set']}"
-            for row in part.head(3).iter_rows(named=True)
+            f"{row['setting_value'] or '(empty)'} on {row['rank_set']}" for row in part.head(3).iter_rows(named=True)
         ]
         fewest = part.sort("n_ranks", maintain_order=True).head(1)
         ranks, hosts, who = located(run, fewest)
@@ -160,8 +159,7 @@ def slow_pairs(run: Run) -> Iterator[Hit]:
     worst = slow.row(0, named=True)
     yield Hit(
         title=f"Rank {worst['rank']} ({worst['node_name']}): NIC at {worst['bw_min_gbit']:.1f} Gbit/s, median "
-        f"{worst['bw_median_gbit']:.1f} Gbit/s"
-        + (f"; {len(ranks) - 1} more ranks" if len(ranks) > 1 else ""),
+        f"{worst['bw_median_gbit']:.1f} Gbit/s" + (f"; {len(ranks) - 1} more ranks" if len(ranks) > 1 else ""),
         explanation="NCCL measured ib_write_bw between its ranks; this one is more than 30% off the median.",
         observed=f"{worst['bw_min_gbit']:.1f} Gbit/s",
         expected=f"{worst['bw_median_gbit']:.1f} Gbit/s",

@@ -33,9 +33,7 @@ def _mismatch(found: Mismatch) -> Hit:
         expected=usual[0].label if clear else "the same operation on all ranks",
         ranks=odd[1] if clear else (),
         confidence=Confidence.HIGH,
-        evidence=tuple(
-            Ref(o.input_id, 0, f"{_issued(o, r)} as collective {found.seq}") for o, r in found.variants[:6]
-        ),
+        evidence=tuple(Ref(o.input_id, 0, f"{_issued(o, r)} as collective {found.seq}") for o, r in found.variants[:6]),
     )
 
 

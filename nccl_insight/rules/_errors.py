@@ -116,9 +116,7 @@ class Trouble:
 
 def with_who(headline: str, ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
     """The headline with the ranks and hosts that it does not name, where one line holds both."""
-    parts = [
-        part for part in (rank_words(ranks) if ranks else "", named(hosts)) if part and part not in headline
-    ]
+    parts = [part for part in (rank_words(ranks) if ranks else "", named(hosts)) if part and part not in headline]
     who = f" ({' on '.join(parts)})" if parts else ""
     return headline + (who if len(headline) + len(who) <= TITLE_MOST else "")
 

@@ -53,9 +53,7 @@ def mended(run: Run, kinds: Collection[str], steps: bool | None = None) -> list[
     for gain in found.gains:
         if gain.scenario.kind in kinds and (steps is None or steps == bool(gain.scenario.steps)):
             own = gain.gain_ns - before
-            made.append(
-                Mended(gain, own, gain.step_ns + round(own / max(found.steps, 1)), gain.step_ns, ranks)
-            )
+            made.append(Mended(gain, own, gain.step_ns + round(own / max(found.steps, 1)), gain.step_ns, ranks))
         before = gain.gain_ns
     return made
 
@@ -70,21 +68,13 @@ def late_hit(run: Run, one: Mended) -> Hit:
     scenario = one.gain.scenario
     ranks = scenario.ranks
     host = scenario.kind == "host"
-    who = (
-        f"The ranks of {hosts_of(run, ranks)[0]}"
-        if host and hosts_of(run, ranks)
-        else capital(rank_words(ranks))
-    )
+    who = f"The ranks of {hosts_of(run, ranks)[0]}" if host and hosts_of(run, ranks) else capital(rank_words(ranks))
     hosts = hosts_of(run, ranks)
-    why = why_late(
-        run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks)
-    )
+    why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks))
     stage = scenario.kind == "compute"
     does = why.short or ("are late" if len(ranks) > 1 else "is late")
     if stage:
-        does = (
-            "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
-        )
+        does = "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
     return Hit(
         title=f"{who} {does}{when(run, scenario.steps)}: {_saves(one)}",
         explanation=f"The other ranks wait inside their collectives; the transfers are not slow.{why.text}"
@@ -192,9 +182,7 @@ def when(run: Run, steps: Sequence[int]) -> str:
         return ""
     named = ", ".join(map(str, steps[:_SHOWN])) + (" ..." if len(steps) > _SHOWN else "")
     period = every(steps, run.table("steps")["step"].drop_nulls().to_list())
-    return f" in step{'s' if len(steps) > 1 else ''} {named}" + (
-        f" (every {ordinal(period)})" if period else ""
-    )
+    return f" in step{'s' if len(steps) > 1 else ''} {named}" + (f" (every {ordinal(period)})" if period else "")
 
 
 def every(steps: Sequence[int], recorded: Sequence[int] = ()) -> int:
@@ -217,9 +205,7 @@ def ordinal(number: int) -> str:
 
 
 def _saves(one: Mended) -> str:
-    return (
-        f"a step takes {format_ns(one.before_ns)} instead of {format_ns(one.after_ns)} ({one.share:.0%} lost)"
-    )
+    return f"a step takes {format_ns(one.before_ns)} instead of {format_ns(one.after_ns)} ({one.share:.0%} lost)"
 
 
 def _per(run: Run) -> str:

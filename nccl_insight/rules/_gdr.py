@@ -33,9 +33,7 @@ def paths_blocked(run: Run) -> pl.DataFrame:
     """GPU-NIC pairs refused for distance, of GPUs that have no NIC that is near enough."""
     paths = gdr_lines(run).filter(pl.col("distance").is_not_null())
     near = paths.filter("enabled").select("host", "pid", "gpu").unique()
-    return paths.filter(~pl.col("enabled")).join(
-        near, on=["host", "pid", "gpu"], how="anti", nulls_equal=True
-    )
+    return paths.filter(~pl.col("enabled")).join(near, on=["host", "pid", "gpu"], how="anti", nulls_equal=True)
 
 
 def devices_refused(run: Run) -> pl.DataFrame:
@@ -53,9 +51,7 @@ def missing(run: Run) -> list[Missing]:
     for rows in (level, off):
         if rows.height:
             name, value = rows.item(0, "name"), rows.item(0, "value")
-            found.append(
-                Missing(f"{name}={value} rules it out", f"run with {name} unset", rows, by_user=True)
-            )
+            found.append(Missing(f"{name}={value} rules it out", f"run with {name} unset", rows, by_user=True))
     plugin = mentions(run, "gdr-off-by-plugin")
     if plugin.height:
         found.append(
@@ -110,27 +106,17 @@ def _general(run: Run, known: set[str]) -> list[Missing]:
     general: list[Missing] = []
     if any(n.startswith("hfi1") for n in names):
         general.append(
-            Missing(
-                "Omni-Path adapters need their own GPUDirect driver (hfi1 with PSM)", "modinfo hfi1", _NONE
-            )
+            Missing("Omni-Path adapters need their own GPUDirect driver (hfi1 with PSM)", "modinfo hfi1", _NONE)
         )
     module = "the kernel offers neither nvidia-peermem nor DMA-BUF to the NIC"
     if module not in known:
         if dmabuf.height:
             # DMA-BUF on the GPU side says nothing about the NIC's driver.
-            check = (
-                "lsmod | grep nvidia_peermem; modinfo mlx5_ib   # DMA-BUF needs the NIC driver's support too"
-            )
+            check = "lsmod | grep nvidia_peermem; modinfo mlx5_ib   # DMA-BUF needs the NIC driver's support too"
         else:
             check = "lsmod | grep -E 'nvidia_peermem|nv_peer_mem'   # else: modprobe nvidia-peermem"
         general.append(Missing(module, check, dmabuf if dmabuf.height else _NONE))
-    general.append(
-        Missing(
-            "GPU and NIC are further apart than NCCL_NET_GDR_LEVEL allows",
-            "nvidia-smi topo -m",
-            _NONE,
-        )
-    )
+    general.append(Missing("GPU and NIC are further apart than NCCL_NET_GDR_LEVEL allows", "nvidia-smi topo -m", _NONE))
     general.append(
         Missing(
             "ACS or an IOMMU blocks direct PCIe traffic",

@@ -20,12 +20,7 @@ from nccl_insight.tables.run import Run
 
 # PCIe: payload of x16 per direction by GT/s (half of it is a link in trouble), and its generation.
 _GENERATION: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-_SLOW_GPU_REASONS: Final = (
-    "hw_slowdown",
-    "hw_thermal_slowdown",
-    "hw_power_brake_slowdown",
-    "sw_thermal_slowdown",
-)
+_SLOW_GPU_REASONS: Final = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 # Below these a pair of PCIe peers is staged or broken, on any board since Gen3: GB/s and microseconds.
 _PEER_GBPS: Final = 3.0
 _PEER_US: Final = 20.0
@@ -78,11 +73,7 @@ def acs(run: Run) -> Iterator[Said | Beside]:
         explanation="With ReqRedir+ a switch does not pass requests from GPU to GPU (or GPU to NIC) on, but "
         "sends them up to the root "
         "complex. Peer-to-peer copies get slow there, or hang where the IOMMU does not let them through."
-        + (
-            " The job's ranks talk over P2P without NVLink, so their first collective meets it."
-            if joined
-            else ""
-        )
+        + (" The job's ranks talk over P2P without NVLink, so their first collective meets it." if joined else "")
         + " In a virtual machine ACS cannot be off: use NCCL_P2P_DISABLE=1 there.",
         observed=f"ReqRedir+ at {plural(len(found), 'bridge')}",
         expected="ACSCtl with ReqRedir- on bridges above GPUs and NICs",
@@ -102,11 +93,7 @@ def links(run: Run) -> Iterator[Said | Beside]:
              and "pci.buses" in d and d["pci.buses"].value.partition("-")[0] == name[5:7]), {},
         )  # fmt: skip
         kind = (
-            own["pci.kind"].value
-            if "pci.kind" in own
-            else "gpu"
-            if any(n.startswith("gpu.") for n in own)
-            else "other"
+            own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else "other"
         )
         if kind not in ("gpu", "nic"):
             continue
@@ -121,20 +108,10 @@ def links(run: Run) -> Iterator[Said | Beside]:
                 )
             )
         for key in ("link_speed", "link_generation"):
-            rate, top = _least(
-                own, partner, key, "link_max_speed" if key == "link_speed" else "link_max_generation"
-            )
-            if (
-                rate
-                and top
-                and rate.number is not None
-                and rate.number < top
-                and not _idle(kind, own, rate.number)
-            ):
+            rate, top = _least(own, partner, key, "link_max_speed" if key == "link_speed" else "link_max_generation")
+            if rate and top and rate.number is not None and rate.number < top and not _idle(kind, own, rate.number):
                 unit = " GT/s" if key == "link_speed" else ""
-                slow.append(
-                    (rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}")
-                )
+                slow.append((rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}"))
     if narrow or slow:
         worst = [*narrow, *slow]
         yield hit(
@@ -198,8 +175,7 @@ def memory(run: Run) -> Iterator[Said | Beside]:
     parts += ["rows could not be remapped"] if "remap failed" in worst else []
     if "pending" in worst:
         words = (
-            f"{f.name.removeprefix('gpu.').replace('_', ' ').replace('.', ' ')}: {f.value}"
-            for f in worst["pending"]
+            f"{f.name.removeprefix('gpu.').replace('_', ' ').replace('.', ' ')}: {f.value}" for f in worst["pending"]
         )
         parts.append(f"a reset is pending ({listed(words)})")
     parts += [listed(f.value for f in worst["unreadable"])] if "unreadable" in worst else []
@@ -230,15 +206,11 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
             r"|.*error.*", f.value))
     ]  # fmt: skip
     if bad:
-        said = listed(
-            f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad
-        )
+        said = listed(f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad)
         health = all(".health." in f.name for f in bad)
         yield hit(
             "fabric-manager-issue",
-            f"The NVLink fabric is not ready: {said}"
-            if not health
-            else f"The NVLink fabric reports a problem: {said}",
+            f"The NVLink fabric is not ready: {said}" if not health else f"The NVLink fabric reports a problem: {said}",
             bad,
             "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host; fix: "
             "systemctl restart nvidia-fabricmanager with no "
@@ -258,8 +230,7 @@ def nvlinks(run: Run) -> Iterator[Said | Beside]:
     bad = [f for f in named(run, r"nvlink\..*error.*") if (f.number or 0) > 0]
     if bad and run.table("nvlinks").is_empty():
         said = listed(
-            f"{f.device} link {f.name.split('.')[1]}: {f.name.split('.')[2].replace('_', ' ')} {f.value}"
-            for f in bad
+            f"{f.device} link {f.name.split('.')[1]}: {f.name.split('.')[2].replace('_', ' ')} {f.value}" for f in bad
         )
         yield hit(
             "nvlink-degraded", f"NVLinks count errors: {said}", bad,
@@ -325,9 +296,7 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
         groups = {key: facts for key, facts in groups.items() if key[1] != "dcgm.health"}
     for (input_id, check), facts in groups.items():
         test = check.removeprefix("dcgm.").removeprefix("health.").replace("_", " ")
-        words = [
-            f for f in rows if f.input_id == input_id and f.name in (f"{check}.warning", f"{check}.message")
-        ]
+        words = [f for f in rows if f.input_id == input_id and f.name in (f"{check}.warning", f"{check}.message")]
         devices = listed(f.device for f in (*facts, *words) if f.device)
         text = shorten(words[0].value, 70) if words else ""
         name = _named_fault(text) or _named_fault(f" {test} ") or "host-check-failed"
@@ -351,17 +320,12 @@ def _named_fault(said: str) -> str:
 def peers(run: Run) -> Iterator[Said | Beside]:
     """Pairs of GPUs whose peer access is reported and does not carry what a link between them carries."""
     table = run.table("peer_bandwidth").filter(pl.col("gbps").is_finite() & pl.col("line").is_not_null())
-    late = {
-        (f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if (f.number or 0) >= _PEER_US
-    }
-    denied = {
-        (f.input_id, f.device) for f in named(run, r"p2p\.access|p2p\.status") if f.value not in ("yes", "OK")
-    }
+    late = {(f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if (f.number or 0) >= _PEER_US}
+    denied = {(f.input_id, f.device) for f in named(run, r"p2p\.access|p2p\.status") if f.value not in ("yes", "OK")}
     staged: list[tuple[Ref, str]] = []
     for (input_id, _), rows in table.group_by("input_id", "test", maintain_order=True):
         through = {
-            (r["src"], r["dst"]): float(r["gbps"])
-            for r in rows.filter(~pl.col("peer_access")).iter_rows(named=True)
+            (r["src"], r["dst"]): float(r["gbps"]) for r in rows.filter(~pl.col("peer_access")).iter_rows(named=True)
         }
         direct = list(rows.filter(pl.col("peer_access").fill_null(True)).iter_rows(named=True))
         usual = median([float(r["gbps"]) for r in direct]) if direct else 0.0
@@ -382,10 +346,7 @@ def peers(run: Run) -> Iterator[Said | Beside]:
                     else "a Gen3 x16 link carries 12"
                 )
                 staged.append(
-                    (
-                        Ref(int(str(input_id)), int(row["line"])),
-                        f"GPU {pair[0]} -> {pair[1]}: {rate:g} GB/s, {why}",
-                    )
+                    (Ref(int(str(input_id)), int(row["line"])), f"GPU {pair[0]} -> {pair[1]}: {rate:g} GB/s, {why}")
                 )
     if staged:
         texts = [text for _, text in staged]
@@ -466,15 +427,4 @@ def holders(run: Run) -> Iterator[Said | Beside]:
             )
 
 
-JUDGES: Final[tuple[Judge, ...]] = (
-    acs,
-    links,
-    memory,
-    fabric,
-    nvlinks,
-    throttled,
-    dcgm,
-    peers,
-    capability,
-    holders,
-)
+JUDGES: Final[tuple[Judge, ...]] = (acs, links, memory, fabric, nvlinks, throttled, dcgm, peers, capability, holders)

@@ -53,9 +53,7 @@ def shared_memory(run: Run) -> Iterator[Said | Beside]:
             size = format_bytes(int(fact.number or 0))
             yield hit(
                 "shm-too-small",
-                f"/dev/shm is full: {share:g} % of {size}"
-                if share >= _SHM_FULL
-                else f"/dev/shm has only {size}",
+                f"/dev/shm is full: {share:g} % of {size}" if share >= _SHM_FULL else f"/dev/shm has only {size}",
                 [fact],
                 "df -h /dev/shm; ls -lS /dev/shm   # in the container; fix: docker run --shm-size=16g, "
                 "--ipc=host, or an emptyDir of medium Memory",
@@ -76,11 +74,7 @@ def kernel(run: Run) -> Iterator[Said | Beside]:
     for own in options.values():
         through = own.get("iommu")
         on = next(
-            (
-                own[n]
-                for n in ("intel_iommu", "amd_iommu")
-                if n in own and own[n].value.startswith(("on", "force"))
-            ),
+            (own[n] for n in ("intel_iommu", "amd_iommu") if n in own and own[n].value.startswith(("on", "force"))),
             None,
         )
         if on is not None and (through is None or through.value not in ("pt", "off")):
@@ -109,9 +103,7 @@ def versions(run: Run) -> Iterator[Said | Beside]:
             continue
         major, minor = (int(n) for n in driver.value.split(".")[:2])
         if (major, minor) < least:
-            usable = next(
-                (f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), ""
-            )
+            usable = next((f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), "")
             yield hit(
                 "cuda-driver-too-old",
                 f"Driver {driver.value} is too old for CUDA {cuda.value}, which needs {least[0]}.{least[1]:02d} "
@@ -172,9 +164,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
             (w for s, w in _BY_SCHEDULER.items() if state and s.startswith(state) and len(state) >= 5), ""
         ):
             reason = more.get((fact.input_id, fact.device, "job.reason"))
-            nodes = (
-                more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
-            )
+            nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
             yield hit("job-ended-by-scheduler",
                 f"Slurm job {job} ended by {why} ({', '.join(f.value for f in (fact, reason, nodes) if f)})",
                       [f for f in (fact, reason, nodes) if f], step,
@@ -214,8 +204,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
 def kubernetes(run: Run) -> Iterator[Said | Beside]:
     """How containers ended, and warnings of Kubernetes that end a pod or keep it from starting."""
     codes = {
-        (f.input_id, f.device, f.name.rsplit(".", 1)[0]): f
-        for f in named(run, r"pod\.(?:last_state|state)\.exit_code")
+        (f.input_id, f.device, f.name.rsplit(".", 1)[0]): f for f in named(run, r"pod\.(?:last_state|state)\.exit_code")
     }
     pods = "kubectl describe pod {pod}; kubectl logs {pod} --previous   # its end, and what it printed before"
     done: set[tuple[str, str]] = set()
@@ -333,11 +322,7 @@ def frames(run: Run) -> Iterator[Said | Beside]:
         # Who is elsewhere than in a collective is who the others wait for.
         apart = [s for s in every if s.doing not in ("collective", "gpu")]
         shown = (apart or list(every))[:4]
-        more = (
-            f" ({plural(len(every) - len(shown), 'other stack')} in the inputs)"
-            if len(every) > len(shown)
-            else ""
-        )
+        more = f" ({plural(len(every) - len(shown), 'other stack')} in the inputs)" if len(every) > len(shown) else ""
         yield Beside(
             _HANGS,
             "Stacks: " + "; ".join(stood(s) for s in shown) + more + ".",
@@ -457,8 +442,7 @@ def besides(run: Run) -> Iterator[Said | Beside]:
         told = [f for f in named(run, pattern) if re.fullmatch(values, f.value)]
         if told and run.table("processes").height:
             said = listed(
-                " ".join(filter(None, (f.device, f.name.rsplit(".", 1)[-1].replace("_", " "), f.value)))
-                for f in told
+                " ".join(filter(None, (f.device, f.name.rsplit(".", 1)[-1].replace("_", " "), f.value))) for f in told
             )
             yield Beside(names, f"{what}: {said}", refs(told, 2))
 

@@ -31,10 +31,7 @@ def _ports(run: Run) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
     """Facts of ports by (input, host, port); what describes the device stands with each of its ports."""
     found = by_device(named(run, r"(?:port|device)\..*"))
     ports = {key: own for key, own in found.items() if any(n.startswith("port.") for n in own)}
-    return {
-        (i, h, name): {**found.get((i, h, name.split("/")[0]), {}), **own}
-        for (i, h, name), own in ports.items()
-    }
+    return {(i, h, name): {**found.get((i, h, name.split("/")[0]), {}), **own} for (i, h, name), own in ports.items()}
 
 
 def _used(run: Run) -> set[str]:
@@ -136,11 +133,7 @@ def _packets(own: Mapping[str, Counter], pattern: str) -> int:
 
 def _over(own: Mapping[str, Counter], pattern: str) -> list[tuple[str, Counter]]:
     """Counters whose name matches and that are not zero; one that was read twice counts by how much it grew."""
-    return [
-        (n, c)
-        for n, c in own.items()
-        if re.fullmatch(pattern, n) and (c.value if c.grew is None else c.grew) > 0
-    ]
+    return [(n, c) for n, c in own.items() if re.fullmatch(pattern, n) and (c.value if c.grew is None else c.grew) > 0]
 
 
 def _worth(counter: Counter) -> int:
@@ -181,9 +174,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
     for (host, device), own in counters(run).items():
         traffic = _packets(own, _TRAFFIC)
 
-        def say(
-            name: str, counter: Counter, device: str = device, host: str | None = host
-        ) -> tuple[Fact, str]:
+        def say(name: str, counter: Counter, device: str = device, host: str | None = host) -> tuple[Fact, str]:
             grew = f" (+{counter.grew:,} between two readings)" if counter.grew is not None else ""
             where = " ".join(filter(None, (device, f"on {host}" if host else "")))
             return counter.last, f"{where + ' ' if where else ''}{name} {counter.value:,}{grew}"
@@ -197,9 +188,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
                 crowded.append(say(name, counter))
         broken += [say(n, c) for n, c in _over(own, _BROKEN) if _worth(c) >= 10]
         flaps += [say(n, c) for n, c in _over(own, _FLAP) if _worth(c) >= (1 if c.grew else _FLAPS)]
-    since = (
-        "Counters run since the driver was loaded: read them twice, some minutes apart, to see what grows."
-    )
+    since = "Counters run since the driver was loaded: read them twice, some minutes apart, to see what grows."
     if crowded:
         yield hit(
             "network-congestion",
@@ -382,11 +371,9 @@ def wires(run: Run) -> Iterator[Said | Beside]:
             )
     for fact in named(run, r"perftest\.error"):
         status = re.search(r"status ([0-9]+)", fact.value)
-        name = {
-            "12": "ib-completion-retry-exceeded",
-            "4": "ib-completion-local-prot",
-            "5": "ib-completion-flush",
-        }.get(status[1] if status else "", "")
+        name = {"12": "ib-completion-retry-exceeded", "4": "ib-completion-local-prot", "5": "ib-completion-flush"}.get(
+            status[1] if status else "", ""
+        )
         if name or re.search(r"to RTR|to RTS", fact.value):
             yield hit(
                 name or "ib-qp-timeout", f"The bandwidth test itself fails: {fact.value[:100]}", [fact],
@@ -403,9 +390,7 @@ def peermem(run: Run) -> Iterator[Said | Beside]:
         return
     modules = {(f.input_id, f.host): f for f in named(run, r"module\.count")}
     loaded = {
-        (f.input_id, f.host)
-        for f in named(run, r"module\.size")
-        if re.match(r"nvidia_peermem|nv_peer_mem", f.device)
+        (f.input_id, f.host) for f in named(run, r"module\.size") if re.match(r"nvidia_peermem|nv_peer_mem", f.device)
     }
     nvidia = {(f.input_id, f.host) for f in named(run, r"module\.size") if f.device == "nvidia"}
     for key, fact in modules.items():

@@ -58,17 +58,10 @@ def joined(run: Run, name: str, own: Sequence[Hit]) -> Sequence[Hit]:
     lead = tools[0]
     if lead.severity in _LOUD and first.severity is Severity.INFO:
         merged = replace(
-            lead,
-            evidence=(*lead.evidence, *first.evidence),
-            ranks=first.ranks,
-            hosts=first.hosts or lead.hosts,
+            lead, evidence=(*lead.evidence, *first.evidence), ranks=first.ranks, hosts=first.hosts or lead.hosts
         )
     else:
         said = "; ".join(hit.title for hit in tools)
-        evidence = (
-            *first.evidence[:3],
-            *(ref for hit in tools for ref in hit.evidence[:3]),
-            *first.evidence[3:],
-        )
+        evidence = (*first.evidence[:3], *(ref for hit in tools for ref in hit.evidence[:3]), *first.evidence[3:])
         merged = replace(first, observed="; ".join(filter(None, (first.observed, said))), evidence=evidence)
     return (merged, *rest)

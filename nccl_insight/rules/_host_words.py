@@ -32,9 +32,7 @@ class Beside:
     def added(self, hit: Hit) -> Hit:
         """The hit with it: behind what it observed, and behind its first evidence."""
         observed = "; ".join(filter(None, (hit.observed.rstrip("."), self.sentence)))
-        return replace(
-            hit, observed=observed, evidence=(*hit.evidence[:2], *self.evidence, *hit.evidence[2:])
-        )
+        return replace(hit, observed=observed, evidence=(*hit.evidence[:2], *self.evidence, *hit.evidence[2:]))
 
 
 Judge: TypeAlias = Callable[[Run], Iterator[Said | Beside]]

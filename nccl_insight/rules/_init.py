@@ -45,16 +45,11 @@ def _waiting(run: Run) -> tuple[Waiting, ...]:
     if stuck.is_empty():
         return ()
     failed = (
-        causes(run)
-        .filter(pl.col("loud") & ~pl.col("cause").is_in(REMARKS))
-        .select("host", "pid")
-        .drop_nulls()
-        .unique()
+        causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(REMARKS)).select("host", "pid").drop_nulls().unique()
     )
     coming = _coming(run, failed)
     found = [
-        _one(run, str(key[0]), part, failed, coming)
-        for key, part in stuck.group_by("comm_id", maintain_order=True)
+        _one(run, str(key[0]), part, failed, coming) for key, part in stuck.group_by("comm_id", maintain_order=True)
     ]
     return tuple(sorted((w for w in found if w is not None), key=lambda w: (-w.nranks, w.comm_id))[:5])
 
@@ -69,20 +64,14 @@ def waiting_early(run: Run) -> pl.DataFrame:
     none = pl.DataFrame()
     if any(run.has(table) for table in _FURTHER) or log_is_cut(run):
         return none
-    if causes(run).filter(pl.col("cause") != "benign").filter(pl.col("loud")).height or not run.has(
-        "networks"
-    ):
+    if causes(run).filter(pl.col("cause") != "benign").filter(pl.col("loud")).height or not run.has("networks"):
         return none
     chosen = run.table("networks").drop_nulls("pid").unique(["host", "pid"], keep="last", maintain_order=True)
     everyone = run.table("processes").drop_nulls("pid").select("host", "pid").unique()
     if chosen.height < 2 or everyone.height != chosen.height:
         return none
     last = chosen.group_by("input_id").agg(pl.col("line").max().alias("last"))
-    ends = (
-        run.table("inputs")
-        .select("input_id", "lines", "foreign_lines")
-        .join(last, on="input_id", how="inner")
-    )
+    ends = run.table("inputs").select("input_id", "lines", "foreign_lines").join(last, on="input_id", how="inner")
     own = ends.height == chosen.height
     goes_on = bool((ends["lines"] > ends["last"]).all())
     return chosen if own or goes_on else none
@@ -120,9 +109,7 @@ def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame, co
         "They got as far as " + ", ".join(t.replace("_", " ") for t in later) + "." if later
         else "They did not get past the bootstrap."
     )  # fmt: skip
-    return Waiting(
-        comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later), coming)
-    )
+    return Waiting(comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later), coming))
 
 
 def _waited(run: Run, started: pl.DataFrame) -> bool:

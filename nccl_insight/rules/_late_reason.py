@@ -32,10 +32,7 @@ _CALLS: Final = (
         "more DataLoader workers (num_workers, prefetch_factor, pin_memory, persistent_workers), or faster storage "
         "{where}",
     ),
-    (
-        r"(?i)checkpoint|\bsave\b",
-        "save asynchronously (torch.distributed.checkpoint.async_save) or less often",
-    ),
+    (r"(?i)checkpoint|\bsave\b", "save asynchronously (torch.distributed.checkpoint.async_save) or less often"),
     (
         r"_local_scalar_dense|::item|nonzero|Synchronize|aten::copy_|_to_copy",
         "keep values on the GPU: no .item(), .cpu(), nonzero or print of tensors in the step; copies from pinned "
@@ -45,10 +42,7 @@ _CALLS: Final = (
         r"(?i)\bcollect\b|\bgc\b",
         "gc.disable() and gc.collect() at the same step on all ranks, or gc.freeze() after warm-up",
     ),
-    (
-        r"(?i)compil|dynamo|inductor|triton",
-        "avoid recompilation: TORCH_LOGS=recompiles names the guard that fails",
-    ),
+    (r"(?i)compil|dynamo|inductor|triton", "avoid recompilation: TORCH_LOGS=recompiles names the guard that fails"),
 )
 _CALL: Final = "look at this call in the trace {where}: what it waits for, and whether it can run less often"
 _ANY = "nvidia-smi -q -d PERFORMANCE,CLOCK {where}; look for CPU contention, data loading, logging"
@@ -64,9 +58,7 @@ class Why:
     step: str = ""
 
 
-def why_late(
-    run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = (), where: str = ""
-) -> Why:
+def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = (), where: str = "") -> Why:
     """Why the ranks are later than the rest of ``among``, in ``steps`` where given."""
     found = reason(run, ranks, among, steps)
     idle = why_idle(run, ranks, steps) if found is None or found.kind in ("host", "copies") else None
@@ -75,15 +67,7 @@ def why_late(
         return Why(told.short, told.text, told.step or _ANY.format(where=where))
     many = len(ranks) > 1
     their, they, s = ("Their", "They", "") if many else ("Its", "It", "s")
-    per = (
-        "in all"
-        if found.whole
-        else "per step of these"
-        if len(steps) > 1
-        else "in it"
-        if steps
-        else "per step"
-    )
+    per = "in all" if found.whole else "per step of these" if len(steps) > 1 else "in it" if steps else "per step"
     excess, others = format_ns(found.excess_ns), format_ns(found.others_ns)
     words = {
         "kernels": f"{their} compute kernels take {found.ratio - 1:.0%} longer than those of the others, as many as "

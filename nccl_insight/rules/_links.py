@@ -82,9 +82,7 @@ def _traced_efficiency(run: Run) -> pl.DataFrame:
     )
     bands = [
         _of_group(run, op, size, tuple(members), n, comm)
-        for members, n, op, size, comm in rows.select(
-            "members", "n", "op", "size_bytes", "comm_id"
-        ).iter_rows()
+        for members, n, op, size, comm in rows.select("members", "n", "op", "size_bytes", "comm_id").iter_rows()
     ]
     figures = ("busbw_gbps", "low_gbps", "high_gbps")
     names = ("expected_gbps", "expected_low_gbps", "expected_high_gbps")
@@ -97,9 +95,7 @@ def _traced_efficiency(run: Run) -> pl.DataFrame:
     ).with_columns(of_expected=pl.col("busbw_gbps") / pl.col("expected_gbps"))
 
 
-def _of_group(
-    run: Run, op: str, size: int, members: tuple[int, ...], n: int, comm_id: str | None
-) -> Band | None:
+def _of_group(run: Run, op: str, size: int, members: tuple[int, ...], n: int, comm_id: str | None) -> Band | None:
     one_node = one_node_gpu(run, members, n) is not None
     band = expected(run, op, size, n, 1 if one_node else None, comm_id)
     if band is None or (band.source == HARDWARE and expected_busbw(run, members, n) is None):
@@ -110,22 +106,16 @@ def _of_group(
 def _across_nodes(run: Run, group_size: int) -> Expectation | None:
     """Sum of the RDMA NICs of the poorest host, for a communicator of the log with the same number of ranks."""
     comms = run.table("communicators").filter(
-        (pl.col("nranks") == group_size)
-        & (pl.col("n_nodes") > 1)
-        & (pl.col("n_nodes") * 2 <= pl.col("nranks"))
+        (pl.col("nranks") == group_size) & (pl.col("n_nodes") > 1) & (pl.col("n_nodes") * 2 <= pl.col("nranks"))
     )
     if comms.is_empty():
         return None
     rdma = nics(run).filter((pl.col("speed_gbit") > 0) & (pl.col("link_layer").cast(pl.String) != "Socket"))
     if rdma.is_empty() or rdma["host"].n_unique() < int(comms["n_nodes"].max() or 0):  # type: ignore[arg-type]
         return None
-    poorest = (
-        rdma.group_by("host").agg(pl.col("speed_gbit").sum(), pl.len()).sort("speed_gbit", "host").row(0)
-    )
+    poorest = rdma.group_by("host").agg(pl.col("speed_gbit").sum(), pl.len()).sort("speed_gbit", "host").row(0)
     total = poorest[1] / 8
-    return Expectation(
-        _NET_SHARE * total, f"{_NET_SHARE:.0%} of {poorest[2]} NICs, {total:.0f} GB/s per node"
-    )
+    return Expectation(_NET_SHARE * total, f"{_NET_SHARE:.0%} of {poorest[2]} NICs, {total:.0f} GB/s per node")
 
 
 def transport_text(run: Run, comm_id: str | None) -> str:

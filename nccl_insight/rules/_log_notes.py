@@ -11,9 +11,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.tables.run import Run
 
 
-def log_notes(
-    run: Run, kind: str, headline: str, next_step: str, explanation: str, expected: str
-) -> Iterator[Hit]:
+def log_notes(run: Run, kind: str, headline: str, next_step: str, explanation: str, expected: str) -> Iterator[Hit]:
     """One hit for all notes of a kind; nothing when there are none."""
     notes = run.table("notes").filter(pl.col("kind") == kind)
     if notes.is_empty():

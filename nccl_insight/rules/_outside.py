@@ -178,9 +178,7 @@ def _passed_on(run: Run) -> bool:
     first = first_of(found)
     there = pl.col("rank").is_in(list(first.ranks))
     before = (pl.col("input_id") == first.ref.input_id) & (pl.col("line") < first.ref.line)
-    alike = before & (
-        pl.lit(not first.ranks) | (pl.col("rank").is_null() & (result != "unhandled-system-error"))
-    )
+    alike = before & (pl.lit(not first.ranks) | (pl.col("rank").is_null() & (result != "unhandled-system-error")))
     return rows.filter((result != "remote-error") & (there | alike)).height > 0
 
 

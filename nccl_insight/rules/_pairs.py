@@ -27,8 +27,7 @@ def against_others(medians: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     for part in medians.partition_by(keys, maintain_order=True):
         values = part["busbw"].to_list()
         others = [
-            statistics.median(values[:i] + values[i + 1 :]) if len(values) > 1 else None
-            for i in range(len(values))
+            statistics.median(values[:i] + values[i + 1 :]) if len(values) > 1 else None for i in range(len(values))
         ]
         parts.append(part.with_columns(peers=pl.len(), usual=pl.Series(others, dtype=pl.Float64)))
     return pl.concat(parts)
@@ -87,9 +86,7 @@ def slow_pairs(run: Run, rows: pl.DataFrame, next_step: str) -> Iterator[Hit]:
     crosses = [node.get(a) != node.get(b) for a, b in sends.select("src", "dst").iter_rows()]
     keys = ["size_bytes", "dtype", "crosses"]
     medians = (
-        sends.with_columns(
-            crosses=pl.Series(crosses, dtype=pl.Boolean), busbw=pl.col("size_bytes") / pl.col("wire_ns")
-        )
+        sends.with_columns(crosses=pl.Series(crosses, dtype=pl.Boolean), busbw=pl.col("size_bytes") / pl.col("wire_ns"))
         .group_by(*keys, "src", "dst", maintain_order=True)
         .agg(pl.col("busbw", "wire_ns").median(), count=pl.len(), input_id=pl.col("input_id").first())
         .filter(pl.col("count") >= LEAST_PER_GROUP)

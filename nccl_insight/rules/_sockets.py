@@ -81,9 +81,7 @@ def rdma_hints(run: Run) -> list[tuple[str, pl.DataFrame]]:
     hints: list[tuple[str, pl.DataFrame]] = []
     listed = nics(run)
     tcp = listed.filter(pl.col("network").str.to_lowercase().is_in(list(TCP_NETWORKS)))
-    over_ib = tcp.filter(
-        pl.col("name").map_elements(ipoib, return_dtype=pl.Boolean, skip_nulls=True).fill_null(False)
-    )
+    over_ib = tcp.filter(pl.col("name").map_elements(ipoib, return_dtype=pl.Boolean, skip_nulls=True).fill_null(False))
     if over_ib.height:
         hints.append((f"interface {over_ib.item(0, 'name')} is IP over InfiniBand", over_ib))
     wanted = settings(run).filter(pl.col("name").is_in(_RDMA_SETTINGS))

@@ -66,9 +66,7 @@ def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | N
         return None
     members = set(ranks)
     hosts = host_of_rank(run)
-    by_trace = (
-        len(members) == group_size and members <= hosts.keys() and len({hosts[r] for r in members}) == 1
-    )
+    by_trace = len(members) == group_size and members <= hosts.keys() and len({hosts[r] for r in members}) == 1
     if len({hosts[r] for r in members if r in hosts}) > 1:
         return None
     same = run.table("communicators").filter(pl.col("nranks") == group_size)["n_nodes"].drop_nulls()

@@ -115,9 +115,7 @@ def read_page(path: Path) -> Page:
     named = FILE.fullmatch(path.name)
     parts = path.read_text(encoding="utf-8").split("---\n", 2)
     if named is None or len(parts) != 3 or parts[0]:
-        raise InsightError(
-            f"{path.name}: a page is NI###-name.md and begins with front matter between two ---"
-        )
+        raise InsightError(f"{path.name}: a page is NI###-name.md and begins with front matter between two ---")
     head, steps = _front(parts[1])
     page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps)
     needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}

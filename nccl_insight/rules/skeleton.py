@@ -108,18 +108,11 @@ def skeleton(name: str, family: str, used: Mapping[str, str], logic: bool) -> di
         UsageError: the name is not one, or is there already; the family does not exist.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} is no name: lower-case words with hyphens between them, the pattern found"
-        )
+        raise UsageError(f"{name!r} is no name: lower-case words with hyphens between them, the pattern found")
     if name in used.values():
         raise UsageError(f"{name} is there already: {next(c for c, n in used.items() if n == name)}")
     code = next_code(family, used)
-    values = {
-        "{head}": "" if logic else _WITHOUT_LOGIC,
-        "{name}": name,
-        "{line}": _LINE,
-        "{healthy}": _HEALTHY,
-    }
+    values = {"{head}": "" if logic else _WITHOUT_LOGIC, "{name}": name, "{line}": _LINE, "{healthy}": _HEALTHY}
 
     def filled(text: str) -> str:
         for key, value in values.items():

@@ -39,9 +39,7 @@ class Result(Analysis):
     run: Run | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        names = ", ".join(f"{f.code} {f.name}" for f in self.findings[:4]) + (
-            ", ..." if len(self.findings) > 4 else ""
-        )
+        names = ", ".join(f"{f.code} {f.name}" for f in self.findings[:4]) + (", ..." if len(self.findings) > 4 else "")
         return f"<{words.verdict_word(self)}: {words.cause(self)}" + (f" ({names})>" if names else ">")
 
     def _repr_html_(self) -> str:
@@ -121,11 +119,7 @@ class Difference(Comparison):
 
 
 def analyze(
-    source: Source,
-    policy: Policy | None = None,
-    input_format: str | None = None,
-    symptom: str = "",
-    nics: str = "",
+    source: Source, policy: Policy | None = None, input_format: str | None = None, symptom: str = "", nics: str = ""
 ) -> Result:
     """The verdict on a run, or on the files of one job.
 

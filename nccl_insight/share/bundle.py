@@ -62,9 +62,7 @@ def write(
             if damage:
                 damaged.append(f"{member} is incomplete: {damage}")
         else:
-            left_out.append(
-                f"{name} ({format_bytes(file.size_bytes)}): binary, cannot be redacted or read as text"
-            )
+            left_out.append(f"{name} ({format_bytes(file.size_bytes)}): binary, cannot be redacted or read as text")
     members["README.txt"] = _readme(
         analysis, redactor, [*damaged, *(f"Left out: {item}" for item in left_out)], command
     ).encode()
@@ -107,9 +105,7 @@ def _shortened(file: InputFile, redactor: Redactor | None) -> tuple[bytes, str]:
     return b"".join(head) + note + last, text.damage
 
 
-def _readme(
-    analysis: Analysis, redactor: Redactor | None, remarks: Iterable[str], command: str | None
-) -> str:
+def _readme(analysis: Analysis, redactor: Redactor | None, remarks: Iterable[str], command: str | None) -> str:
     tool = analysis.tool
     lines = [
         f"Made by {tool.name} {tool.version} (grammar {tool.grammar_hash}, schema {tool.schema_version}).",
@@ -129,10 +125,7 @@ def _readme(
 
 
 def _save(path: Path, members: dict[str, bytes]) -> None:
-    with (
-        writing(path) as out,
-        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
-    ):
+    with writing(path) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for member, data in sorted(members.items()):
             info = zipfile.ZipInfo(member, _EPOCH)
             info.compress_type = zipfile.ZIP_DEFLATED

@@ -98,8 +98,7 @@ def sentences(text: str) -> dict[str, dict[str, str]]:
     shared = declared.pop(SHARED).columns
     return {
         name: {
-            column: said.sentence
-            or (shared[column].sentence.replace("{row}", table.row) if column in shared else "")
+            column: said.sentence or (shared[column].sentence.replace("{row}", table.row) if column in shared else "")
             for column, said in table.columns.items()
         }
         for name, table in declared.items()

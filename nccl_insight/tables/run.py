@@ -160,8 +160,7 @@ class Tables(TableMap):
 
     def _frames(self, name: str, table: Deferred, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         frames = (
-            picked(name, frame, columns) if columns else schema.complete(name, frame)
-            for frame in table.frames(columns)
+            picked(name, frame, columns) if columns else schema.complete(name, frame) for frame in table.frames(columns)
         )
         return _ahead(frames) if table.streams and table.height > _LARGE else frames
 
@@ -182,9 +181,7 @@ class Run:
         listed = self.tables()
         largest = listed.sort("rows", descending=True).select("table", "rows").head(6)
         most = ", ".join(f"{name} {height:,}" for name, height in largest.iter_rows())
-        files = ", ".join(file.display for file in self.inputs[:3]) + (
-            ", ..." if len(self.inputs) > 3 else ""
-        )
+        files = ", ".join(file.display for file in self.inputs[:3]) + (", ..." if len(self.inputs) > 3 else "")
         rows = f"{listed.height} tables with rows ({most or 'none'})"
         return f"<Run of {files or 'no input'}: {rows}; .tables() lists them>"
 

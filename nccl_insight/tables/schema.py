@@ -114,9 +114,7 @@ def _with(frame: pl.DataFrame, columns: Columns | None) -> pl.DataFrame:
     if columns is None:
         return frame
     if frame.height > _TALL:
-        missing = [
-            pl.lit(None, dtype).alias(name) for name, dtype in columns.items() if name not in frame.columns
-        ]
+        missing = [pl.lit(None, dtype).alias(name) for name, dtype in columns.items() if name not in frame.columns]
         casts = [
             pl.col(name).cast(dtype, strict=False)
             for name, dtype in columns.items()

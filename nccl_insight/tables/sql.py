@@ -16,7 +16,7 @@ from nccl_insight.tables.run import Run, near
 # One alternative for each way in which SQL quotes: the parser of polars is of the generic dialect, without backslashes.
 _TOKEN: Final = re.compile(
     r"""(?P<blank>\s+|--[^\n]*)|(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`)"""
-    r"""|(?P<word>[^\W\d]\w*)|(?P<number>\d[\w.]*)|(?P<sign>[-+*/%<>=!|&~^(),.;:?\[\]])""",
+    r"""|(?P<word>[^\W\d]\w*)|(?P<number>\d[\w.]*)|(?P<sign>[-+*/%<>=!|&~^(),.;:?\[\]])"""
 )
 _STATEMENTS: Final = frozenset({"select", "with", "show", "explain"})
 
@@ -86,9 +86,7 @@ def check_sql(sql: str) -> None:
         if depth > _DEEPEST or chain > _MOST_IN_A_ROW:
             raise UsageError("query: the SQL is nested too deeply")
         if after == "(" and kind in ("word", "name") and not _callable(kind, text):
-            raise UsageError(
-                f"query: {text}() is not available: only functions on values in the tables of the run are"
-            )
+            raise UsageError(f"query: {text}() is not available: only functions on values in the tables of the run are")
         if kind == "word" and text in ("from", "join") and after.startswith("'"):
             raise UsageError("query: a text stands in the place of a table; query --tables lists the tables")
 
@@ -141,14 +139,10 @@ def select(run: Run, sql: str) -> pl.DataFrame:
         said = str(error).splitlines()[0]
         unknown = _UNKNOWN_TABLE.search(said)
         if unknown:
-            said = (
-                f"no table is called {unknown[1]!r}{near(unknown[1], run.tables)} (query --tables lists them)"
-            )
+            said = f"no table is called {unknown[1]!r}{near(unknown[1], run.tables)} (query --tables lists them)"
         elif column := _UNKNOWN_COLUMN.search(said):
             known = {name for table in run.tables if table in sql for name in run.table(table).columns}
-            said = (
-                f"no column is called {column[1]!r}{near(column[1], known)} (query --schema TABLE lists them)"
-            )
+            said = f"no column is called {column[1]!r}{near(column[1], known)} (query --schema TABLE lists them)"
         raise UsageError(f"query: {said}") from error
 
 
@@ -170,9 +164,7 @@ def columns(table: str) -> pl.DataFrame:
         UsageError: there is no table of that name; the message gives the nearest one.
     """
     if table not in schema.SCHEMA:
-        raise UsageError(
-            f"no table is called {table!r}{near(table, schema.SCHEMA)} (query --tables lists them)"
-        )
+        raise UsageError(f"no table is called {table!r}{near(table, schema.SCHEMA)} (query --tables lists them)")
     meant = declared.sentences(declared.declaration())[table]
     rows = [(name, _type(kind), meant[name]) for name, kind in schema.SCHEMA[table].items()]
     return pl.DataFrame(rows, schema=["column", "type", "meaning"], orient="row")

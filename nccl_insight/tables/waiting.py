@@ -45,10 +45,7 @@ def collective_ranks(collectives: pl.DataFrame) -> pl.DataFrame:
     end = pl.col("start_ns") + pl.col("duration_ns")
     return rows.group_by("match_id", maintain_order=True).agg(
         pl.col("process_group").first(),
-        pl.when(pl.col("op").first() == "Recv")
-        .then(pl.lit("Send"))
-        .otherwise(pl.col("op").first())
-        .alias("op"),
+        pl.when(pl.col("op").first() == "Recv").then(pl.lit("Send")).otherwise(pl.col("op").first()).alias("op"),
         pl.col("size_bytes", "step").first(),
         pl.col("rank").alias("ranks"),
         pl.col("start_ns", "duration_ns", "wait_ns"),
@@ -75,12 +72,7 @@ def collective_statistics(collectives: pl.DataFrame) -> pl.DataFrame:
         .with_columns(key=key, op=pl.when(op == "Recv").then(pl.lit("Send")).otherwise(op))
         .sort("duration_ns")
         .group_by("key", maintain_order=True)
-        .agg(
-            pl.col(*_KIND).first(),
-            pl.col("duration_ns").min(),
-            pl.col("busbw_gbps").max(),
-            pl.col("wait_ns").mean(),
-        )
+        .agg(pl.col(*_KIND).first(), pl.col("duration_ns").min(), pl.col("busbw_gbps").max(), pl.col("wait_ns").mean())
     )
     took, speed = pl.col("duration_ns"), pl.col("busbw_gbps")
     return (

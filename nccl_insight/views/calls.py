@@ -59,9 +59,7 @@ def calls(run: Run) -> Calls | None:
         small=int(table.filter(pl.col("size_bytes") < SMALL_BYTES)["calls"].sum()),
         powers=(int(str(grouped["power"].min())), int(str(grouped["power"].max()))),
         operations=tuple(
-            Operation(
-                op, count, dict(grouped.filter(pl.col("op") == op).select("power", "calls").iter_rows())
-            )
+            Operation(op, count, dict(grouped.filter(pl.col("op") == op).select("power", "calls").iter_rows()))
             for op, count in totals.iter_rows()
         ),
         sizes=tuple(CallSize(*row) for row in table.head(LISTED).iter_rows()),

@@ -80,9 +80,7 @@ def explained(text: str) -> Explained | None:
     lines = text.strip("\n").split("\n")
     pieces = recover.split_line(1, lines[0].strip())
     if pieces:
-        return Explained(
-            tuple(_piece(catalog, piece, lines[1:] if piece is pieces[-1] else []) for piece in pieces)
-        )
+        return Explained(tuple(_piece(catalog, piece, lines[1:] if piece is pieces[-1] else []) for piece in pieces))
     match = catalog.match(text.strip()) or catalog.match_collapsed(lines[0])
     if match is None and (hit := recover.match_headless(catalog, lines[0], thrown=True)):
         match = hit[0]
@@ -134,10 +132,7 @@ def _line(catalog: Catalog, match: Match | None, body: str, level: str | None, s
     values: dict[str, object] = {}
     message = match.message if match else None
     if match is not None:
-        values = {
-            **row_of(match, dict(catalog.compiled(match.message.name).columns)),
-            **match.message.constants,
-        }
+        values = {**row_of(match, dict(catalog.compiled(match.message.name).columns)), **match.message.constants}
     said = {k: v for k, v in values.items() if v is not None}
     failing = message is None or message.meaning is not None or message.table == "errors"
     head = {"_level": level or ("WARN" if failing else "INFO"), "_source": source, "_body": body}
@@ -148,9 +143,7 @@ def _line(catalog: Catalog, match: Match | None, body: str, level: str | None, s
         frame = pl.DataFrame({k: pl.Series(k, [v], dtype=pl.String) for k, v in head.items()})
     diagnosis, role = meanings(frame, message).row(0)
     row = frame.with_columns(pl.lit(body).alias("text"), pl.lit(level, pl.String).alias("level"))
-    help_ = (
-        help_of(row, diagnosis, message.name if message else "") if diagnosis and role != "benign" else None
-    )
+    help_ = help_of(row, diagnosis, message.name if message else "") if diagnosis and role != "benign" else None
     return Line(body, level, _known(message) if message else None, values, diagnosis, role, help_)
 
 

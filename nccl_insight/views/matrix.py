@@ -73,6 +73,4 @@ def differing(good: Matrix | None, bad: Matrix | None) -> frozenset[tuple[int, i
     if good is None or bad is None:
         return frozenset()
     kinds = [{(p.src, p.dst): p.kind for p in side.pairs} for side in (good, bad)]
-    return frozenset(
-        pair for pair in kinds[0].keys() | kinds[1].keys() if kinds[0].get(pair) != kinds[1].get(pair)
-    )
+    return frozenset(pair for pair in kinds[0].keys() | kinds[1].keys() if kinds[0].get(pair) != kinds[1].get(pair))

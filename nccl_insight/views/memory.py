@@ -72,11 +72,7 @@ def memory(run: Run) -> Memory | None:
     )
     if parts.is_empty() or int(parts["bytes"].sum()) < _LEAST:
         return None
-    purposes = (
-        parts.group_by("purpose")
-        .agg(pl.col("bytes").sum())
-        .sort(["bytes", "purpose"], descending=[True, False])
-    )
+    purposes = parts.group_by("purpose").agg(pl.col("bytes").sum()).sort(["bytes", "purpose"], descending=[True, False])
     listed = frame.sort(["bytes", "rank"], descending=[True, False], nulls_last=True).head(LISTED)
     columns = ("rank", "host", "place", "comm_id", "purpose", "bytes", "count", "peak_bytes")
     return Memory(
@@ -98,8 +94,7 @@ def _processes(parts: pl.DataFrame) -> tuple[Processes, ...]:
     rows = [(place, sorted(ranks), dict(amounts)) for (place, amounts), ranks in alike.items()]
     rows.sort(key=lambda row: (row[0], -sum(row[2].values()), row[1]))
     return tuple(
-        Processes(place, len(ranks), tuple(r for r in ranks if r >= 0), amounts)
-        for place, ranks, amounts in rows
+        Processes(place, len(ranks), tuple(r for r in ranks if r >= 0), amounts) for place, ranks, amounts in rows
     )
 
 

@@ -93,9 +93,7 @@ def nodes(run: Run) -> Nodes | None:
 
 def _ways(run: Run, node: Node) -> tuple[str, ...]:
     ranks = [g.rank for g in node.gpus]
-    inside = run.table("connections").filter(
-        pl.col("src_rank").is_in(ranks) & pl.col("dst_rank").is_in(ranks)
-    )
+    inside = run.table("connections").filter(pl.col("src_rank").is_in(ranks) & pl.col("dst_rank").is_in(ranks))
     ways = Counter(w for w in inside["transport"].cast(pl.String).to_list() if w)
     return tuple(way for way, _ in ways.most_common(3)) if len(ranks) > 1 else ()
 

@@ -14,16 +14,7 @@ from nccl_insight.views.listed import LISTED
 from nccl_insight.views.place import place
 
 #: Columns of ``init_timings``, in the order of the phases.
-PHASES = (
-    "kernels_s",
-    "alloc_s",
-    "bootstrap_s",
-    "allgathers_s",
-    "topo_s",
-    "graphs_s",
-    "connections_s",
-    "rest_s",
-)
+PHASES = ("kernels_s", "alloc_s", "bootstrap_s", "allgathers_s", "topo_s", "graphs_s", "connections_s", "rest_s")
 
 
 @dataclass(frozen=True)
@@ -83,8 +74,6 @@ def metrics(run: Run) -> tuple[Metric, ...] | None:
     where = place(run)
     found = []
     for figure in figures(run):
-        hosts = (
-            {where.hosts[where.node_of[r]] for r in figure.apart if r in where.node_of} if where else set()
-        )
+        hosts = {where.hosts[where.node_of[r]] for r in figure.apart if r in where.node_of} if where else set()
         found.append(Metric(figure.title, figure.values, figure.median, figure.apart, tuple(sorted(hosts))))
     return tuple(found) or None

@@ -85,6 +85,4 @@ def _means(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def _listed(table: pl.DataFrame) -> tuple[Means, ...]:
-    return tuple(
-        Means(row["who"], row["n"], {c: row[c] for c in _MEANS}) for row in table.iter_rows(named=True)
-    )
+    return tuple(Means(row["who"], row["n"], {c: row[c] for c in _MEANS}) for row in table.iter_rows(named=True))

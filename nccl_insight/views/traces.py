@@ -164,9 +164,7 @@ def durations(run: Run) -> Durations | None:
         return None
     spread = pl.col("high_ns") / pl.max_horizontal("median_ns", 1)
     widest = table.row(int(table.select(spread.arg_max()).item()))
-    return Durations(
-        table.height, tuple(Duration(*r) for r in table.head(LISTED).iter_rows()), Duration(*widest)
-    )
+    return Durations(table.height, tuple(Duration(*r) for r in table.head(LISTED).iter_rows()), Duration(*widest))
 
 
 def bandwidth(run: Run) -> Bandwidth | None:
@@ -209,9 +207,7 @@ def _of_traces(run: Run, op: str, sizes: Sequence[int]) -> tuple[Expected, ...]:
     nodes = int(hosts[0]) if hosts.len() else None
     bands = (expected(run, op, int(size), int(nranks), nodes) for size in sizes)
     return tuple(
-        Expected(b.size_bytes, b.busbw_gbps, b.low_gbps, b.high_gbps, b.source)
-        for b in bands
-        if b is not None
+        Expected(b.size_bytes, b.busbw_gbps, b.low_gbps, b.high_gbps, b.source) for b in bands if b is not None
     )
 
 

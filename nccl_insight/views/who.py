@@ -55,9 +55,7 @@ def who(run: Run, subject: str) -> Who | None:
         rank = int(number[1])
         seen = {*known.host_of_rank, *known.rank_of_process.values(), *rows["rank"].drop_nulls()}
         # A rank that printed nothing is one to ask for, too.
-        return (
-            _who(run, "rank", f"rank {rank}", (rank,), rows) if rank in seen or rank < known.world else None
-        )
+        return _who(run, "rank", f"rank {rank}", (rank,), rows) if rank in seen or rank < known.world else None
     host = known.host(name)
     if kind in ("", "host", "node") and host in known.ranks_of_host:
         return _who(run, "host", f"host {host}", tuple(known.ranks_of_host[str(host)]), rows)
@@ -80,15 +78,12 @@ def _who(run: Run, kind: str, name: str, ranks: tuple[int, ...], rows: pl.DataFr
     hosts = tuple(sorted({known.host_of_rank[r] for r in ranks if r in known.host_of_rank}))
     pids = tuple(sorted(pid for (_, pid), rank in known.rank_of_process.items() if rank in ranks))
     far = rows.with_columns(furthest=pl.col("enqueued").max().over("source", "group", "op")).filter(
-        pl.col("rank").is_in(list(ranks))
-        & ~pl.all_horizontal(pl.col("enqueued", "started", "completed").is_null())
+        pl.col("rank").is_in(list(ranks)) & ~pl.all_horizontal(pl.col("enqueued", "started", "completed").is_null())
     )
     columns = ("source", "group", "op", "rank", "enqueued", "started", "completed", "furthest")
     stands = tuple(
         Standing(str(source), group or "", op or "", rank, *numbers)
-        for source, group, op, rank, *numbers in far.select(columns)
-        .sort("rank", "source", "group")
-        .iter_rows()
+        for source, group, op, rank, *numbers in far.select(columns).sort("rank", "source", "group").iter_rows()
     )
     return Who(kind, name, ranks, hosts, pids, stands, _last_lines(run, ranks) if kind == "rank" else ())
 
@@ -97,10 +92,6 @@ def _last_lines(run: Run, ranks: tuple[int, ...]) -> tuple[Evidence, ...]:
     """The end of the file of a rank, where it has one of its own."""
     own = [i for i, rank in identities(run).rank_of_input.items() if rank in ranks]
     sizes = dict(run.table("inputs").select("input_id", "lines").drop_nulls().iter_rows())
-    places = [
-        (i, n) for i in own for n in range(max(1, int(sizes.get(i, 0)) - _LAST + 1), int(sizes.get(i, 0)) + 1)
-    ]
+    places = [(i, n) for i in own for n in range(max(1, int(sizes.get(i, 0)) - _LAST + 1), int(sizes.get(i, 0)) + 1)]
     paths, texts = paths_of(run), run.reader.lines(places)
-    return tuple(
-        Evidence(paths.get(i, ""), n, texts[i, n]) for i, n in places if texts.get((i, n), "").strip()
-    )
+    return tuple(Evidence(paths.get(i, ""), n, texts[i, n]) for i, n in places if texts.get((i, n), "").strip())

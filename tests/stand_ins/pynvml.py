@@ -15,9 +15,7 @@ class NVMLError(Exception):
     """NVML's error: ``value`` is its code."""
 
     def __init__(self, value: int) -> None:
-        super().__init__(
-            {3: "Not Supported", 9: "Driver Not Loaded", 15: "GPU is lost"}.get(value, f"error {value}")
-        )
+        super().__init__({3: "Not Supported", 9: "Driver Not Loaded", 15: "GPU is lost"}.get(value, f"error {value}"))
         self.value = value
 
 
@@ -81,9 +79,7 @@ class Machine:
             number, link = field if isinstance(field, tuple) else (field, None)
             found = values.get(number) if link is None else gpu.get("link_fields", {}).get(f"{number}:{link}")
             return SimpleNamespace(
-                nvmlReturn=3 if found is None else 0,
-                valueType=3,
-                value=SimpleNamespace(ullVal=found, uiVal=None),
+                nvmlReturn=3 if found is None else 0, valueType=3, value=SimpleNamespace(ullVal=found, uiVal=None)
             )
 
         return [told(field) for field in wanted]

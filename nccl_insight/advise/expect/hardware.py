@@ -155,11 +155,7 @@ def find_gpu(name: str) -> Gpu | None:
         if gpu.name.casefold() == plain.casefold():
             return gpu
     return next(
-        (
-            gpu
-            for gpu in gpus()
-            if re.search(rf"(?<![A-Za-z0-9])(?:{gpu.match})", plain, re.I) and _whole(gpu, plain)
-        ),
+        (gpu for gpu in gpus() if re.search(rf"(?<![A-Za-z0-9])(?:{gpu.match})", plain, re.I) and _whole(gpu, plain)),
         None,
     )
 

@@ -46,9 +46,7 @@ def lanes_of(machine: Machine, op: str) -> Lanes | None:
         return None
     links = machine.gpu.links or 1
     if machine.fabric == "mesh":
-        links = (
-            machine.gpu.mesh_links[min(2, len(machine.gpu.mesh_links) - 1)] if machine.gpu.mesh_links else 1
-        )
+        links = machine.gpu.mesh_links[min(2, len(machine.gpu.mesh_links) - 1)] if machine.gpu.mesh_links else 1
     most = min(_CHANNELS, 1 << (2 * links - 1).bit_length())
     least = most
     while least * machine.ranks > most and least > 1:

@@ -76,19 +76,13 @@ def savings(
         half = (p2p_receives * receive + p2p_sends * send) // 2
         found.append(
             Saving(
-                "NCCL_MAX_P2P_NCHANNELS at half its value",
-                half,
-                "send, receive and all-to-all reach less bandwidth",
+                "NCCL_MAX_P2P_NCHANNELS at half its value", half, "send, receive and all-to-all reach less bandwidth"
             )
         )
     smaller = connection_bytes({**(settings or {}), "NCCL_BUFFSIZE": str(1 << 20)})[0]
     if receives and smaller < receive:
         found.append(
-            Saving(
-                "NCCL_BUFFSIZE=1048576",
-                receives * (receive - smaller),
-                "large messages may take longer; measure",
-            )
+            Saving("NCCL_BUFFSIZE=1048576", receives * (receive - smaller), "large messages may take longer; measure")
         )
     if receives + sends:
         half = ((receives - p2p_receives) * receive + (sends - p2p_sends) * send) // 2

@@ -81,9 +81,7 @@ class Parts:
         low, high = 1.0, 1e12
         for _ in range(60):
             middle = math.sqrt(low * high)
-            low, high = (
-                (middle, high) if middle / algbw < self._lost(middle, algbw, self.ramp_us) else (low, middle)
-            )
+            low, high = (middle, high) if middle / algbw < self._lost(middle, algbw, self.ramp_us) else (low, middle)
         return int(low)
 
     def _lost(self, size: float, algbw: float, ramp: float) -> float:
@@ -103,12 +101,8 @@ class Parts:
         through = math.inf if self.lanes is None else self.lanes.rate_gbps(size)
         rate = min(self.rate.typical, through)
         typical = time(rate, self.start_us, self.ramp_us)
-        fast = time(
-            min(self.rate.high, through * 1.1), self.start_us / _START_RANGE[0], self.ramp_us * _RAMP_RANGE[0]
-        )
-        slow = time(
-            min(self.rate.low, through * 0.8), self.start_us * _START_RANGE[1], self.ramp_us * _RAMP_RANGE[1]
-        )
+        fast = time(min(self.rate.high, through * 1.1), self.start_us / _START_RANGE[0], self.ramp_us * _RAMP_RANGE[0])
+        slow = time(min(self.rate.low, through * 0.8), self.start_us * _START_RANGE[1], self.ramp_us * _RAMP_RANGE[1])
         widest = min(next(width for least, width in _WIDEST if size >= least) * self.doubt, _WIDEST[-1][1])
         if slow / fast > widest:
             middle = math.sqrt(slow * fast)
@@ -134,9 +128,7 @@ class Parts:
         )
 
 
-def expectations(
-    machine: Machine, ops: tuple[str, ...] = OPS, sizes: tuple[int, ...] = SIZES
-) -> Iterator[Expected]:
+def expectations(machine: Machine, ops: tuple[str, ...] = OPS, sizes: tuple[int, ...] = SIZES) -> Iterator[Expected]:
     """One expectation for each operation and size; nothing for one rank or an unknown network between nodes."""
     for op in ops:
         parts = parts_of(machine, op)

@@ -34,12 +34,7 @@ class Rate:
     def scaled(self, factor: float) -> Rate:
         """The same bound with other figures."""
         return Rate(
-            self.typical * factor,
-            self.low * factor,
-            self.high * factor,
-            self.bound_by,
-            self.algorithm,
-            self.source,
+            self.typical * factor, self.low * factor, self.high * factor, self.bound_by, self.algorithm, self.source
         )
 
 
@@ -70,24 +65,13 @@ def inside(machine: Machine, ranks: int) -> Rate:
     if ranks == 2:
         # "2 GPUs performance always tends to be a bit under" (NVIDIA/nccl-tests 331, 2025): 483 GB/s on two B200.
         return Rate(
-            typical * 0.8,
-            typical * 0.65,
-            typical * 1.0,
-            f"{name} through NVSwitch",
-            "Ring",
-            gpu.source("ring_share"),
+            typical * 0.8, typical * 0.65, typical * 1.0, f"{name} through NVSwitch", "Ring", gpu.source("ring_share")
         )
-    return Rate(
-        typical, typical * 0.88, typical * 1.06, f"{name} through NVSwitch", "Ring", gpu.source("ring_share")
-    )
+    return Rate(typical, typical * 0.88, typical * 1.06, f"{name} through NVSwitch", "Ring", gpu.source("ring_share"))
 
 
 def _bridge(gpu: Gpu, ranks: int) -> Rate:
-    usable = (
-        gpu.mesh_links[min(ranks, len(gpu.mesh_links) - 1)] / gpu.links
-        if gpu.mesh_links and gpu.links
-        else 1.0
-    )
+    usable = gpu.mesh_links[min(ranks, len(gpu.mesh_links) - 1)] / gpu.links if gpu.mesh_links and gpu.links else 1.0
     typical = gpu.get("bridge_gbps") * usable * gpu.get("bridge_share")
     return Rate(typical, typical * 0.8, typical * 1.15, "NVLink bridge", "Ring", gpu.source("bridge_share"))
 
@@ -98,12 +82,7 @@ def _pcie(gpu: Gpu, ranks: int) -> Rate:
     if gpu.p2p:
         share = 0.64 if ranks <= 2 else 0.6 if ranks <= 4 else 0.56
         return Rate(
-            raw * share,
-            raw * share * 0.66,
-            raw * share * 1.36,
-            "PCIe between GPUs",
-            "Ring",
-            gpu.source("pcie_gbps"),
+            raw * share, raw * share * 0.66, raw * share * 1.36, "PCIe between GPUs", "Ring", gpu.source("pcie_gbps")
         )
     share = 0.52 if ranks <= 4 else 0.45
     return Rate(
@@ -179,9 +158,7 @@ def rate_of(machine: Machine, op: str) -> Rate:
 
 def _slower(a: Rate, b: Rate) -> Rate:
     least = a if a.typical <= b.typical else b
-    return Rate(
-        least.typical, min(a.low, b.low), min(a.high, b.high), least.bound_by, least.algorithm, least.source
-    )
+    return Rate(least.typical, min(a.low, b.low), min(a.high, b.high), least.bound_by, least.algorithm, least.source)
 
 
 def _with_switch(machine: Machine, ring: Rate) -> Rate:
@@ -194,18 +171,9 @@ def _with_switch(machine: Machine, ring: Rate) -> Rate:
         return ring
     busbw = nvls * 2 * (n - 1) / n
     if machine.algorithm == "NVLS":
-        return Rate(
-            busbw,
-            busbw * 0.85,
-            busbw * 1.06,
-            "NVSwitch with NVLS",
-            "NVLS",
-            machine.gpu.source("nvls_share"),
-        )
+        return Rate(busbw, busbw * 0.85, busbw * 1.06, "NVSwitch with NVLS", "NVLS", machine.gpu.source("nvls_share"))
     if busbw <= ring.typical:
-        return Rate(
-            ring.typical, ring.low, max(ring.high, busbw * 1.05), ring.bound_by, ring.algorithm, ring.source
-        )
+        return Rate(ring.typical, ring.low, max(ring.high, busbw * 1.05), ring.bound_by, ring.algorithm, ring.source)
     # Where NVLS is off (virtual machines, old drivers, no Fabric Manager) the ring runs; both are healthy.
     low = max(min(ring.typical * 0.95, busbw * 0.85), busbw / 1.5)
     return Rate(busbw, low, busbw * 1.06, "NVSwitch with NVLS", "NVLS", machine.gpu.source("nvls_share"))
@@ -228,19 +196,12 @@ def _across(machine: Machine, local: Rate | None, net: Rate, ring: Rate) -> Rate
     if nvls is not None:
         top = nvls * factor
         inner = Rate(
-            top * 0.95,
-            top * 0.8,
-            top * 1.03,
-            "NVSwitch with NVLS",
-            "NVLSTree",
-            machine.gpu.source("nvls_share"),
+            top * 0.95, top * 0.8, top * 1.03, "NVSwitch with NVLS", "NVLSTree", machine.gpu.source("nvls_share")
         )
         both = _slower(inner, net.scaled(factor / sent))
         options.append(Rate(both.typical, both.low, both.high, both.bound_by, "NVLSTree", both.source))
     if machine.algorithm is not None:
-        return next(
-            o for o in options if o.algorithm.removesuffix("Tree") == machine.algorithm.removesuffix("Tree")
-        )
+        return next(o for o in options if o.algorithm.removesuffix("Tree") == machine.algorithm.removesuffix("Tree"))
     best = max(options, key=lambda rate: rate.typical)
     return Rate(
         best.typical,
@@ -261,9 +222,7 @@ def _all_to_all(machine: Machine) -> Rate:
     net = outside(machine)
     # Of each GPU's data (n - g) / n leave the domain, over its share of the NICs.
     shared = net.scaled((n - 1) / (n - g) / g)
-    shared = Rate(
-        shared.typical * 0.85, shared.low * 0.7, shared.high, shared.bound_by, "pairwise", shared.source
-    )
+    shared = Rate(shared.typical * 0.85, shared.low * 0.7, shared.high, shared.bound_by, "pairwise", shared.source)
     return shared if local is None else _slower(local, shared)
 
 

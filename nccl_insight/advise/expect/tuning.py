@@ -104,9 +104,7 @@ def time_us(cost: Cost, op: str, size_bytes: int, job: Job, channels: int) -> fl
 
 def best(op: str, graphs: Mapping[str, Graph], job: Job, size_bytes: int) -> tuple[Cost, float] | None:
     """What NCCL would take of ring and tree, and its time in us."""
-    timed = [
-        (c, time_us(c, op, size_bytes, job, graphs[c.algorithm].channels)) for c in costs(op, graphs, job)
-    ]
+    timed = [(c, time_us(c, op, size_bytes, job, graphs[c.algorithm].channels)) for c in costs(op, graphs, job)]
     return min(timed, key=lambda pair: pair[1], default=None)
 
 

@@ -66,9 +66,7 @@ def _one(machine: Machine, key: str, value: str) -> Machine:
         if total < machine.gpus_per_node:
             return dataclasses.replace(machine, nodes=1, gpus_per_node=total)
         if total % machine.gpus_per_node:
-            raise UsageError(
-                f"--what-if gpus={value}: not a multiple of {machine.gpus_per_node} GPUs per node"
-            )
+            raise UsageError(f"--what-if gpus={value}: not a multiple of {machine.gpus_per_node} GPUs per node")
         return dataclasses.replace(machine, nodes=total // machine.gpus_per_node)
     name = machine.network.name
     other = build(

@@ -35,9 +35,7 @@ def setting_notes(machine: Machine) -> list[str]:
             notes.append("no NICs given (--nics COUNTxGBITS): nothing can be expected between nodes")
         if machine.gdr is None:
             direct = direct_memory(machine)
-            notes.append(
-                f"GPUDirect RDMA not stated: assumed {'on' if direct else 'off'} (--gdr or --no-gdr)"
-            )
+            notes.append(f"GPUDirect RDMA not stated: assumed {'on' if direct else 'off'} (--gdr or --no-gdr)")
     if machine.gpu.get("nvls_share") and machine.fabric == "nvswitch" and machine.nvls is None:
         notes.append("NVLS assumed to work; the band reaches down to the ring (--no-nvls)")
     return notes

@@ -133,9 +133,7 @@ class Catalog:
                 best = rank
         if best is not None:
             return best[2]
-        longer = [
-            c for c in self.variables if len(c) >= 14 and upper.startswith(c) and len(upper) - len(c) <= 4
-        ]
+        longer = [c for c in self.variables if len(c) >= 14 and upper.startswith(c) and len(upper) - len(c) <= 4]
         return max(longer, key=len) if longer else self._other_word(upper.split("_"))
 
     def _other_word(self, words: list[str]) -> str | None:
@@ -228,11 +226,7 @@ def catalog() -> Catalog:
         InsightError: the data file is missing or damaged.
     """
     try:
-        text = (
-            resources.files("nccl_insight.advise.settings")
-            .joinpath("env_vars.toml")
-            .read_text(encoding="utf-8")
-        )
+        text = resources.files("nccl_insight.advise.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
         sections, rest = _split(text)
         data = tomllib.loads(rest)
         return Catalog(
@@ -244,6 +238,4 @@ def catalog() -> Catalog:
             latest=data["meta"]["nccl_latest"],
         )
     except (OSError, KeyError, TypeError, tomllib.TOMLDecodeError) as error:
-        raise InsightError(
-            f"advise/settings/env_vars.toml of this installation cannot be used: {error}"
-        ) from error
+        raise InsightError(f"advise/settings/env_vars.toml of this installation cannot be used: {error}") from error

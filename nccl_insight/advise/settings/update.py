@@ -35,12 +35,7 @@ def entries(new: Iterable[NewSetting], library: str, version: str) -> str:
     for setting in new:
         number = re.fullmatch(r"-?[0-9]+", setting.default)
         kind = "int" if number else "bool" if setting.default in {"true", "false"} else "string"
-        lines = [
-            f"[variables.{setting.name}]",
-            f'library = "{library}"',
-            'group = "internal"',
-            f'type = "{kind}"',
-        ]
+        lines = [f"[variables.{setting.name}]", f'library = "{library}"', 'group = "internal"', f'type = "{kind}"']
         if setting.default:
             lines.append(f'default = "{_default(setting.default)}"')
         if version:

@@ -103,9 +103,7 @@ def _verdict(run: Run) -> Verdict | None:
         stuck_groups=stuck,
         ranks=len(ranks),
         stalled=tuple(sorted((s for s in stalls if not s.waiting), key=lambda s: s.operation.created_ns)),
-        not_entered=tuple(
-            sorted((s for s in stalls if s.waiting and s.started), key=lambda s: s.operation.created_ns)
-        ),
+        not_entered=tuple(sorted((s for s in stalls if s.waiting and s.started), key=lambda s: s.operation.created_ns)),
     )
 
 

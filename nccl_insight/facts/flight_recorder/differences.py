@@ -52,9 +52,7 @@ def mismatches_of(entries: pl.DataFrame, groups: dict[str, Group]) -> list[Misma
     for row in differing.head(_MOST_MISMATCHES).iter_rows(named=True):
         what = next(w for w in ("type", "data type", "size") if row[w])
         column = {"type": "op", "data type": "input_dtypes", "size": "_numel"}[what]
-        same = plain.filter(
-            (pl.col("key") == row["key"]) & (pl.col("collective_seq") == row["collective_seq"])
-        )
+        same = plain.filter((pl.col("key") == row["key"]) & (pl.col("collective_seq") == row["collective_seq"]))
         variants = []
         for part in same.filter(pl.col(column).is_not_null()).partition_by(column, maintain_order=True):
             ranks = tuple(sorted(set(part["rank"].to_list())))

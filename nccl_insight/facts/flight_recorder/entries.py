@@ -60,9 +60,7 @@ def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
     """
     marked = rows.with_columns(pl.col("group_ranks").hash().alias("_mark"))
     text = pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
-    lists = marked.unique("_mark").select(
-        "_mark", pl.format("{}", text.rank("dense")).str.zfill(9).alias("_members")
-    )
+    lists = marked.unique("_mark").select("_mark", pl.format("{}", text.rank("dense")).str.zfill(9).alias("_members"))
     key = pl.concat_str("process_group", pl.col("pg_desc").fill_null(""), "_members", separator="\x1f")
     return marked.join(lists, on="_mark", how="left", maintain_order="left").with_columns(key=key)
 
@@ -92,9 +90,7 @@ def status_of(run: Run) -> pl.DataFrame:
 
 def groups_of(entries: pl.DataFrame) -> dict[str, Group]:
     """The process groups of entries by key."""
-    found = entries.unique("key", maintain_order=True).select(
-        "key", "process_group", "pg_desc", "group_ranks"
-    )
+    found = entries.unique("key", maintain_order=True).select("key", "process_group", "pg_desc", "group_ranks")
     return {
         key: Group(key, name or "?", desc or "", tuple(members) if members is not None else None)
         for key, name, desc, members in found.iter_rows()

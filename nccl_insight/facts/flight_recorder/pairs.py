@@ -58,15 +58,11 @@ def _unpaired(run: Run) -> tuple[Unpaired, ...]:
         waiting = {op: side.filter(~pl.col("done")) for op, side in sides.items()}
         cut = wrapped.get(a, True) or wrapped.get(b, True)
         for op, other in (("Send", "Recv"), ("Recv", "Send")):
-            more = (
-                waiting[op].height - waiting[other].height if cut else sides[op].height - sides[other].height
-            )
+            more = waiting[op].height - waiting[other].height if cut else sides[op].height - sides[other].height
             if waiting[op].height and more > 0 and (not cut or not waiting[other].height):
                 first = waiting[op].row(0, named=True)
                 sizes = str(first["input_sizes"] or "")
-                found.append(
-                    Unpaired(group, op, a, b, min(more, waiting[op].height), sizes, first["input_id"])
-                )
+                found.append(Unpaired(group, op, a, b, min(more, waiting[op].height), sizes, first["input_id"]))
     return tuple(found)
 
 

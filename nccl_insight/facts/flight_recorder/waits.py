@@ -54,9 +54,7 @@ class Stalled:
         return tuple(sorted({*self.started, *self.waiting, *self.unknown}))
 
 
-def stalled_in(
-    group: Group, pending: pl.DataFrame, dumped: frozenset[int], timed: frozenset[int]
-) -> list[Stalled]:
+def stalled_in(group: Group, pending: pl.DataFrame, dumped: frozenset[int], timed: frozenset[int]) -> list[Stalled]:
     """The first open operation of a group that all its dumped ranks, at least two, have issued and not finished."""
     first = pending["collective_seq"].min()
     rows = pending.filter((pl.col("collective_seq") == first) & pl.col("op").is_in(SYNCHRONISING)).unique(
@@ -66,9 +64,7 @@ def stalled_in(
     members = set(group.members) if group.members is not None else here
     if len(here) < 2 or here != members & dumped:
         return []
-    running = {
-        r for r, s, t in rows.select("rank", "state", "time_started_ns").iter_rows() if s == "started" or t
-    }
+    running = {r for r, s, t in rows.select("rank", "state", "time_started_ns").iter_rows() if s == "started" or t}
     waiting = {r for r in here - running if r in timed}
     return [
         Stalled(
@@ -103,9 +99,7 @@ def starved_in(
         return []
     operation = operation_of(first.row(0, named=True))
     missing = sorted([*(r for r, seq in last.items() if seq < operation.seq), *silent])
-    inside = open_ops.filter(
-        (pl.col("collective_seq") == operation.seq) & ~pl.col("rank").is_in(missing)
-    ).sort("rank")
+    inside = open_ops.filter((pl.col("collective_seq") == operation.seq) & ~pl.col("rank").is_in(missing)).sort("rank")
     waiting = inside["rank"].unique(maintain_order=True).to_list()
     started = (pl.col("state") == "started") | pl.col("time_started_ns").is_not_null()
     if not missing or not inside.filter(started | ~pl.col("rank").is_in(timed)).height:

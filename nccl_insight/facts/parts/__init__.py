@@ -54,8 +54,7 @@ def part_run(run: Run, part: Part) -> Run:
     if not part.spans:
         return run
     return run.memo(
-        f"facts.parts.run-{part.job}-{part.attempt}",
-        lambda r: Run(PartTables(r, part.spans), r.reader, r.inputs),
+        f"facts.parts.run-{part.job}-{part.attempt}", lambda r: Run(PartTables(r, part.spans), r.reader, r.inputs)
     )
 
 

@@ -9,9 +9,7 @@ from typing import Any
 from nccl_insight.facts.parts.processes import Process
 
 
-def cuts_of(
-    own: Sequence[Process], failures: Iterable[int], restarts: Iterable[int], bare: Iterable[int]
-) -> list[int]:
+def cuts_of(own: Sequence[Process], failures: Iterable[int], restarts: Iterable[int], bare: Iterable[int]) -> list[int]:
     """Lines at which another attempt or job begins in an input. One pass: there may be 100,000 processes."""
     failures, restarts, bare = sorted(failures), sorted(restarts), sorted(bare)
     after = _After(own)

@@ -72,9 +72,7 @@ class PartTables(Tables):
         if not self._run.has_columns(name, "input_id") or frame.is_empty():
             return frame
         cut = frame.with_row_index("_row").join(
-            self._spans.with_columns(pl.col("input_id").cast(frame.schema["input_id"])),
-            on="input_id",
-            how="inner",
+            self._spans.with_columns(pl.col("input_id").cast(frame.schema["input_id"])), on="input_id", how="inner"
         )
         if self._run.has_columns(name, "line"):
             place = pl.col("line").cast(pl.Int64)

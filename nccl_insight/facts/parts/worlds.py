@@ -74,9 +74,7 @@ def worlds_of(run: Run) -> list[World]:
                     frozenset(r for p in inside for r in p.ranks),
                     max((n for p in inside for _, n in p.ranks), default=0),
                     bisect_left(lines, first) < bisect_left(lines, last) or any(p.open for p in inside),
-                    input_id not in benches
-                    and n < len(cuts)
-                    and bisect_left(again, first) < bisect_right(again, last),
+                    input_id not in benches and n < len(cuts) and bisect_left(again, first) < bisect_right(again, last),
                 )
             )
     return _with_others(alike(tied(found), _releases(run)), outside)

@@ -70,9 +70,7 @@ class Scenario:
 def roles(line: Timeline) -> Ints:
     """Per rank (index) the number of its role; one role for all where most ranks would be alone in theirs."""
     met = [Counter[object]() for _ in line.ranks]
-    for rank, meeting, sends in zip(
-        line.rank.tolist(), line.meeting.tolist(), line.sends.tolist(), strict=True
-    ):
+    for rank, meeting, sends in zip(line.rank.tolist(), line.meeting.tolist(), line.sends.tolist(), strict=True):
         if meeting >= 0:
             what = line.groups[meeting]
             upwards = what.pair and line.ranks[rank] == what.members[0]
@@ -127,9 +125,7 @@ def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
     own = rows.filter(pl.col("rank").is_in(who))
     peers = rows.filter(~pl.col("rank").is_in(who) & pl.col("role").is_in(own["role"].unique().implode()))
     sizes = peers.group_by("role").agg(of=pl.col("rank").n_unique())
-    usual = peers.group_by(_PLACE).agg(
-        n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median()
-    )
+    usual = peers.group_by(_PLACE).agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
     joined = own.join(usual, on=_PLACE, how="left", maintain_order="left").join(
         sizes, on="role", how="left", maintain_order="left"
     )
@@ -149,18 +145,13 @@ def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
 def _nodes(made: pl.DataFrame) -> Change:
     none = Change.none()
     return Change(
-        made["node"].to_numpy().astype(np.int64),
-        made["length"].to_numpy().astype(float),
-        none.meetings,
-        none.transfers,
+        made["node"].to_numpy().astype(np.int64), made["length"].to_numpy().astype(float), none.meetings, none.transfers
     )
 
 
 def _meetings(numbers: Iterable[int], transfers: Iterable[float]) -> Change:
     none = Change.none()
-    return Change(
-        none.nodes, none.lengths, np.array(list(numbers), np.int64), np.array(list(transfers), float)
-    )
+    return Change(none.nodes, none.lengths, np.array(list(numbers), np.int64), np.array(list(transfers), float))
 
 
 def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
@@ -177,9 +168,7 @@ def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
         often=pl.col("usual").filter(pl.col("more") > _MORE * pl.col("usual")).sum() / pl.col("usual").sum(),
     )
     excess = dict(more.select("rank", "more").iter_rows())
-    suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][
-        :_MOST
-    ]
+    suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][:_MOST]
     wanders = more.filter(pl.col("rank").is_in(suspects)).group_by("role").agg(
         n=pl.len(), often=pl.col("often").max()
     ).join(more.group_by("role").agg(of=pl.len()), on="role").filter(
@@ -276,11 +265,7 @@ def _rank_scenario(
     line: Timeline, rows: pl.DataFrame, who: tuple[int, ...], alone: bool, steps: tuple[int, ...]
 ) -> Scenario:
     ranks = tuple(line.ranks[r] for r in who)
-    text = (
-        f"rank {ranks[0]} as its peers"
-        if len(ranks) == 1
-        else f"ranks {', '.join(map(str, ranks))} as their peers"
-    )
+    text = f"rank {ranks[0]} as its peers" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} as their peers"
     kind = "rank" if len(ranks) == 1 else "ranks"
     return Scenario(kind, text, ranks, as_peers(rows, who, alone), steps=steps)
 
@@ -300,9 +285,7 @@ def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]
         part = rows.filter(pl.col("role") == role)
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
         change = _nodes(part.select("node", length=pl.col("took") * (mean / took) + pl.col("gap")))
-        found.append(
-            Scenario("compute", f"the stage of {_named(ranks)} computes as much as the others", ranks, change)
-        )
+        found.append(Scenario("compute", f"the stage of {_named(ranks)} computes as much as the others", ranks, change))
     return found
 
 
@@ -319,24 +302,18 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
         if meeting.recorded < most[meeting.members]:
             continue
         size = None if meeting.op in _BY_TOKENS else meeting.size_bytes
-        kinds.setdefault((meeting.op, size, len(meeting.members)), {}).setdefault(meeting.members, []).append(
-            number
-        )
+        kinds.setdefault((meeting.op, size, len(meeting.members)), {}).setdefault(meeting.members, []).append(number)
     names = {meeting.members: meeting.group for meeting in line.groups}
     for groups in kinds.values():
         if len(groups) < 2:
             continue
-        medians = {
-            members: float(np.median(replay.transfers[numbers])) for members, numbers in groups.items()
-        }
+        medians = {members: float(np.median(replay.transfers[numbers])) for members, numbers in groups.items()}
         ordered = sorted(medians.values())
         usual = ordered[(len(ordered) - 1) // 2] if len(ordered) > 2 else ordered[0]
         for members, median in medians.items():
             if median > _SLOWER * usual:
                 key = (tuple(sorted(members)), "pair" if line.groups[groups[members][0]].pair else None)
-                slow.setdefault(key, {}).update(
-                    (n, min(usual, float(replay.transfers[n]))) for n in groups[members]
-                )
+                slow.setdefault(key, {}).update((n, min(usual, float(replay.transfers[n]))) for n in groups[members])
     found = []
     for (members, pair), changed in slow.items():
         saved = sum(replay.transfers[n] - t for n, t in changed.items())
@@ -358,9 +335,9 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
                 usual_ns=float(np.median([changed[n] for n in like])),
             )
         )  # fmt: skip
-    found = sorted(
-        found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers))
-    )[:_MOST]
+    found = sorted(found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers)))[
+        :_MOST
+    ]
     if len(found) > 1:
         ranks = tuple(sorted({r for s in found for r in s.ranks}))
         change = found[0].change
@@ -368,9 +345,7 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
             change = change.joined(other.change)
         text = f"transfers of the {len(found)} slow groups as those of the others"
         one = found[0]
-        found.append(
-            Scenario("rail", text, ranks, change, cause=one.cause, took_ns=one.took_ns, usual_ns=one.usual_ns)
-        )
+        found.append(Scenario("rail", text, ranks, change, cause=one.cause, took_ns=one.took_ns, usual_ns=one.usual_ns))
     return found
 
 
@@ -457,8 +432,7 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
 def _even(rows: pl.DataFrame) -> Change:
     """Every node as it is on average over its role, without pauses that are not usual."""
     made = rows.with_columns(
-        length=pl.col("took").mean().over(_PLACE)
-        + pl.min_horizontal("gap", pl.col("gap").median().over(_PLACE)),
+        length=pl.col("took").mean().over(_PLACE) + pl.min_horizontal("gap", pl.col("gap").median().over(_PLACE)),
         n=pl.len().over(_PLACE),
     ).filter(pl.col("n") > 1)
     return _nodes(made.select("node", "length"))

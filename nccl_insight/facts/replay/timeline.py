@@ -80,9 +80,7 @@ def timeline(run: Run) -> Timeline | str:
     """The nodes of a run, or why there are none to replay."""
     if not run.has("gpu_work"):
         return "no trace with GPU activity"
-    work = run.table("gpu_work").filter(
-        pl.col("rank").is_not_null() & (pl.col("end_ns") >= pl.col("start_ns"))
-    )
+    work = run.table("gpu_work").filter(pl.col("rank").is_not_null() & (pl.col("end_ns") >= pl.col("start_ns")))
     work = work.unique(["rank", "device", "stream", "start_ns", "end_ns", "name"], maintain_order=True)
     ranks = work["rank"].unique().sort().to_list()
     if len(ranks) < 2:
@@ -131,9 +129,7 @@ def _without_breaks(work: pl.DataFrame, start: Floats, end: Floats) -> tuple[Flo
     turns = files.group_by("turn").agg(pl.col("start").min(), pl.col("end").max()).sort("turn")
     if turns.height < 2:
         return start, end
-    rows = work.select("rank", "input_id").join(
-        files, on=["rank", "input_id"], how="left", maintain_order="left"
-    )
+    rows = work.select("rank", "input_id").join(files, on=["rank", "input_id"], how="left", maintain_order="left")
     turn = rows["turn"].to_numpy().astype(np.int64)
     breaks = np.maximum(turns["start"].to_numpy()[1:] - turns["end"].to_numpy()[:-1], 0.0)
     less = np.concatenate(([0.0], np.cumsum(breaks)))[turn - 1]
@@ -281,6 +277,4 @@ def _meetings(work: pl.DataFrame) -> tuple[Ints, tuple[Meeting, ...]]:
 def _meeting(row: dict[str, Any]) -> Meeting:
     op = row["op"] or f"kernel {row['name']}"
     members = row["ranks"] if op in _POINT_TO_POINT else row["members"] or row["ranks"]
-    return Meeting(
-        "Send" if op in _POINT_TO_POINT else op, row["size"], row["group"], tuple(members), row["n"]
-    )
+    return Meeting("Send" if op in _POINT_TO_POINT else op, row["size"], row["group"], tuple(members), row["n"])

@@ -20,9 +20,7 @@ def pack(directory: Path, target: Path) -> int:
         for path in sorted(p for p in directory.rglob("*") if p.is_file()):
             name = path.relative_to(directory)
             if not any(part.startswith(".") for part in name.parts):
-                tar.add(
-                    path, arcname=f"{directory.name}/{name.as_posix()}", recursive=False, filter=_anonymous
-                )
+                tar.add(path, arcname=f"{directory.name}/{name.as_posix()}", recursive=False, filter=_anonymous)
     os.replace(partial, target)
     return target.stat().st_size
 

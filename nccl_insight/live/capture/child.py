@@ -106,9 +106,7 @@ def by_node(places: list[tuple[str, int]]) -> list[list[int]]:
     return list(nodes.values())
 
 
-def _pairs(
-    torch: Any, dist: Any, plan: Plan, device: Any, nodes: list[list[int]], recorder: Recorder
-) -> None:
+def _pairs(torch: Any, dist: Any, plan: Plan, device: Any, nodes: list[list[int]], recorder: Recorder) -> None:
     """Nodes measure two by two, all pairs of a round at the same time; rank 0 records the bus bandwidth of each.
 
     With several ranks per node each then measures with its like of the other node, which takes its own NIC. Suspects
@@ -138,9 +136,7 @@ def _pairs(
         measure(number, [(a, b, None, sorted(nodes[a] + nodes[b])) for a, b in matching])
 
 
-def _rates(
-    torch: Any, dist: Any, plan: Plan, device: Any, data: Any, members: list[list[int]]
-) -> list[float | None]:
+def _rates(torch: Any, dist: Any, plan: Plan, device: Any, data: Any, members: list[list[int]]) -> list[float | None]:
     """Bus bandwidth of groups that have no rank in common, all at the same time."""
     if not members:
         return []
@@ -217,9 +213,7 @@ def _store(dist: Any, plan: Plan, rank: int) -> Any:
                 raise RuntimeError(f"rank 0 did not come: nothing answers at {address}:{port}") from error
             time.sleep(_POLL_S)
     wait = datetime.timedelta(seconds=plan.timeout_s)
-    return dist.TCPStore(
-        address, port, None, is_master=hosts, timeout=wait, wait_for_workers=False, multi_tenant=True
-    )
+    return dist.TCPStore(address, port, None, is_master=hosts, timeout=wait, wait_for_workers=False, multi_tenant=True)
 
 
 def _roll(store: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> list[int]:

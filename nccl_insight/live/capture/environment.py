@@ -48,9 +48,7 @@ def world_of(environ: Mapping[str, str]) -> World | None:
     """
     for rank, size, local in _WORLDS:
         if environ.get(rank, "").isdigit() and environ.get(size, "").isdigit() and int(environ[size]) > 1:
-            address = environ.get("MASTER_ADDR") or next(
-                iter(hosts_of(environ.get("SLURM_STEP_NODELIST", ""))), ""
-            )
+            address = environ.get("MASTER_ADDR") or next(iter(hosts_of(environ.get("SLURM_STEP_NODELIST", ""))), "")
             if not address:
                 raise UsageError(
                     f"{size}={environ[size]} but MASTER_ADDR is not set: export the address of rank 0's host"
@@ -127,19 +125,12 @@ def nccl_settings(
 
 
 #: Settings of a job that slow a measurement down or keep a hang from being told: not passed on to our own ranks.
-UNWANTED = (
-    "CUDA_LAUNCH_BLOCKING",
-    "TORCH_DISTRIBUTED_DEBUG",
-    "TORCH_NCCL_BLOCKING_WAIT",
-    "NCCL_BLOCKING_WAIT",
-)
+UNWANTED = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 
 
 def gpu_count(environ: Mapping[str, str], dev: str = "/dev") -> int:
     """GPUs that a process of this environment may use, told from device files; nothing is imported or started."""
-    devices = len(
-        [p for p in glob.glob(f"{dev}/nvidia[0-9]*") if re.fullmatch(r"nvidia[0-9]+", os.path.basename(p))]
-    )
+    devices = len([p for p in glob.glob(f"{dev}/nvidia[0-9]*") if re.fullmatch(r"nvidia[0-9]+", os.path.basename(p))])
     if not devices and os.path.exists(f"{dev}/kfd"):
         devices = len(glob.glob(f"{dev}/dri/renderD*"))
         visible = [v for v in ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if v in environ]
@@ -164,10 +155,7 @@ def _listed(value: str, devices: int) -> int:
 def save_node_facts(directory: Path, host: str) -> list[Path]:
     """``nvidia-smi topo -m`` and ``nvlink -s`` of this node as files; those that could be had in time."""
     saved: list[Path] = []
-    for name, argv in (
-        ("topo", ("nvidia-smi", "topo", "-m")),
-        ("nvlink", ("nvidia-smi", "nvlink", "-s")),
-    ):
+    for name, argv in (("topo", ("nvidia-smi", "topo", "-m")), ("nvlink", ("nvidia-smi", "nvlink", "-s"))):
         done = run_short(argv, _TOOL_S)
         if done.state == "hung":
             break

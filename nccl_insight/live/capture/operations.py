@@ -169,11 +169,7 @@ def measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int) 
     if op == "sendrecv" and world == 1:
         return {}
     if not _fits(torch, dist, device, elements):
-        return {
-            "skipped": "not enough free GPU memory",
-            "op": _NAMES[op],
-            "size_bytes": elements * element_bytes,
-        }
+        return {"skipped": "not enough free GPU memory", "op": _NAMES[op], "size_bytes": elements * element_bytes}
     action, check = _operation(torch, dist, op, elements, device, plan.dtype)
     bad = check()
     each = _seconds_per_iteration(torch, dist, plan, device, action, dist.get_rank() == plan.slow_rank)

@@ -99,9 +99,7 @@ class Captured:
     def started(self) -> bool:
         """Whether any rank got past the import of torch, so that a passed deadline says something of the fabric."""
         return any(
-            item.get("kind") == "ready"
-            for path in self.directory.glob("capture.rank*.jsonl")
-            for item in _items(path)
+            item.get("kind") == "ready" for path in self.directory.glob("capture.rank*.jsonl") for item in _items(path)
         )
 
     @property
@@ -151,9 +149,7 @@ def require_torch() -> None:
     import importlib.util
 
     if importlib.util.find_spec("torch") is None:
-        raise NotJudgedError(
-            "torch is not installed: install nccl-insight[capture], or use the job's own Python"
-        )
+        raise NotJudgedError("torch is not installed: install nccl-insight[capture], or use the job's own Python")
 
 
 def require_gpu(environ: Mapping[str, str], dev: str = "/dev") -> int:
@@ -309,12 +305,9 @@ def export_reports(directory: Path, tool: str = "nsys") -> list[str]:
     for report in reports:
         target = report.with_suffix(".sqlite")
         done = run_short(
-            (tool, "export", "--type", "sqlite", "--force-overwrite", "true", "-o", str(target), str(report)),
-            _EXPORT_S,
+            (tool, "export", "--type", "sqlite", "--force-overwrite", "true", "-o", str(target), str(report)), _EXPORT_S
         )
-        why = {"missing": "nsys is not on PATH", "hung": f"nsys did not end within {_EXPORT_S:.0f} s"}.get(
-            done.state
-        )
+        why = {"missing": "nsys is not on PATH", "hung": f"nsys did not end within {_EXPORT_S:.0f} s"}.get(done.state)
         said = next((line.strip() for line in done.error.splitlines() if line.strip()), "nsys failed")
         failed = f"{report.name}: not exported ({why or said})"
         lines.append(f"{target.name}: exported" if done.state == "ok" else failed)
@@ -362,13 +355,9 @@ def describe(captured: Captured) -> str:
     if outcome.failed:
         first = outcome.failed[0]
         how = f"signal {-first.code}" if first.code < 0 else f"code {first.code}"
-        more = [
-            f"{c.name} with {'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed[1:4]
-        ]
+        more = [f"{c.name} with {'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed[1:4]]
         rest = f" (also {', '.join(more)})" if more else ""
         said = captured.complaint(first.name) if first.name.startswith("rank ") else ""
         where = f"; see {captured.directory / 'output.*'}" if first.name.startswith("rank ") else ""
         return f"{first.name} ended with {how}{': ' + said if said else ''}{rest}{where}"
-    return (
-        f"{plural(len(outcome.children), 'process', 'processes')} exited cleanly in {outcome.seconds:.1f} s"
-    )
+    return f"{plural(len(outcome.children), 'process', 'processes')} exited cleanly in {outcome.seconds:.1f} s"

@@ -50,9 +50,7 @@ class Plan:
         """The plan of a file written by :meth:`write`."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         known = {f.name for f in fields(Plan)}
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known
-        }
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
         return Plan(**values)
 
 

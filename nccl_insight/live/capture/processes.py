@@ -109,9 +109,7 @@ def run_group(
             with _undisturbed():
                 for done in _end(running, grace_s):
                     ended[done.name] = done
-    return Outcome(
-        tuple(ended[t.name] for t in tasks if t.name in ended), timed_out, time.monotonic() - started
-    )
+    return Outcome(tuple(ended[t.name] for t in tasks if t.name in ended), timed_out, time.monotonic() - started)
 
 
 @contextlib.contextmanager

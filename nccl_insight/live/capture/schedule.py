@@ -75,9 +75,7 @@ def suspects(measured: Sequence[Measurement]) -> Suspects:
     good = _good(rates)
     typical = statistics.median(rate for node, (rate, *_) in rates.items() if node in good)
     nodes = {
-        node: rate
-        for node, (rate, best, _) in rates.items()
-        if rate < _SLOW * typical and best < _SLOW_BEST * typical
+        node: rate for node, (rate, best, _) in rates.items() if rate < _SLOW * typical and best < _SLOW_BEST * typical
     }
     together: dict[Pair, list[Measurement]] = {}
     for m in measured:

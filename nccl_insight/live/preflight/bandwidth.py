@@ -109,12 +109,9 @@ def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
     """Pairs of GPUs: a GPU that is slow with most others, a single slow pair, or all below what NVSwitch gives."""
     table = run.table("peer_bandwidth")
     gpu = _gpu_of(run)
-    for (host, access), rows in (
-        table.group_by("host", "peer_access", maintain_order=True) if table.height else ()
-    ):
+    for (host, access), rows in table.group_by("host", "peer_access", maintain_order=True) if table.height else ():
         measured = [
-            Measurement(0, int(s), int(d), float(g))
-            for s, d, g in rows.select("src", "dst", "gbps").iter_rows()
+            Measurement(0, int(s), int(d), float(g)) for s, d, g in rows.select("src", "dst", "gbps").iter_rows()
         ]
         found = suspects(measured)
         where = f" on {host}" if table["host"].n_unique() > 1 else ""
@@ -144,9 +141,7 @@ def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
 
 def _odd(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
     """Rows below 70% of the median of at least three of their kind."""
-    kinds = rows.with_columns(
-        pl.col("gbps").median().over(group).alias("typical"), pl.len().over(group).alias("n")
-    )
+    kinds = rows.with_columns(pl.col("gbps").median().over(group).alias("typical"), pl.len().over(group).alias("n"))
     return kinds.filter((pl.col("n") >= 3) & (pl.col("gbps") < 0.7 * pl.col("typical")))
 
 
@@ -232,9 +227,7 @@ def _locals(found: list[tuple[int, float]]) -> str:
 # Collectives
 
 
-def machine_of(
-    gpu: str, ranks: int, hosts: int, networks: Collection[str], around: Surroundings
-) -> Machine | None:
+def machine_of(gpu: str, ranks: int, hosts: int, networks: Collection[str], around: Surroundings) -> Machine | None:
     """The machine that ran, as far as it is known well enough to expect something of it."""
     if ranks < 2 or hardware.find_gpu(gpu) is None or ranks % max(1, hosts):
         return None
@@ -244,11 +237,7 @@ def machine_of(
     if not around.nics or not around.nic_gbit or kind is None or "Socket" in networks:
         return None
     return build(
-        gpu,
-        nodes=hosts,
-        gpus_per_node=ranks // hosts,
-        nics=f"{around.nics}x{around.nic_gbit:.0f}",
-        network=kind,
+        gpu, nodes=hosts, gpus_per_node=ranks // hosts, nics=f"{around.nics}x{around.nic_gbit:.0f}", network=kind
     )
 
 
@@ -266,9 +255,7 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
             continue
         row = rows.sort("size_bytes").row(-1, named=True)
         machine = machine_of(row["gpu"], int(row["nranks"]), int(row["n_hosts"] or 1), networks, around)
-        expected = (
-            next(iter(expectations(machine, (op,), (int(row["size_bytes"]),))), None) if machine else None
-        )
+        expected = next(iter(expectations(machine, (op,), (int(row["size_bytes"]),))), None) if machine else None
         if machine is None or expected is None:
             continue
         value, low = float(row["busbw_gbps"]), expected.busbw_low_gbps

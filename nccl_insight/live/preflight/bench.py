@@ -60,9 +60,7 @@ def measure(
     run = api.load([directory])
     checks = [*_absent(done), _ended(done), *_results(run, done)]
     checks += [
-        _finding(f)
-        for f in api.analyze(run).findings
-        if f.severity is not Severity.INFO and f.name not in _JUDGED_HERE
+        _finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO and f.name not in _JUDGED_HERE
     ]
     checks += bandwidth_checks(run, around or Surroundings(), given)
     return Measured(tuple(checks), _facts(run, done), done.hung)
@@ -107,11 +105,7 @@ def _ended(done: Captured) -> Check:
 def _results(run: Run, done: Captured) -> list[Check]:
     rows = run.table("benchmarks")
     if rows.is_empty():
-        return [
-            Check(
-                "correctness", Status.FAIL if done.outcome.ok else Status.SKIP, "no measurement was finished"
-            )
-        ]
+        return [Check("correctness", Status.FAIL if done.outcome.ok else Status.SKIP, "no measurement was finished")]
     wrong = rows.filter(pl.col("wrong") > 0)
     largest = {op: rate for op in KEYS if (rate := best(rows, op)) is not None}
     checks = [
@@ -146,23 +140,17 @@ def diagnostics(tool: Callable[..., Output]) -> list[Check]:
         ]  # fmt: skip
     if not rows:
         return [Check("dcgm", Status.SKIP, "dcgmi gave no result (is nv-hostengine running?)")]
-    return [
-        Check("dcgm", Status.PASS, f"dcgmi diag -r 1: {sum(s == 'Pass' for _, s, _ in rows)} tests passed")
-    ]
+    return [Check("dcgm", Status.PASS, f"dcgmi diag -r 1: {sum(s == 'Pass' for _, s, _ in rows)} tests passed")]
 
 
 def _finding(finding: Finding) -> Check:
     status = Status.FAIL if finding.severity is Severity.ERROR else Status.WARN
-    return Check(
-        finding.name, status, finding.title, finding.expected, finding.next_step, finding.code, finding.action
-    )
+    return Check(finding.name, status, finding.title, finding.expected, finding.next_step, finding.code, finding.action)
 
 
 def _facts(run: Run, done: Captured) -> dict[str, str | float | None]:
     ranks = run.table("capture_ranks")
-    versions = {
-        name: next((v for v in ranks[name].to_list() if v), None) for name in ("nccl", "cuda", "torch")
-    }
+    versions = {name: next((v for v in ranks[name].to_list() if v), None) for name in ("nccl", "cuda", "torch")}
     in_log = run.table("processes")["nccl_version"].drop_nulls().to_list()
     connections = run.table("connections")
     networks = sorted(set(connections.filter(pl.col("transport") == "NET")["network"].drop_nulls().to_list()))

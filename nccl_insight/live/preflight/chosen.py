@@ -61,15 +61,11 @@ def only(names: Sequence[str], checks: Sequence[Check]) -> list[Check]:
             continue
         judge = next((judge for judge, group in SILENT.items() if name in group), "")
         # A group with a finding has no line "all is well".
-        looked = states.get(judge, Status.SKIP) is not Status.SKIP or (
-            judge == "gpu health" and _heard(states)
-        )
+        looked = states.get(judge, Status.SKIP) is not Status.SKIP or (judge == "gpu health" and _heard(states))
         found.append(
             Check(name, Status.PASS, "nothing found")
             if looked
-            else Check(
-                name, Status.SKIP, "this node has nothing that this check looks at, or it cannot be read"
-            )
+            else Check(name, Status.SKIP, "this node has nothing that this check looks at, or it cannot be read")
         )
     return found
 

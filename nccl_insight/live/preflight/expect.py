@@ -60,9 +60,7 @@ def parse(text: str) -> Expectation:
     """
     match = _FORM.fullmatch(text)
     if match is None:
-        raise UsageError(
-            f"expectation {text!r} has not the form key=value, key>=value ...; keys: {', '.join(KEYS)}"
-        )
+        raise UsageError(f"expectation {text!r} has not the form key=value, key>=value ...; keys: {', '.join(KEYS)}")
     key, operator, value = match[1], "=" if match[2] == "==" else match[2], match[3].strip("\"'")
     if key not in KEYS:
         near = get_close_matches(key, KEYS, 1)
@@ -134,10 +132,7 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
 
 
 def compare(
-    expectations: Iterable[Expectation],
-    facts: Mapping[str, str | float | None],
-    level: str,
-    whole: bool = False,
+    expectations: Iterable[Expectation], facts: Mapping[str, str | float | None], level: str, whole: bool = False
 ) -> list[Check]:
     """One check an expectation. What this level cannot find out is skipped, with the reason.
 
@@ -151,11 +146,7 @@ def compare(
         expected = f"{wanted.operator} {wanted.value}{unit}"
         if value is None:
             measured = wanted.key in MEASURED and level == "quick"
-            reason = (
-                "not known at level quick; use --level standard"
-                if measured
-                else "could not be determined here"
-            )
+            reason = "not known at level quick; use --level standard" if measured else "could not be determined here"
             checks.append(Check(name, Status.SKIP, f"{reason} (expected {expected})", expected))
             continue
         shown = f"{value:.6g}{unit}" if isinstance(value, float) else value

@@ -109,9 +109,7 @@ def port_checks(node: Node, ports: list[Port]) -> Iterator[Check]:
     for port in active:
         if port.board and port.firmware:
             boards.setdefault(port.board, set()).add(port.firmware)
-    mixed = [
-        f"{board}: {', '.join(sorted(found))}" for board, found in sorted(boards.items()) if len(found) > 1
-    ]
+    mixed = [f"{board}: {', '.join(sorted(found))}" for board, found in sorted(boards.items()) if len(found) > 1]
     if mixed:
         yield Check("nic firmware", Status.WARN, "; ".join(mixed[:3]), "one release per model",
                     "mlxfwmanager --query; update all to one release", "-", Action.TRIAGE)  # fmt: skip
@@ -174,9 +172,7 @@ def _partitions(node: Node, active: list[Port]) -> Iterator[Check]:
         if port.layer != "InfiniBand":
             continue
         base = f"/sys/class/infiniband/{port.device}/ports/{port.number}/pkeys"
-        keys = [
-            int(text, 16) for entry in node.entries(base) if (text := node.read(f"{base}/{entry}") or "0x0")
-        ]
+        keys = [int(text, 16) for entry in node.entries(base) if (text := node.read(f"{base}/{entry}") or "0x0")]
         used = [key for key in keys if key & 0x7FFF]
         if used and not any(key & _FULL_MEMBER for key in used):
             yield Check("partition key", Status.WARN, f"{port.name}: limited membership only",
@@ -208,9 +204,7 @@ def switch_checks(node: Node, models: list[str]) -> Iterator[Check]:
     if switches:
         names = _processes(node)
         if names is None:
-            yield Check(
-                "fabric manager", Status.SKIP, "processes of the host are not visible from this container"
-            )
+            yield Check("fabric manager", Status.SKIP, "processes of the host are not visible from this container")
         elif "nv-fabricmanage" in names or "nv-fabricmanager" in names:
             yield Check("fabric manager", Status.PASS, f"running, {len(switches)} switches")
         else:
@@ -267,9 +261,7 @@ def link_checks(node: Node, answer: Answer) -> Iterator[Check]:
         else:
             untold = answer.source == "NVML" and all(k.errors is None for g in answer.gpus for k in g.links)
             yield Check(
-                "nvlink",
-                Status.PASS,
-                f"{most} links per GPU{speed}{'; error counters not read' if untold else ''}",
+                "nvlink", Status.PASS, f"{most} links per GPU{speed}{'; error counters not read' if untold else ''}"
             )
     yield from link_errors(answer)
 
@@ -283,9 +275,7 @@ def _listed_links(done: Output) -> tuple[dict[str, list[bool]], list[float]]:
         if head := re.match(r"GPU ([0-9]+):", line.strip()):
             gpu = head[1]
             links[gpu] = []
-        elif gpu and (
-            link := re.match(r"Link [0-9]+:\s*(?:([0-9]+(?:\.[0-9]+)?) GB/s|(\S.*))", line.strip())
-        ):
+        elif gpu and (link := re.match(r"Link [0-9]+:\s*(?:([0-9]+(?:\.[0-9]+)?) GB/s|(\S.*))", line.strip())):
             links[gpu].append(link[1] is not None)
             speeds += [float(link[1])] if link[1] else []
     return links, speeds
@@ -299,7 +289,4 @@ def layer_of(ports: list[Port]) -> str | None:
 def describe(ports: list[Port]) -> Mapping[str, float | None]:
     """Facts for expectations: how many compute ports, and the least of their rates."""
     compute = compute_ports(ports)
-    return {
-        "nics": float(len(compute)),
-        "nic_gbit": min((p.rate_gbit for p in compute), default=None),
-    }
+    return {"nics": float(len(compute)), "nic_gbit": min((p.rate_gbit for p in compute), default=None)}

@@ -23,13 +23,7 @@ _LOADED = "NVRM: loading NVIDIA UNIX"
 _ACTION = re.compile(r"recovery action changed .{0,80} to 0x([0-9a-f]{1,8})(?: \(([^)]{1,40})\))?", re.I)
 _MILD = re.compile(r"\bnon-?fatal\b", re.I)
 #: Blocks of AMD GPUs as a person calls them.
-_BLOCKS = {
-    "umc": "memory",
-    "xgmi_wafl": "xGMI",
-    "pcie_bif": "PCIe",
-    "gfx": "graphics engine",
-    "sdma": "copy engine",
-}
+_BLOCKS = {"umc": "memory", "xgmi_wafl": "xGMI", "pcie_bif": "PCIe", "gfx": "graphics engine", "sdma": "copy engine"}
 #: The driver ended the program that had the page; a reset at leisure is due (NVIDIA's catalog: Xid 94, 92).
 _LATER = frozenset({92, 94})
 
@@ -187,9 +181,7 @@ def _by_device(events: list[Event]) -> str:
     for event in sorted(events, key=lambda e: (e.switch, e.bus, e.code)):
         name = f"{'NVSwitch' if event.switch else 'GPU'} {_whole(event.bus)}"
         devices.setdefault(name, []).append(event.text)
-    shown = "; ".join(
-        f"{name}: {', '.join(dict.fromkeys(texts))}" for name, texts in list(devices.items())[:8]
-    )
+    shown = "; ".join(f"{name}: {', '.join(dict.fromkeys(texts))}" for name, texts in list(devices.items())[:8])
     return shown + (f" and {len(devices) - 8} more" if len(devices) > 8 else "")
 
 
@@ -225,9 +217,7 @@ def _amd(node: Node) -> Iterator[Check]:
         if width and widest and width < widest:
             narrow.append(f"{entry} x{width} of x{widest}")
         for sensor in node.entries(f"{base}/hwmon"):
-            cap, usual = (
-                node.read(f"{base}/hwmon/{sensor}/power1_cap{end}") or "" for end in ("", "_default")
-            )
+            cap, usual = (node.read(f"{base}/hwmon/{sensor}/power1_cap{end}") or "" for end in ("", "_default"))
             if cap.isdigit() and usual.isdigit() and int(cap) < 0.95 * int(usual):
                 capped.append(f"{entry} {int(cap) / 1e6:.0f} of {int(usual) / 1e6:.0f} W")
         used = node.read(f"{base}/mem_info_vram_used") or ""
@@ -247,15 +237,9 @@ def _amd(node: Node) -> Iterator[Check]:
         yield Check("gpu memory", Status.WARN, f"in use before the job: {', '.join(busy)}", "idle GPUs",
                     "amd-smi process", "-", Action.TRIAGE)  # fmt: skip
     if not counted:
-        yield Check(
-            "gpu health",
-            Status.SKIP,
-            "the driver shows no error counters here (see amd-smi metric --ecc)",
-        )
+        yield Check("gpu health", Status.SKIP, "the driver shows no error counters here (see amd-smi metric --ecc)")
     elif not broken:
-        yield Check(
-            "gpu health", Status.PASS, f"{plural(counted, 'GPU')}: no uncorrected error in memory and links"
-        )
+        yield Check("gpu health", Status.PASS, f"{plural(counted, 'GPU')}: no uncorrected error in memory and links")
 
 
 def _number(text: str | None) -> int | None:

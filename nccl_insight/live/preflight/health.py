@@ -152,15 +152,10 @@ def _of_nvml(item: dict[str, Any]) -> Health:
 def _of_tool(done: Output) -> Answer:
     if done.state in ("missing", "hung"):
         return Answer(done.state, "nvidia-smi")
-    rows = [
-        dict(zip(QUERY, (v.strip() for v in line.split(",")), strict=False))
-        for line in done.text.splitlines()
-    ]
+    rows = [dict(zip(QUERY, (v.strip() for v in line.split(",")), strict=False)) for line in done.text.splitlines()]
     rows = [row for row in rows if len(row) == len(QUERY)]
     if done.state == "failed" or not rows:
-        said = next(
-            (line.strip() for line in (done.error + done.text).splitlines() if line.strip()), "no answer"
-        )
+        said = next((line.strip() for line in (done.error + done.text).splitlines() if line.strip()), "no answer")
         return Answer("failed", "nvidia-smi", said)
     return Answer("ok", "nvidia-smi", gpus=tuple(_of_row(row) for row in rows))
 
@@ -383,14 +378,10 @@ def _all(gpus: Sequence[Health]) -> str:
     return "the GPU" if len(gpus) == 1 else f"all {len(gpus)} GPUs"
 
 
-def _different(
-    gpus: Sequence[Health], field: str, name: str, seen: str, expected: str, fix: str
-) -> Iterator[Check]:
+def _different(gpus: Sequence[Health], field: str, name: str, seen: str, expected: str, fix: str) -> Iterator[Check]:
     """Fewer than half of at least three GPUs of a model have less than the rest."""
     for model in sorted({gpu.name for gpu in gpus}):
-        values = {
-            g.index: getattr(g, field) for g in gpus if g.name == model and getattr(g, field) is not None
-        }
+        values = {g.index: getattr(g, field) for g in gpus if g.name == model and getattr(g, field) is not None}
         if len(values) < 3:
             continue
         usual = statistics.mode(values.values())

@@ -91,9 +91,7 @@ class Result:
     def last_line(self) -> str:
         """The machine-readable line for launch scripts."""
         # What takes the node out of service comes before what its user can mend.
-        first = min(
-            self.failed, key=lambda c: (_ORDER.get(c.action, len(_ORDER)), c.code == "-"), default=None
-        )
+        first = min(self.failed, key=lambda c: (_ORDER.get(c.action, len(_ORDER)), c.code == "-"), default=None)
         if first is None and self.verdict is Status.WARN:
             first = next(c for c in self.checks if c.status is Status.WARN)
         action = first.action if first else Action.NONE
@@ -125,8 +123,6 @@ def parse_exit_map(text: str) -> Mapping[int, int]:
     for item in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,3})=([0-9]{1,3})\s*", item)
         if match is None or int(match[2]) > 255:
-            raise UsageError(
-                f"--exit-map {text!r} is not known; use {', '.join(EXIT_MAPS)}, or pairs such as 3=0,5=1"
-            )
+            raise UsageError(f"--exit-map {text!r} is not known; use {', '.join(EXIT_MAPS)}, or pairs such as 3=0,5=1")
         pairs[int(match[1])] = int(match[2])
     return pairs

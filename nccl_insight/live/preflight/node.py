@@ -78,9 +78,7 @@ class Node:
         names = []
         for entry in self.entries("/proc/driver/nvidia/gpus"):
             text = self.read(f"/proc/driver/nvidia/gpus/{entry}/information") or ""
-            names += [
-                line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("Model:")
-            ]
+            names += [line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("Model:")]
         return names
 
     @staticmethod

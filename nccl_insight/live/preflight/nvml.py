@@ -175,9 +175,7 @@ def _sram(library: Any, failure: type[Exception], handle: Any) -> bool | None:
     return bool(status.bThresholdExceeded)
 
 
-def _field(
-    library: Any, failure: type[Exception], handle: Any, number: int, scope: int | None = None
-) -> int | None:
+def _field(library: Any, failure: type[Exception], handle: Any, number: int, scope: int | None = None) -> int | None:
     """A value by number; ``scope`` is a link."""
     try:
         value = library.nvmlDeviceGetFieldValues(handle, [number if scope is None else (number, scope)])[0]
@@ -198,9 +196,7 @@ def _watts(milliwatts: int | None) -> float | None:
 
 
 def _text(value: object) -> str:
-    return (
-        value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
-    )
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
 def _bus_id(text: str) -> str:

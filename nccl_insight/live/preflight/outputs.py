@@ -43,9 +43,7 @@ def to_json(result: Result) -> str:
 
 def to_junit(result: Result) -> str:
     """A test case per check; a warning passes with its text as output."""
-    suite = ElementTree.Element(
-        "testsuite", {"name": "nccl-insight preflight", "hostname": _clean(result.node)}
-    )
+    suite = ElementTree.Element("testsuite", {"name": "nccl-insight preflight", "hostname": _clean(result.node)})
     for check in result.checks:
         case = ElementTree.SubElement(
             suite, "testcase", {"classname": f"preflight.{check.code}", "name": _clean(check.name)}
@@ -110,11 +108,7 @@ def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> lis
     checks = []
     for key in TRENDS:
         now = facts.get(key)
-        past = [
-            (e.get("time"), e["facts"][key])
-            for e in earlier
-            if isinstance(e.get("facts", {}).get(key), float)
-        ]
+        past = [(e.get("time"), e["facts"][key]) for e in earlier if isinstance(e.get("facts", {}).get(key), float)]
         past = past[-_RUNS:]
         if not isinstance(now, float) or len(past) < _LEAST_RUNS:
             continue

@@ -40,9 +40,7 @@ def facts_of(node: Node, answer: Answer | None = None) -> Facts:
         "gpus": float(max(0, node.gpus() - sum(gpu.lost for gpu in gpus_of(node)))),
         "gpu_model": names[0] if len(set(names)) == 1 else ",".join(sorted(set(names))) or None,
         **describe(nics),
-        "pcie_gen": min((float(g.generation) for g in answer.gpus if g.generation), default=None)
-        if answer
-        else None,
+        "pcie_gen": min((float(g.generation) for g in answer.gpus if g.generation), default=None) if answer else None,
         "driver": _driver(node),
         "torch": node.package("torch"),
         "nccl": node.package("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"),
@@ -78,9 +76,7 @@ def quick_checks(node: Node, answer: Answer | None = None, window_s: float | Non
     yield from _clock(node)
     balancing = node.read("/proc/sys/kernel/numa_balancing")
     if balancing is not None and balancing != "0" and gpus:
-        yield Check(
-            "numa balancing", Status.WARN, "on", "off", "sysctl kernel.numa_balancing=0 (administrator)"
-        )
+        yield Check("numa balancing", Status.WARN, "on", "off", "sysctl kernel.numa_balancing=0 (administrator)")
 
 
 def _rdma_needed(node: Node, nics: list[Port]) -> bool:
@@ -117,9 +113,7 @@ def _environment(node: Node) -> Iterator[Check]:
 
 def _gpus(node: Node, gpus: int) -> Check:
     if gpus == 0:
-        return Check(
-            "gpus", Status.SKIP, "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)"
-        )
+        return Check("gpus", Status.SKIP, "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)")
     names = node.gpu_names()
     driver = _driver(node)
     lost = sum(gpu.lost for gpu in gpus_of(node))
@@ -141,9 +135,7 @@ def _libraries(node: Node) -> Check:
     nccl = node.package("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
     if torch is None and nccl is None:
         return Check("libraries", Status.SKIP, "neither torch nor NCCL is installed in this Python")
-    return Check(
-        "libraries", Status.PASS, ", ".join(f"{n} {v}" for n, v in (("torch", torch), ("NCCL", nccl)) if v)
-    )
+    return Check("libraries", Status.PASS, ", ".join(f"{n} {v}" for n, v in (("torch", torch), ("NCCL", nccl)) if v))
 
 
 def _ports(nics: list[Port], gpus: int) -> Iterator[Check]:
@@ -154,9 +146,7 @@ def _ports(nics: list[Port], gpus: int) -> Iterator[Check]:
     down = [n.name for n in nics if not n.active]
     rates = sorted({n.rate_gbit for n in active})
     shown = f"{len(active)} of {len(nics)} RDMA ports active" + (
-        f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n.layer for n in active}))}"
-        if active
-        else ""
+        f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n.layer for n in active}))}" if active else ""
     )
     if not active:
         yield Check(
@@ -180,9 +170,7 @@ def _ports(nics: list[Port], gpus: int) -> Iterator[Check]:
         )  # fmt: skip
     else:
         other = (
-            f"; {', '.join(rest[:4])} of another model and rate, e.g. for storage"
-            if len(rates) > 1 and not odd
-            else ""
+            f"; {', '.join(rest[:4])} of another model and rate, e.g. for storage" if len(rates) > 1 and not odd else ""
         )
         yield Check("nics", Status.PASS, shown + (f" (down: {', '.join(down[:4])})" if down else "") + other)
 
@@ -197,13 +185,7 @@ def _shared_memory(node: Node) -> Iterator[Check]:
     size = node.size_of("/dev/shm")
     if size is None:
         yield Check(
-            "/dev/shm",
-            Status.FAIL,
-            "not there",
-            "a tmpfs",
-            "mount /dev/shm in the container",
-            "NI401",
-            Action.CONFIG,
+            "/dev/shm", Status.FAIL, "not there", "a tmpfs", "mount /dev/shm in the container", "NI401", Action.CONFIG
         )
         return
     total, free = size
@@ -285,9 +267,7 @@ def _gpudirect(node: Node, gpus: int, rdma: bool) -> Check:
     number = re.match(r"([0-9]+)\.([0-9]+)", node.kernel)
     recent = number is not None and (int(number[1]), int(number[2])) >= (5, 12)
     if recent and "Open Kernel Module" in (node.read("/proc/driver/nvidia/version") or ""):
-        return Check(
-            "gpudirect", Status.PASS, f"open kernel module on Linux {node.kernel}: DMA-BUF can be used"
-        )
+        return Check("gpudirect", Status.PASS, f"open kernel module on Linux {node.kernel}: DMA-BUF can be used")
     return Check(
         "gpudirect", Status.WARN, "neither nvidia-peermem nor DMA-BUF", "one of them",
         "modprobe nvidia-peermem (administrator)", "NI234", Action.TRIAGE,

@@ -198,9 +198,7 @@ class Follower:
             self._news.append(f"{shown(path)} is read again")
         place.trouble = why
 
-    def _guarded(
-        self, path: Path, do: Callable[[Path, IO[bytes], int], list[bytes]], most: int = 0
-    ) -> list[bytes]:
+    def _guarded(self, path: Path, do: Callable[[Path, IO[bytes], int], list[bytes]], most: int = 0) -> list[bytes]:
         """What ``do`` gives for an open file; that it cannot be read is news."""
         try:
             with path.open("rb") as stream:
@@ -237,11 +235,7 @@ class Follower:
         """Whether an open file repeats, as far as both go, what was read of another."""
         known = self._places[path]
         stream.seek(0)
-        if (
-            known.copy_of is not None
-            or len(known.head) < _LEAST_ALIKE
-            or stream.read(len(known.head)) != known.head
-        ):
+        if known.copy_of is not None or len(known.head) < _LEAST_ALIKE or stream.read(len(known.head)) != known.head:
             return False
         end = min(os.fstat(stream.fileno()).st_size, known.offset)
         stream.seek(max(0, end - _TAIL))

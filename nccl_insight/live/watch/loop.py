@@ -53,9 +53,7 @@ class Every:
         try:
             pl.Series([""]).str.contains(pattern)
         except pl.exceptions.ComputeError as error:
-            raise UsageError(
-                f"--every {text!r}: no regular expression ({str(error).splitlines()[-1]})"
-            ) from error
+            raise UsageError(f"--every {text!r}: no regular expression ({str(error).splitlines()[-1]})") from error
         return cls(pattern, float(seconds))
 
     def judge(self, growth: Growth, now: float) -> Iterator[Event]:
@@ -63,9 +61,7 @@ class Every:
         lines = pl.Series([piece.decode("utf-8", "replace") for _, piece in growth.pieces], dtype=pl.String)
         if lines.str.contains(f"(?m){self.pattern}").any():
             if self.overdue:
-                yield Event(
-                    "on-time", f"a line like {self.pattern!r} came again, after {now - self.since:.0f} s"
-                )
+                yield Event("on-time", f"a line like {self.pattern!r} came again, after {now - self.since:.0f} s")
             self.since, self.overdue = now, False
         elif now - self.since > self.seconds and not self.overdue:
             self.overdue = True
@@ -147,18 +143,13 @@ def watch(
         begun = time.process_time()
         yield from watcher.look(now, first)
         if first and not state.compares:
-            yield Event(
-                "note",
-                "watching; nothing says yet how far ranks are (RAS, COLL lines, Inspector, steps do)",
-            )
+            yield Event("note", "watching; nothing says yet how far ranks are (RAS, COLL lines, Inspector, steps do)")
         looked(now())
         if state.over:
             return
         if for_s is not None and now() - started >= for_s:
             if watcher.blind:
-                raise NotJudgedError(
-                    "none of the files can be read any more, so how far ranks are is not known"
-                )
+                raise NotJudgedError("none of the files can be read any more, so how far ranks are is not known")
             return
         # The first look reads what was there before, and the grammar.
         spent = 0.0 if first else time.process_time() - begun
@@ -243,10 +234,7 @@ class _Watcher:
             return
         self.judged = len(self.dumps)
         if sum(self.dumps.values()) > _MOST_DUMP_BYTES:
-            yield Event(
-                "dump",
-                f"{len(self.dumps)} Flight Recorder dumps: nccl-insight analyze reads them",
-            )
+            yield Event("dump", f"{len(self.dumps)} Flight Recorder dumps: nccl-insight analyze reads them")
             return
         with contextlib.suppress(InsightError):
             found = api.analyze(sorted(self.dumps))

@@ -46,11 +46,7 @@ def to_openmetrics(state: Watch, now: float) -> str:
     for name, text, value in (
         ("step", "The newest training step.", state.step),
         ("step_seconds", "Seconds that one training step takes.", state.step_s),
-        (
-            "seconds_since_operation",
-            "Seconds since any rank began an operation or a step.",
-            state.since_s(now),
-        ),
+        ("seconds_since_operation", "Seconds since any rank began an operation or a step.", state.since_s(now)),
     ):
         if value is not None:
             found[name] = (text, [("", value)])
@@ -60,11 +56,7 @@ def to_openmetrics(state: Watch, now: float) -> str:
     for name, text, of in (
         ("comm_operation", "The operation that the first rank is at.", lambda n, c: c.top),
         ("comm_spread", "Operations between the first and the last rank.", lambda n, c: c.spread),
-        (
-            "comm_seconds_since_operation",
-            "Seconds since a rank began an operation.",
-            lambda n, c: now - c.since,
-        ),
+        ("comm_seconds_since_operation", "Seconds since a rank began an operation.", lambda n, c: now - c.since),
         ("comm_ranks_behind", "Ranks that the others wait for.", lambda n, c: len(state.behind.get(n, ()))),
     ):
         found[name] = (text, [(f'{{comm="{_label(n)}"}}', float(of(n, c))) for n, c in comms])
@@ -95,13 +87,9 @@ class Metrics:
         self._path = Path(target)
         if port.isdigit() and "/" not in host:
             try:
-                self._server = ThreadingHTTPServer(
-                    (host.strip("[]") or "127.0.0.1", int(port)), self._handler()
-                )
+                self._server = ThreadingHTTPServer((host.strip("[]") or "127.0.0.1", int(port)), self._handler())
             except (OSError, OverflowError) as error:
-                raise UsageError(
-                    f"--metrics {target}: {getattr(error, 'strerror', None) or error}"
-                ) from error
+                raise UsageError(f"--metrics {target}: {getattr(error, 'strerror', None) or error}") from error
             threading.Thread(target=self._server.serve_forever, daemon=True).start()
         elif not self._path.parent.is_dir():
             raise UsageError(f"--metrics {target}: no such directory, and no port")

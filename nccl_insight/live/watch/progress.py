@@ -183,9 +183,7 @@ class Watch:
             before, at = self.step, self._step_at
             self.step, self._step_at, self._total = seen.step, now, seen.total or self._total
             self.step_s = seen.step_s or (
-                (now - at) / (seen.step - before)
-                if before is not None and seen.step > before
-                else self.step_s
+                (now - at) / (seen.step - before) if before is not None and seen.step > before else self.step_s
             )
             self._went_on(now)
 
@@ -201,9 +199,7 @@ class Watch:
                 lagging[name] = ranks
         for name, ranks in lagging.items():
             places = {self._places.get((name, rank)) for rank in ranks}
-            if ranks != self.behind.get(name) and (
-                not places <= known or None in places or name in self._told
-            ):
+            if ranks != self.behind.get(name) and (not places <= known or None in places or name in self._told):
                 self._told.add(name)
                 yield self._behind(name, ranks, now)
             known |= places
@@ -238,9 +234,7 @@ class Watch:
         names = sorted({self._name(*key) for key in keys})
         if keys and others:
             self._faulty = True
-            text = ", ".join(names[:_NAMED]) + (
-                f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            )
+            text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             yield Event(
                 "end", f"{text}: the process is gone, without having closed its communicators",
                 ranks=tuple(sorted({rank for _, rank in keys})), hosts=tuple(sorted({host for host, _ in left})),
@@ -276,10 +270,7 @@ class Watch:
                 self._gone[comm, rank] = why
                 self._faulty = True
                 yield Event(
-                    "missing",
-                    f"{self._name(comm, rank)} {why}{_of(comm)}",
-                    comm,
-                    () if rank is None else (rank,),
+                    "missing", f"{self._name(comm, rank)} {why}{_of(comm)}", comm, () if rank is None else (rank,)
                 )
         if seen.counts or seen.gone:
             for comm, rank in [key for key in self._gone if key[0] in seen.counts and key not in seen.gone]:
@@ -297,9 +288,7 @@ class Watch:
                     self._close(*key)
         fresh = False
         for (name, rank), (size, ready) in seen.opened.items():
-            if (name, rank) in seen.closed | self._over or (
-                name not in self.comms and len(self.comms) >= _MOST_GROUPS
-            ):
+            if (name, rank) in seen.closed | self._over or (name not in self.comms and len(self.comms) >= _MOST_GROUPS):
                 continue
             comm = self.comms.setdefault(name, Comm(now))
             comm.size = size or comm.size
@@ -505,9 +494,7 @@ class Watch:
 
 def _next(places: Sequence[tuple[str, int | None]]) -> tuple[str, ...]:
     """What tells most about processes that others wait for, or about any where all wait inside."""
-    found = [
-        f"ssh {host or 'HOST'} py-spy dump --pid {pid}" for host, pid in places[:_NAMED] if pid is not None
-    ]
+    found = [f"ssh {host or 'HOST'} py-spy dump --pid {pid}" for host, pid in places[:_NAMED] if pid is not None]
     if places and places[0][0]:
         found.append(f"ssh {places[0][0]} 'dmesg -T | grep -i xid; nvidia-smi'")
     return (*found, "nccl-insight analyze LOGS (logs and Flight Recorder dumps of all ranks)")

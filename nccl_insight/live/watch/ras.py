@@ -32,9 +32,7 @@ def parse_address(text: str) -> tuple[str, int]:
     else:
         host, _, port = text.partition(":")
     if port and not (port.isdigit() and 0 < int(port) < 65536):
-        raise UsageError(
-            f"--ras {text!r}: {port!r} is not a port; write HOST:PORT (NCCL's default is {PORT})"
-        )
+        raise UsageError(f"--ras {text!r}: {port!r} is not a port; write HOST:PORT (NCCL's default is {PORT})")
     return host or "localhost", int(port) if port else PORT
 
 

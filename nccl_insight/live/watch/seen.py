@@ -95,11 +95,7 @@ def _calls(run: Run, seen: Seen, files: Mapping[int, str]) -> None:
     process = ["host", "pid", "comm"]
     ranks = run.table("ranks").select(*process, "comm_id", "rank").unique(process, keep="last")
     # A pointer that no line explains is not that of the only communicator that is known.
-    rows = (
-        calls.drop("comm_id", "rank")
-        .join(ranks, on=process, nulls_equal=True)
-        .drop_nulls(["comm_id", "rank"])
-    )
+    rows = calls.drop("comm_id", "rank").join(ranks, on=process, nulls_equal=True).drop_nulls(["comm_id", "rank"])
     collective = ~pl.col("op").cast(pl.String).is_in(POINT_TO_POINT)
     counted = rows.group_by("comm_id", "rank").agg(collective.sum(), pl.col("input_id").last())
     for comm, rank, count, input_id in counted.iter_rows():

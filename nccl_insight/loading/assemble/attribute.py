@@ -87,9 +87,7 @@ class Owners:
         else:
             out = rows.drop("comm_id", strict=False).hstack(kinds.owners[kinds.numbers])
         own = pl.col("_own_rank")
-        return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own).drop(
-            "_own_rank"
-        )
+        return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own).drop("_own_rank")
 
     def _epoch(self, rows: pl.DataFrame) -> int | None:
         """Before how many lines at which an owner changes all these stand; None where one is among them.
@@ -120,9 +118,7 @@ class Owners:
             asked = self._each(rows[more]).select(keys["_key"].gather(more), "comm_id", "_own_rank")
             known = self._known[epoch] = pl.concat([known, asked])
         owners = kinds.join(known, on="_key", how="left", maintain_order="left")
-        return Kinds(
-            numbers.shrink_dtype(), owners.select("comm_id", "_own_rank"), rows[firsts][["_host", "_pid"]]
-        )
+        return Kinds(numbers.shrink_dtype(), owners.select("comm_id", "_own_rank"), rows[firsts][["_host", "_pid"]])
 
     def _each(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with the owner of each: ``comm_id`` and ``_own_rank``."""
@@ -144,11 +140,7 @@ class Owners:
             pointed = self._pointers.resolve(out.select("input_id", "_host", "_pid", "_pos", "comm"))
             out = out.with_columns(comm_id=pl.coalesce(pointed["comm_id"], pl.col("comm_id")))
             out = out.join(
-                self._single,
-                on=["_host", "_pid", "comm_id"],
-                how="left",
-                nulls_equal=True,
-                maintain_order="left",
+                self._single, on=["_host", "_pid", "comm_id"], how="left", nulls_equal=True, maintain_order="left"
             )
             out = out.with_columns(_own_rank=pl.coalesce("_single_rank", "_own_rank")).drop("_single_rank")
         return out

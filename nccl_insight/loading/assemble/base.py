@@ -14,9 +14,9 @@ from nccl_insight.tables.normalise import NORMALISERS
 from nccl_insight.tables.normalise.meaning import with_meaning
 from nccl_insight.tables.schema import CONTRACT, Columns
 
-POSITION: Final = (
-    (pl.col("input_id").cast(pl.UInt64) * (1 << 44)) + pl.col("_line") * 16 + pl.col("_sub")
-).alias("_pos")
+POSITION: Final = ((pl.col("input_id").cast(pl.UInt64) * (1 << 44)) + pl.col("_line") * 16 + pl.col("_sub")).alias(
+    "_pos"
+)
 
 
 # Where the line of a row stands.
@@ -39,9 +39,7 @@ def _words(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     words = [name for name, dtype in rows.schema.items() if dtype == pl.Categorical]
     if words:
         enums = {name: kind for name, kind in columns.items() if isinstance(kind, pl.Enum)}
-        rows = rows.with_columns(
-            pl.col(name).cast(enums.get(name, pl.String), strict=False) for name in words
-        )
+        rows = rows.with_columns(pl.col(name).cast(enums.get(name, pl.String), strict=False) for name in words)
     return rows.with_columns(map(hexadecimal.unpacked, numbers)) if numbers else rows
 
 
@@ -68,9 +66,7 @@ def table_rows(
             known = {*_PLACE, *kept}
             found = [rows[[c for c in rows.columns if c in known]] for rows in found]
         elif wanted is not None:
-            found = [
-                rows[[c for c in rows.columns if c in _PLACE or not c.startswith("_")]] for rows in found
-            ]
+            found = [rows[[c for c in rows.columns if c in _PLACE or not c.startswith("_")]] for rows in found]
         columns = CONTRACT.get(rule.table or "", {})
         rows = stack([_words(rows, columns) for rows in found])
         if captured is not None:
@@ -101,6 +97,4 @@ def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.Data
 
 def column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
     """The column, or nulls of that type when no message gave it."""
-    return (
-        pl.col(name).cast(dtype, strict=False) if name in frame.columns else pl.lit(None, dtype).alias(name)
-    )
+    return pl.col(name).cast(dtype, strict=False) if name in frame.columns else pl.lit(None, dtype).alias(name)

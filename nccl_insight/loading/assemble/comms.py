@@ -80,8 +80,7 @@ def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
         .alias("destroyed"),
     )
     ranks = ranks.with_columns(
-        _tid=pl.coalesce("_init_tid", "_any_tid"),
-        init_started=pl.col("init_started") | pl.col("init_complete"),
+        _tid=pl.coalesce("_init_tid", "_any_tid"), init_started=pl.col("init_started") | pl.col("init_complete")
     )
     return _identify(ranks.sort("_pos"))
 
@@ -131,9 +130,7 @@ def _tell_splits_apart(known: pl.DataFrame) -> pl.DataFrame:
     named = known.with_columns(_size=size.fill_null(False), _again=again)
     plain = ~pl.col("_size") & (pl.col("_again") == 0)
     suffixed = pl.format("{}#n{}.{}", "comm_id", "nranks", "_again")
-    return named.with_columns(comm_id=pl.when(plain).then("comm_id").otherwise(suffixed)).drop(
-        "_size", "_again"
-    )
+    return named.with_columns(comm_id=pl.when(plain).then("comm_id").otherwise(suffixed)).drop("_size", "_again")
 
 
 def _name_splits(split: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -165,9 +162,7 @@ class Pointers:
         self._pointer = pointer
         known = ranks.filter(pl.col("comm_id").is_not_null())
         lookup = known.select(*_PROCESS, pl.col("comm").alias(pointer), "_pos", "comm_id")
-        self._tables = [
-            keyed(lookup.select("_pos", *by, pointer, "comm_id"), [*by, pointer]) for by, _ in self._TRIES
-        ]
+        self._tables = [keyed(lookup.select("_pos", *by, pointer, "comm_id"), [*by, pointer]) for by, _ in self._TRIES]
 
     def resolve(self, rows: pl.DataFrame, name: str = "comm_id") -> pl.DataFrame:
         """The rows with the communicator in the column ``name``; null where none is known."""
@@ -198,9 +193,7 @@ def keyed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     return ordered.unique(["_by", "_pos"], keep="first", maintain_order=True)
 
 
-def asof(
-    left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward"
-) -> pl.DataFrame:
+def asof(left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward") -> pl.DataFrame:
     """As-of join on ``_pos`` with groups in which nulls are equal to each other; ``right`` is :func:`keyed`."""
     rows = left.with_columns(pl.struct(by).hash().alias("_by"))
     rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)

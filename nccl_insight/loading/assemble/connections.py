@@ -37,10 +37,7 @@ def connection_rows(rows: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
         column(rows, "method", pl.String),
         column(rows, "p2p_method", pl.String),
         pl.concat_str(
-            column(rows, "shm_send", pl.String),
-            column(rows, "shm_recv", pl.String),
-            separator="/",
-            ignore_nulls=True,
+            column(rows, "shm_send", pl.String), column(rows, "shm_recv", pl.String), separator="/", ignore_nulls=True
         ).replace({"": None}),
     )
     out = rows.with_columns(
@@ -54,16 +51,8 @@ def connection_rows(rows: pl.DataFrame, versions: pl.DataFrame) -> pl.DataFrame:
     out = out.with_columns(column(out, "src_dev", pl.String))
     era = _era(versions)
     agreed = era["dev_kind"].unique().to_list()
-    long = pl.coalesce(pl.col("src_dev").str.len_bytes() > 3, pl.lit(False)) | pl.col("src_dev").str.contains(
-        "[a-f]"
-    )
+    long = pl.coalesce(pl.col("src_dev").str.len_bytes() > 3, pl.lit(False)) | pl.col("src_dev").str.contains("[a-f]")
     fallback = agreed[0] if len(agreed) == 1 else "nvml_dev"
-    kind = (
-        pl.when(pl.col("src_dev").is_null())
-        .then(None)
-        .when(long)
-        .then(pl.lit("bus_id"))
-        .otherwise(pl.lit(fallback))
-    )
+    kind = pl.when(pl.col("src_dev").is_null()).then(None).when(long).then(pl.lit("bus_id")).otherwise(pl.lit(fallback))
     drop = ("p2p_method", "shm_send", "shm_recv", "gdr_flag", "shared_flag", "read_flag")
     return out.with_columns(dev_kind=kind).drop(drop, strict=False)

@@ -62,11 +62,7 @@ class Feeds:
         return self.rows(_by_rule(chunks), fields) if chunks else None
 
     def pieces(
-        self,
-        table: str,
-        fields: Sequence[str] = PROCESS,
-        last: bool = False,
-        captured: Collection[str] | None = None,
+        self, table: str, fields: Sequence[str] = PROCESS, last: bool = False, captured: Collection[str] | None = None
     ) -> Iterator[pl.DataFrame]:
         """Like :meth:`whole`, in several frames, whose columns may differ. ``last``: lets go of the rows.
 

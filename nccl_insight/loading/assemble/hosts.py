@@ -48,9 +48,7 @@ def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
             if mended:
                 found.append((input_id, host, pid, mended))
     return pl.DataFrame(
-        found,
-        schema={"input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "_mended": pl.String},
-        orient="row",
+        found, schema={"input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "_mended": pl.String}, orient="row"
     )
 
 
@@ -84,7 +82,5 @@ def mend_hosts(part: LogPart) -> LogPart:
         chunks=[{name: _mend(rows, names) for name, rows in chunk.items()} for chunk in part.chunks],
         loud=_mend(part.loud, names),
         heads=_mend(part.heads, names),
-        processes=_mend(part.processes, names).unique(
-            ["input_id", "_host", "_pid"], keep="first", maintain_order=True
-        ),
+        processes=_mend(part.processes, names).unique(["input_id", "_host", "_pid"], keep="first", maintain_order=True),
     )

@@ -53,9 +53,7 @@ class Milestones:
         self._pieces, self._calls = None, _none
 
 
-def milestone_rows(
-    ranks: pl.DataFrame, frames: Frames, calls: Iterable[pl.DataFrame] | None = None
-) -> pl.DataFrame:
+def milestone_rows(ranks: pl.DataFrame, frames: Frames, calls: Iterable[pl.DataFrame] | None = None) -> pl.DataFrame:
     """One row per row of ``ranks``; steps are line numbers in the rank's own input, null where no line shows them."""
     if ranks.is_empty():
         return empty("milestones")

@@ -55,9 +55,7 @@ def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
               "library": pl.String, "input_id": pl.UInt16, "_pos": pl.UInt64}  # fmt: skip
     if rows is None or "nccl_version" not in rows.columns:
         return pl.DataFrame(schema=schema)
-    return rows.filter(pl.col("nccl_version").is_not_null()).select(
-        column(rows, n, t) for n, t in schema.items()
-    )
+    return rows.filter(pl.col("nccl_version").is_not_null()).select(column(rows, n, t) for n, t in schema.items())
 
 
 def _place_versions(versions: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
@@ -79,9 +77,7 @@ def _place_versions(versions: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame
     placed = placed.join(named, on=["_host", "_pid"], how="anti", nulls_equal=True)
     rest = bare.join(placed.select("input_id").unique(), on="input_id", how="anti")
     rest = rest.join(
-        agreed.select("input_id").join(named.select("input_id").unique(), on="input_id"),
-        on="input_id",
-        how="anti",
+        agreed.select("input_id").join(named.select("input_id").unique(), on="input_id"), on="input_id", how="anti"
     )
     return pl.concat([named, placed, rest]).sort("_pos")
 
@@ -99,9 +95,7 @@ def _processes(heads: pl.DataFrame, versions: pl.DataFrame, rows: Mapping[str, p
         frame = rows.get(table)
         if frame is not None and name in frame.columns:
             values = (
-                frame.filter(pl.col(name).is_not_null())
-                .group_by(key, maintain_order=True)
-                .agg(pl.col(name).last())
+                frame.filter(pl.col(name).is_not_null()).group_by(key, maintain_order=True).agg(pl.col(name).last())
             )
             base = base.join(values, on=key, how="left", nulls_equal=True, maintain_order="left")
     anonymous = pl.col("_host").is_null() & pl.col("_pid").is_null()
@@ -165,9 +159,7 @@ class FloodTable:
 
     streams = True
 
-    def __init__(
-        self, name: str, feeds: Feeds, owners: Owners, build: Callable[[bool], pl.DataFrame]
-    ) -> None:
+    def __init__(self, name: str, feeds: Feeds, owners: Owners, build: Callable[[bool], pl.DataFrame]) -> None:
         self._name = name
         self._feeds = feeds
         self._owners = owners
@@ -331,9 +323,7 @@ def assemble(
         if told is not None:
             out["watchdog"] = told
     if ranks.height:
-        process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(
-            pl.col("nccl_version").first()
-        )
+        process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(pl.col("nccl_version").first())
         out["communicators"] = communicators(ranks, process_versions)
         out["ranks"] = finish(ranks.drop("comm_id_made").rename({"_tid": "tid"}))
     processes = [p.processes for p in parts if p.processes.height]
@@ -353,17 +343,11 @@ def assemble(
             streams = name in FLOODS and not _told_twice(name, feeds)
             later[name] = FloodTable(name, feeds, owners, build) if streams else LogTable(build, height)
     names = feeds.tables()
-    if (
-        _MODEL_TALK in names
-        or feeds.has("tuning_choice", "time_us")
-        or {"tuning_choice", "tuning_model"} <= set(names)
-    ):
+    if _MODEL_TALK in names or feeds.has("tuning_choice", "time_us") or {"tuning_choice", "tuning_model"} <= set(names):
         build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
         height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
         chosen = later.get("tuning_choice")
-        pieces: Callable[[], Iterator[pl.DataFrame]] = (
-            chosen.frames if chosen is not None else lambda: iter(())
-        )
+        pieces: Callable[[], Iterator[pl.DataFrame]] = chosen.frames if chosen is not None else lambda: iter(())
         comms_of = out.get("communicators", pl.DataFrame())
         table = partial(_predicted, feeds, owners, build_any, pieces, names, comms_of)
         later["predicted"] = LogTable(table, height)

@@ -107,13 +107,9 @@ def topology_tables(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
         again = [
             i
             for i in roots[1:]
-            if (lines[i]["node"], lines[i]["node_id"])
-            == (lines[roots[0]]["node"], lines[roots[0]]["node_id"])
+            if (lines[i]["node"], lines[i]["node_id"]) == (lines[roots[0]]["node"], lines[roots[0]]["node_id"])
         ]
         more_nodes, more_links = _walk(lines[: again[0]] if again else lines)
         nodes += more_nodes
         links += more_links
-    return {
-        "topology_nodes": pl.DataFrame(nodes, schema=_NODES),
-        "topology_links": pl.DataFrame(links, schema=_EDGES),
-    }
+    return {"topology_nodes": pl.DataFrame(nodes, schema=_NODES), "topology_links": pl.DataFrame(links, schema=_EDGES)}

@@ -28,9 +28,7 @@ def error_rows(known: pl.DataFrame | None, loud: Sequence[pl.DataFrame]) -> pl.D
     if not parts:
         return None
     rows = pl.concat(parts, how="diagonal_relaxed").sort("_pos", maintain_order=True)
-    function = pl.coalesce(
-        column(rows, "function", pl.String), pl.col("_source").str.extract(r"\(([^()]*)\)$")
-    )
+    function = pl.coalesce(column(rows, "function", pl.String), pl.col("_source").str.extract(r"\(([^()]*)\)$"))
     diagnosis = column(rows, "diagnosis", pl.String).fill_null(UNEXPLAINED)
     return rows.with_columns(
         diagnosis=diagnosis,

@@ -36,9 +36,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     tag = pl.col("launcher").fill_null("")
     number = column(rows, "pg_id", pl.Int64).cast(pl.String)
     named = pl.coalesce(
-        pl.when(column(rows, "pg_guid", pl.String).str.contains("default_pg", literal=True)).then(
-            pl.lit(DEFAULT)
-        ),
+        pl.when(column(rows, "pg_guid", pl.String).str.contains("default_pg", literal=True)).then(pl.lit(DEFAULT)),
         pl.when(number == "0").then(pl.lit(DEFAULT)).otherwise(number),
         tag.str.extract(_IN_TAG).replace({"0": DEFAULT}),
     )
@@ -48,9 +46,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     named = pl.when(twins & (named != DEFAULT)).then(pl.format("{} ({})", named, guid)).otherwise(named)
     marked = rows.with_columns(
         named.alias("group"),
-        pl.coalesce(
-            tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank"
-        ).alias("of"),
+        pl.coalesce(tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank").alias("of"),
         pl.col("launcher_rank").alias("global_rank"),
         column(rows, "seq", pl.Int64).alias("seq"),
         column(rows, "enqueued_seq", pl.Int64).alias("enqueued_seq"),

@@ -91,8 +91,7 @@ GOOD: Final = (
 _GOOD: Final = re.compile(GOOD)
 # A counter that came to the total that was announced with it.
 _TOTAL: Final = re.compile(
-    r"\b(?:step|steps|iter|iteration|epoch|it|batch|round)s?\b[\s:=\[#]*([0-9]{1,12})\s*(?:/|of)\s*([0-9]{1,12})",
-    re.I,
+    r"\b(?:step|steps|iter|iteration|epoch|it|batch|round)s?\b[\s:=\[#]*([0-9]{1,12})\s*(?:/|of)\s*([0-9]{1,12})", re.I
 )
 # A count that goes up, a loss: the program went on.
 PROGRESS: Final = (
@@ -156,9 +155,7 @@ def plain(text: str) -> str:
 
 
 # The same of the whole job, which counts at any level.
-_FAILED: Final = re.compile(
-    r"\b(?:job|training|program|script)(?: run)?(?: has)? (?:failed|crashed|aborted)\b", re.I
-)
+_FAILED: Final = re.compile(r"\b(?:job|training|program|script)(?: run)?(?: has)? (?:failed|crashed|aborted)\b", re.I)
 
 
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:

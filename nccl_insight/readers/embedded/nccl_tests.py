@@ -140,18 +140,14 @@ def _runs(near: pl.DataFrame, name: str) -> pl.DataFrame:
     ops = [next((o for n in pair if n and (o := op_of_name(n))), guess) for pair in names]
     return runs.with_columns(
         pl.Series("op", ops, dtype=pl.String),
-        *(
-            pl.when(pl.col(c) > 0).then(pl.col(c)).cast(pl.Int32).alias(c)
-            for c in ("nranks", "n_hosts", "n_gpus")
-        ),
+        *(pl.when(pl.col(c) > 0).then(pl.col(c)).cast(pl.Int32).alias(c) for c in ("nranks", "n_hosts", "n_gpus")),
     )
 
 
 def _measurements(rows: pl.DataFrame) -> pl.DataFrame:
     """Splits the figures of each row into the out-of-place and the in-place measurement."""
     rows = rows.with_columns(
-        pl.col("figures").str.extract_all(_NUMBER).alias("_f"),
-        pl.col("gap").str.len_chars().alias("_gap"),
+        pl.col("figures").str.extract_all(_NUMBER).alias("_f"), pl.col("gap").str.len_chars().alias("_gap")
     ).with_columns(pl.col("_f").list.len().alias("_n"))
     has_root = pl.col("_n").is_in([5, 9, 17]) & pl.col("_f").list.first().str.contains(r"^-?[0-9]+$")
     rows = rows.with_columns(

@@ -42,17 +42,13 @@ _TOOK: Final = (
     ),
     (
         r"(?i)\b(?:(?:step|iter(?:ation)?|batch|train_step|elapsed)[ _]?)?(?:time|duration|timing|latency|seconds)"
-        r"(?:_s)?(?:/step| ?\(s\)| in s\b)?['\"]?\s*[:=]?\s*"
-        + _NUMBER
-        + r"(?: ?s(?:ec(?:onds?)?)?)?(?:[^0-9:.a-z]|$)",
+        r"(?:_s)?(?:/step| ?\(s\)| in s\b)?['\"]?\s*[:=]?\s*" + _NUMBER + r"(?: ?s(?:ec(?:onds?)?)?)?(?:[^0-9:.a-z]|$)",
         1.0,
     ),
     (r"(?:^|[\s|,(])" + _NUMBER + r" ?s(?:ec)?[\s|,)]*$", 1.0),
 )
 _RATE: Final = (
-    r"(?i)"
-    + _NUMBER
-    + r" ?(?:it|iter|steps?|samples?|sentences|tok(?:en)?s?|images?|imgs?|seqs?)/s(?:ec)?\b",
+    r"(?i)" + _NUMBER + r" ?(?:it|iter|steps?|samples?|sentences|tok(?:en)?s?|images?|imgs?|seqs?)/s(?:ec)?\b",
     r"(?i)\b(?:tokens?|samples?|images?|seqs?|steps?|it)(?:/|_per_| per )s(?:ec(?:ond)?)?\w*(?:/gpu|/device)?"
     r"['\"]?\s*[:=]?\s*\(?" + _NUMBER,
     r"(?i)\b(?:tps|throughput(?: per gpu)?(?: \([^)]*\))?|tflops?(?:/s)?(?:/gpu|/device)?|samplespersec|wps)"
@@ -117,9 +113,7 @@ def _took(text: pl.Expr) -> pl.Expr:
 def _clock_s(text: pl.Expr) -> pl.Expr:
     """Seconds of ``1:02:03`` or ``02:03``."""
     parts = text.str.split(":").list.eval(pl.element().cast(pl.Float64)).list.reverse()
-    return (
-        parts.list.get(0) + 60 * parts.list.get(1) + 3600 * parts.list.get(2, null_on_oob=True).fill_null(0.0)
-    )
+    return parts.list.get(0) + 60 * parts.list.get(1) + 3600 * parts.list.get(2, null_on_oob=True).fill_null(0.0)
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
@@ -129,9 +123,7 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     if rows.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     # A bar that was drawn over and over is one line.
-    rows = rows.with_columns(text=text.str.replace_all(r"\x1b\[[0-9;]*[A-Za-z]", "").str.split("\r")).explode(
-        "text"
-    )
+    rows = rows.with_columns(text=text.str.replace_all(r"\x1b\[[0-9;]*[A-Za-z]", "").str.split("\r")).explode("text")
     rows = rows.with_columns(text.str.slice(0, _MOST)).filter(near(text))
     bar, step, epoch = (text.str.extract_groups(p).struct for p in (_BAR, _COUNTER, _EPOCH))
     counter = pl.coalesce(bar.field("1"), step.field("1"), epoch.field("1"))
@@ -159,9 +151,7 @@ def _named(rows: pl.DataFrame) -> pl.DataFrame:
         _tag=head.str.extract(r"^([^A-Za-z]*(?:\[[^\]]{1,40}\]:?|\([^)]{1,60}\)|[0-9]{1,7}:)[^A-Za-z]*)")
     )
     ranks = {tag: read_tag(tag).rank for tag in rows["_tag"].drop_nulls().unique()}
-    words = (
-        pl.col("text").str.replace(_STAMP, "").str.extract_all(r"[A-Za-z_]{2,}").list.head(3).list.join(" ")
-    )
+    words = pl.col("text").str.replace(_STAMP, "").str.extract_all(r"[A-Za-z_]{2,}").list.head(3).list.join(" ")
     return rows.with_columns(
         rank=pl.col("_tag").replace_strict(ranks, default=None, return_dtype=pl.Int32), series=words
     )

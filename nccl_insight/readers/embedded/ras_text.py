@@ -108,9 +108,7 @@ class _Reader:
     def _detail(self, line: int, text: str) -> None:
         if text.startswith("The missing rank"):
             for number in re.findall(r"\d{1,12}", text.split(":", 1)[-1])[:1000]:
-                self._add(
-                    line, text, "incomplete_member", comm_hash=self._comm, group=self._group, rank=int(number)
-                )
+                self._add(line, text, "incomplete_member", comm_hash=self._comm, group=self._group, rank=int(number))
             return
         member = _RANK.match(text) or text.startswith("Process ")
         columns = self._columns(text)
@@ -122,13 +120,7 @@ class _Reader:
             columns["gpu"] = gpu[1] if gpu else columns.get("gpu")
             columns.pop("count", None)
             self._add(
-                line,
-                text,
-                f"{self._section}_member",
-                comm_hash=self._comm,
-                group=self._group,
-                op=self._op,
-                **columns,
+                line, text, f"{self._section}_member", comm_hash=self._comm, group=self._group, op=self._op, **columns
             )
             return
         count = _COUNT.search(text)
@@ -148,9 +140,7 @@ class _Reader:
         return found
 
     def _add(self, line: int, text: str, event: str, **columns: object) -> None:
-        self.rows.append(
-            {"line": line, "event": event, "report": self._report, "text": text[:300], **columns}
-        )
+        self.rows.append({"line": line, "event": event, "report": self._report, "text": text[:300], **columns})
 
 
 def _owner(text: str) -> dict[str, object]:

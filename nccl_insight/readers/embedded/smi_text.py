@@ -13,9 +13,7 @@ import polars as pl
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _WORD = re.compile(r"\S")
 _CELL = re.compile(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|N/A|X")
-_NAME = re.compile(
-    r"GPU[0-9]+|NIC[0-9]+|(?:mlx[0-9]|bnxt_re|rocep|ibp|efa|irdma|mana|hfi1|rdmap)[A-Za-z0-9_]*"
-)
+_NAME = re.compile(r"GPU[0-9]+|NIC[0-9]+|(?:mlx[0-9]|bnxt_re|rocep|ibp|efa|irdma|mana|hfi1|rdmap)[A-Za-z0-9_]*")
 _LEGEND = re.compile(r"^\s*(NIC[0-9]+)\s*:\s*([A-Za-z0-9_.-]+)\s*$")
 _HEADER = r"^\s*(?:\x1b\[[0-9;]*m|\s)*GPU0\b"
 _LINKS = {"X": None, "N/A": None, "PIX": "PCI", "PXB": "PCI", "PHB": "PCI", "NODE": "SYS", "SYS": "SYS"}
@@ -114,15 +112,7 @@ def _row(line: int, section: int, src: str, columns: list[str], cells: list[str]
         if link and dst != src:
             count = int(cell[2:6]) if link == "NVL" else None
             rows.append(
-                {
-                    "line": line,
-                    "section": section,
-                    "src": src,
-                    "dst": dst,
-                    "link": link,
-                    "path": cell,
-                    "count": count,
-                }
+                {"line": line, "section": section, "src": src, "dst": dst, "link": link, "path": cell, "count": count}
             )
     return rows
 

@@ -65,9 +65,7 @@ def read_tag(text: str | None) -> Tag:
 
 
 # Words of file and directory names that number processes, and those that number anything.
-_RANKS: Final = re.compile(
-    r"(?i)(?:^|[._-])(?:global[._-]?)?(?:rank|task|proc|process)[._-]?([0-9]{1,7})(?=$|[._-])"
-)
+_RANKS: Final = re.compile(r"(?i)(?:^|[._-])(?:global[._-]?)?(?:rank|task|proc|process)[._-]?([0-9]{1,7})(?=$|[._-])")
 _LOCAL_DIR: Final = re.compile(r"(?:^|/)attempt_[0-9]+/([0-9]{1,4})/[^/]*$")
 _NAME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9-]*?[-_]?[0-9]{1,5}$")
 _NO_HOST: Final = re.compile(

@@ -186,9 +186,7 @@ _ALONE: Final = re.compile(
     r"(?:^|(?<=[\])>:|] )|(?<=\): )|(?<=\" ))(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
 )
 # A class with its package and nothing else: an exception without a text.
-_BARE: Final = re.compile(
-    r"^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,80}(?:Error|Exception|Failure|Abort|Fault|Timeout)$"
-)
+_BARE: Final = re.compile(r"^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,80}(?:Error|Exception|Failure|Abort|Fault|Timeout)$")
 _FAILS: Final = ("Error", "Exception", "Failure", "Abort", "Fault", "Timeout", "Exit")
 _WARNS: Final = ("Warning", "Info", "Notice")
 _SINGLE: Final = frozenset({"StopIteration", "Unsupported", "KeyboardInterrupt", "SystemExit"})
@@ -213,9 +211,7 @@ def exception_in(text: str) -> str | None:
         return None
     name = str(found["cls"])
     package, _, last = name.rpartition(".")
-    classy = (
-        last[:1].isupper() and not last.isupper() and not last.endswith(_WARNS) and last not in _OF_KERNEL
-    )
+    classy = last[:1].isupper() and not last.isupper() and not last.endswith(_WARNS) and last not in _OF_KERNEL
     if classy and (last in _SINGLE or last.endswith(_FAILS)):
         return name
     return name if classy and package and package[:1].islower() and ".." not in name else None

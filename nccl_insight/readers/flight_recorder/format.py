@@ -74,9 +74,7 @@ def read(source: InputFile) -> Partial:
     groups = pl.DataFrame(_groups(dump, rank, config, rows), schema=GROUPS, strict=False)
     problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
     if rank is None:
-        problems.append(
-            ("trace-metadata-missing", "the dump does not say its rank and the file name has no number")
-        )
+        problems.append(("trace-metadata-missing", "the dump does not say its rank and the file name has no number"))
     tables = {
         "flight_recorder": _side.with_input(entries, source.input_id),
         "flight_recorder_groups": _side.with_input(groups, source.input_id),
@@ -186,9 +184,7 @@ def _time(value: object) -> int | None:
 
 
 def _words(value: object) -> str | None:
-    items = (
-        [value] if isinstance(value, str) else [v for v in _side.sequence(value)[:64] if isinstance(v, str)]
-    )
+    items = [value] if isinstance(value, str) else [v for v in _side.sequence(value)[:64] if isinstance(v, str)]
     return ",".join(str(i)[:40] for i in items) or None
 
 
@@ -202,23 +198,18 @@ def _frame(value: object) -> str | None:
     return f"{_name(first.get('filename'))}:{_name(first.get('line'))} {_name(first.get('name'))}"[:300]
 
 
-def _entry(
-    entry: dict[str, Any], rank: int | None, config: dict[str, tuple[str, list[int] | None]]
-) -> dict[str, Any]:
+def _entry(entry: dict[str, Any], rank: int | None, config: dict[str, tuple[str, list[int] | None]]) -> dict[str, Any]:
     pair = _side.sequence(entry.get("process_group"))
     group = _name(pair[0] if pair else entry.get("pg_name"))
     desc, members = config.get(group, ("", None))
     printed = _side.as_text(entry.get("profiling_name")) or ""
     backend, name, op, ends = _parsed(printed)
-    (in_sizes, ins), (out_sizes, outs) = (
-        _sizes(_shapes(entry.get(k))) for k in ("input_sizes", "output_sizes")
-    )
+    (in_sizes, ins), (out_sizes, outs) = (_sizes(_shapes(entry.get(k))) for k in ("input_sizes", "output_sizes"))
     in_dtypes, out_dtypes = _words(entry.get("input_dtypes")), _words(entry.get("output_dtypes"))
     dtype = (in_dtypes or out_dtypes or "").split(",")[0].lower()
     numel = outs if op == "AllGather" else ins
     created, started, completed = (
-        _time(entry.get(k))
-        for k in ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
+        _time(entry.get(k)) for k in ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
     )
     duration_ms = _side.as_float(entry.get("duration_ms"))
     return {
@@ -240,10 +231,7 @@ def _entry(
 
 
 def _groups(
-    dump: dict[str, Any],
-    rank: int | None,
-    config: dict[str, tuple[str, list[int] | None]],
-    rows: list[dict[str, Any]],
+    dump: dict[str, Any], rank: int | None, config: dict[str, tuple[str, list[int] | None]], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """One row per group of the dump; ``pg_status`` is keyed by an id that only the entries tie to a name."""
     names = {row["pg_id"]: row["process_group"] for row in rows if row["pg_id"] is not None}

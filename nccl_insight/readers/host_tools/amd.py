@@ -24,11 +24,7 @@ def _rocm(out: Output, found: Found) -> str:
                 name = "p2p.link" if "Type" in section else f"p2p.{slug(section.split()[0])}"
                 for at, row, column, cell in shapes.matrix(part, r"GPU[0-9]+"):
                     gpus.add(row)
-                    if (
-                        row != column
-                        and found.fact(at, f"{row}->{column}", name, cell)
-                        and name == "p2p.link"
-                    ):
+                    if row != column and found.fact(at, f"{row}->{column}", name, cell) and name == "p2p.link":
                         links[cell] = links.get(cell, 0) + 1
             section, part = match[1], []
             if not re.search(r"ROCm? System Management|End of ROCm|ROCm SMI|^end$", section):
@@ -38,9 +34,7 @@ def _rocm(out: Output, found: Found) -> str:
         if value := _VALUE.match(text):
             gpus.add(f"GPU{value[1]}")
             device = f"GPU {value[1]}"
-            found.fact(
-                line, device, f"gpu.{slug(re.sub(r'[(](Topology)[)]', '', value['key']))}", value["value"]
-            )
+            found.fact(line, device, f"gpu.{slug(re.sub(r'[(](Topology)[)]', '', value['key']))}", value["value"])
         elif ras := re.match(r"\s+([A-Z0-9_]+)\s+(?:ENABLED|DISABLED)\s+([0-9]+)\s+([0-9]+)\s*$", text):
             device = " ".join(section.split()[-2:])
             gpus.add(device.replace(" ", ""))
@@ -84,9 +78,7 @@ def _amd(out: Output, found: Found) -> str:
             title, part = match[1], []
         else:
             part.append((line, text))
-    return "; ".join(
-        [count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))]
-    )
+    return "; ".join([count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))])
 
 
 def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
@@ -99,9 +91,7 @@ def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
         if ids and len(ids) == len(words):
             columns = ids
         elif columns and ids and bus_id(words[0]) and len(words) > len(columns):
-            cells += [
-                (number, ids[0], column, cell) for column, cell in zip(columns, words[1:], strict=False)
-            ]
+            cells += [(number, ids[0], column, cell) for column, cell in zip(columns, words[1:], strict=False)]
     return cells
 
 

@@ -14,9 +14,7 @@ _P2P_TITLE: Final = re.compile(
 )
 
 
-def _matrices(
-    out: Output, title: re.Pattern[str]
-) -> list[tuple[re.Match[str] | None, list[tuple[int, str]]]]:
+def _matrices(out: Output, title: re.Pattern[str]) -> list[tuple[re.Match[str] | None, list[tuple[int, str]]]]:
     """Lines by the title that they stand under."""
     parts: list[tuple[re.Match[str] | None, list[tuple[int, str]]]] = [(None, [])]
     for line, text in out.lines:
@@ -51,8 +49,7 @@ def _p2p(out: Output, found: Found) -> str:
     says: list[str] = []
     for line, text in out.lines:
         if match := re.match(
-            r"Device: ([0-9]+), (.*), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)",
-            text,
+            r"Device: ([0-9]+), (.*), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)", text
         ):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
             found.fact(
@@ -77,9 +74,7 @@ def _p2p(out: Output, found: Found) -> str:
             if src == dst or value is None:
                 continue
             suffix = f"{'' if one_way else '.both_ways'}{'.peer' if access else '.through_host'}"
-            found.fact(
-                line, f"{src}->{dst}", f"p2p.{kind}{suffix}", cell, "us" if kind == "latency" else "GB/s"
-            )
+            found.fact(line, f"{src}->{dst}", f"p2p.{kind}{suffix}", cell, "us" if kind == "latency" else "GB/s")
             values.append(value)
             if kind == "bandwidth" and one_way and "Reads" not in (title["how"] or ""):
                 _copy(found, line, src, dst, value, access, "p2pBandwidthLatencyTest")
@@ -104,9 +99,7 @@ def _nvbandwidth(out: Output, found: Found) -> str:
             says.append(match[1])
         elif match := re.match(r"Driver Version: (\S+)", text):
             found.fact(line, None, "host.driver_version", match[1])
-        elif match := re.match(
-            r"(?:Process [0-9]+ \([^)]*\): )?[Dd]evice ([0-9]+): (.*?) \(([0-9a-f:]+)\)", text
-        ):
+        elif match := re.match(r"(?:Process [0-9]+ \([^)]*\): )?[Dd]evice ([0-9]+): (.*?) \(([0-9a-f:]+)\)", text):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
             found.fact(line, f"GPU {match[1]}", "gpu.bus_id", bus_id(match[3]) or match[3])
         elif match := re.match(r"SUM (\S+) ([0-9.]+)", text):
@@ -176,9 +169,7 @@ def _perftest(out: Output, found: Found) -> str:
             size = row.get("#bytes", "").split()[0]
             average = number(row.get("BW average"))
             if average is not None:
-                gbit = {"Gb": 1.0, "MiB": 8 * 1.048576e-3, "MB": 8e-3, "GiB": 8 * 1.073741824}.get(
-                    unit, 1.0
-                ) * average
+                gbit = {"Gb": 1.0, "MiB": 8 * 1.048576e-3, "MB": 8e-3, "GiB": 8 * 1.073741824}.get(unit, 1.0) * average
                 found.fact(line, device, "perftest.bandwidth", f"{gbit:g}", "Gbit/s")
                 found.fact(line, device, "perftest.size", size, "bytes")
                 says.append(f"{size} bytes {average:g} {unit}/s")
@@ -186,8 +177,7 @@ def _perftest(out: Output, found: Found) -> str:
                 found.fact(line, device, "perftest.latency", latency, "us")
                 says.append(f"{size} bytes {latency} us")
         elif match := re.search(
-            r"Failed status ([0-9]+)|Completion with error|Couldn't connect|Unable to|[Ff]ailed to|Couldn't ",
-            text,
+            r"Failed status ([0-9]+)|Completion with error|Couldn't connect|Unable to|[Ff]ailed to|Couldn't ", text
         ):
             found.fact(line, device, "perftest.error", text.strip())
             says.append(text.strip()[:100])
@@ -198,9 +188,7 @@ def _perftest(out: Output, found: Found) -> str:
         ("Number of qps", "perftest.qps"),
     ):
         if key in values:
-            found.fact(
-                out.line, device, name, values[key].replace("[B]", ""), "bytes" if key == "Mtu" else None
-            )
+            found.fact(out.line, device, name, values[key].replace("[B]", ""), "bytes" if key == "Mtu" else None)
     return "; ".join([test, device or "", *(says if len(says) <= 3 else [says[0], says[-1]])]).strip("; ")
 
 
@@ -208,8 +196,7 @@ def _rocm(out: Output, found: Found) -> str:
     """rocm-bandwidth-test: matrices of devices, in GB/s."""
     says = []
     for title, lines in _matrices(
-        out,
-        re.compile(r"(Unidirectional|Bidirectional|Inter-Device) (?:copy peak bandwidth GB/s|Access|Numa)?"),
+        out, re.compile(r"(Unidirectional|Bidirectional|Inter-Device) (?:copy peak bandwidth GB/s|Access|Numa)?")
     ):
         values = []
         for line, src, dst, cell in shapes.matrix([(n, t.replace("D/D", "")) for n, t in lines], r"[0-9]+"):

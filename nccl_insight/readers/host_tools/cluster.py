@@ -74,8 +74,7 @@ def _pods(out: Output, found: Found) -> str:
         found.fact(line, name, "pod.node", row.get("NODE", ""))
         states.setdefault(state, []).append(name)
     return "; ".join(
-        f"{count(len(names), 'object')} {state} ({listed(names, 3)})"
-        for state, names in sorted(states.items())
+        f"{count(len(names), 'object')} {state} ({listed(names, 3)})" for state, names in sorted(states.items())
     )
 
 

@@ -113,9 +113,7 @@ class Cutter:
         for output in cut.outputs():
             yield Output(output.tool, tuple(output.lines), output.host, output.command, path)
 
-    def numbers(
-        self, hits: Sequence[int], first: int, last: int, text: Callable[[int], str]
-    ) -> Iterator[int]:
+    def numbers(self, hits: Sequence[int], first: int, last: int, text: Callable[[int], str]) -> Iterator[int]:
         """Numbers of the lines from ``first`` to ``last`` that :meth:`outputs` needs; outputs begin at ``hits``."""
         at = first
         for hit in hits:
@@ -196,9 +194,7 @@ def _plain(raw: str) -> str:
 class _Open:
     """An output that may go on."""
 
-    def __init__(
-        self, tool: Tool, belongs: re.Pattern[str], front: _Front, host: str | None, command: str
-    ) -> None:
+    def __init__(self, tool: Tool, belongs: re.Pattern[str], front: _Front, host: str | None, command: str) -> None:
         self.tool, self.belongs, self.front, self.host, self.command = tool, belongs, front, host, command
         self.lines: list[tuple[int, str]] = []
         self._blanks: list[tuple[int, str]] = []

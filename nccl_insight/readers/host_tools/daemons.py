@@ -32,9 +32,7 @@ def _daemon(out: Output, found: Found) -> str:
     said = [f"{word} ({n})" for word, n in sorted(kinds.items(), key=lambda kv: -kv[1])[:3]]
     return "; ".join(
         [
-            f"{count(len(out.lines), 'line')} from {first} to {last}"
-            if first
-            else count(len(out.lines), "line"),
+            f"{count(len(out.lines), 'line')} from {first} to {last}" if first else count(len(out.lines), "line"),
             *([f"errors: {listed(bad, 3)}"] if bad else [f"no error; {listed(said)}"]),
         ]
     )

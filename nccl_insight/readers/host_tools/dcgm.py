@@ -29,9 +29,7 @@ def _diag(out: Output, found: Found) -> str:
             flush()
             continue
         # The raw cell tells whether the cut stood between words.
-        raw = (
-            out.lines[line - out.line][1].split("|")[2][1:] if line - out.line < len(out.lines) else cells[1]
-        )
+        raw = out.lines[line - out.line][1].split("|")[2][1:] if line - out.line < len(out.lines) else cells[1]
         key, value = cells
         if key.startswith(("Warning", "Info")):
             flush()

@@ -18,9 +18,7 @@ _UNREAD: Final = re.compile(
     r"Requested functionality has been deprecated|-+|\(null\)|None|unknown|ERR!?|GPU is lost|GPU requires reset)\]?",
     re.I,
 )
-_FAILED: Final = re.compile(
-    r"permission denied|operation not permitted|no such file|not permitted|cannot open", re.I
-)
+_FAILED: Final = re.compile(r"permission denied|operation not permitted|no such file|not permitted|cannot open", re.I)
 
 
 @dataclass(frozen=True)

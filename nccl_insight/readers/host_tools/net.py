@@ -81,15 +81,7 @@ def _ip(out: Output, found: Found) -> str:
                 seen.setdefault("address", address_.split("/")[0])
     said = [
         " ".join(
-            filter(
-                None,
-                (
-                    n,
-                    v.get("state", "").lower(),
-                    v.get("address", ""),
-                    f"mtu {v['mtu']}" if "mtu" in v else "",
-                ),
-            )
+            filter(None, (n, v.get("state", "").lower(), v.get("address", ""), f"mtu {v['mtu']}" if "mtu" in v else ""))
         )
         for n, v in sorted(interfaces.items(), key=lambda kv: (kv[0] == "lo", "address" not in kv[1]))
     ]

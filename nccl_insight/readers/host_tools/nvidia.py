@@ -54,10 +54,7 @@ def _table(out: Output, found: Found) -> str:
             found.fact(line, device, "gpu.memory_total", used[2], "MiB")
             state = cells[0].split()
             found.fact(
-                line,
-                device,
-                "gpu.performance_state",
-                next((w for w in state if re.fullmatch(r"P[0-9]+", w)), ""),
+                line, device, "gpu.performance_state", next((w for w in state if re.fullmatch(r"P[0-9]+", w)), "")
             )
             if "%" in cells[2]:
                 found.fact(line, device, "gpu.utilization", cells[2].split("%")[0].split()[-1], "%")
@@ -66,13 +63,7 @@ def _table(out: Output, found: Found) -> str:
             or (device and "requires reset" in text.lower())
             or (device and "is lost" in text.lower())
         ):
-            word = (
-                "ERR!"
-                if "ERR!" in text
-                else "GPU requires reset"
-                if "reset" in text.lower()
-                else "GPU is lost"
-            )
+            word = "ERR!" if "ERR!" in text else "GPU requires reset" if "reset" in text.lower() else "GPU is lost"
             if not any(b.startswith(device) for b in broken):
                 found.fact(line, device, "gpu.unreadable", f"nvidia-smi prints {word}")
                 broken.append(f"{device} {word}")
@@ -150,16 +141,11 @@ def _query(out: Output, found: Found) -> str:
             name += slug(match["n"]) if "n" in pattern.groupindex else ""
             if found.fact(item.line, device, name, _plain(item.value, unit), unit) and name == "gpu.name":
                 names.append(item.value)
-            if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(
-                item.value
-            ):
+            if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(item.value):
                 says.append(f"{item.key} {item.value}")
             break
     return "; ".join(
-        [
-            count(len(names), "GPU") + (f" ({listed(sorted(set(names)), 2)})" if names else ""),
-            *dict.fromkeys(says[:12]),
-        ]
+        [count(len(names), "GPU") + (f" ({listed(sorted(set(names)), 2)})" if names else ""), *dict.fromkeys(says[:12])]
     )
 
 
@@ -201,8 +187,7 @@ def _xml(out: Output, found: Found) -> str:
         elif tag["value"] is None:
             path.append(tag["tag"])
         elif fact := next(
-            ((p, n, u) for p, n, u in _XML if re.fullmatch(rf".*(?:{p})", "/".join((*path, tag["tag"])))),
-            None,
+            ((p, n, u) for p, n, u in _XML if re.fullmatch(rf".*(?:{p})", "/".join((*path, tag["tag"])))), None
         ):
             match = re.fullmatch(rf".*(?:{fact[0]})", "/".join((*path, tag["tag"])))
             name = fact[1] + (slug(match["n"]) if match and fact[1].endswith(".") else "")
@@ -213,9 +198,7 @@ def _xml(out: Output, found: Found) -> str:
                 or "driver" in name
             ):
                 says.append(f"{tag['tag'].replace('_', ' ')} {tag['value']}")
-    return "; ".join(
-        [f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})", *dict.fromkeys(says[:12])]
-    )
+    return "; ".join([f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})", *dict.fromkeys(says[:12])])
 
 
 def _plain(value: str, unit: str | None) -> str:
@@ -317,10 +300,7 @@ def _p2p(out: Output, found: Found) -> str:
     legend = dict(re.findall(r"^\s*([A-Z]{1,3})\s+= (.*)$", "\n".join(out.texts()), re.M))
     gpus = sorted({pair.split("->")[0] for pairs in words.values() for pair in pairs})
     return "; ".join(
-        [
-            listed(gpus, 16),
-            *(f"{w} ({legend.get(w, w)}): {count(len(p), 'pair')}" for w, p in sorted(words.items())),
-        ]
+        [listed(gpus, 16), *(f"{w} ({legend.get(w, w)}): {count(len(p), 'pair')}" for w, p in sorted(words.items()))]
     )
 
 

@@ -46,9 +46,7 @@ def _lspci(out: Output, found: Found) -> str:
             found.fact(line, device, f"pci.{what}_speed", link[2], "GT/s")
             found.fact(line, device, f"pci.{what}_width", link[4], "lanes")
             if "downgraded" in (link[3], link[5]):
-                found.fact(
-                    line, device, "pci.link_downgraded", "speed" if link[3] == "downgraded" else "width"
-                )
+                found.fact(line, device, "pci.link_downgraded", "speed" if link[3] == "downgraded" else "width")
             if link[1] == "Sta" and kinds.get(device or "") in ("gpu", "nic"):
                 says.append(f"{(device or '')[5:]} {link[2]} GT/s x{link[4]}")
         elif acs := _ACS.search(text):
@@ -77,9 +75,9 @@ def _lspci(out: Output, found: Found) -> str:
 
 
 def _kind(class_: str, name: str) -> str:
-    if re.search(
-        r"^(?:3D|VGA(?: compatible)?|Display) controller|Processing accelerators", class_
-    ) and re.search(r"NVIDIA|AMD|ATI|Intel|Instinct", name):
+    if re.search(r"^(?:3D|VGA(?: compatible)?|Display) controller|Processing accelerators", class_) and re.search(
+        r"NVIDIA|AMD|ATI|Intel|Instinct", name
+    ):
         return "gpu"
     if re.search(r"Ethernet|Network|Infiniband", class_, re.I):
         return "nic"

@@ -114,11 +114,7 @@ def _rdma_link(out: Output, found: Found) -> str:
         words = text.split()
         if words[:1] == ["link"] or re.match(r"[0-9]+/[0-9]+:", text):
             at = 1
-            device = (
-                words[1].rstrip(":")
-                if words[0] == "link"
-                else words[0].split(":")[-1] or words[1].rstrip(":")
-            )
+            device = words[1].rstrip(":") if words[0] == "link" else words[0].split(":")[-1] or words[1].rstrip(":")
             if words[0] != "link":
                 at = words.index(device) if device in words else 0
             pairs = dict(zip(words[at + 1 :: 2], words[at + 2 :: 2], strict=False))
@@ -204,11 +200,7 @@ def _sysfs(out: Output, found: Found) -> str:
                 _counters(found, line, device, match["name"], match["value"])
             else:
                 _port(found, line, device, match["name"], match["value"])
-    return (
-        _said(found, before)
-        if any(f[3].startswith("counter.") for f in found.facts[before:])
-        else _ports(found)
-    )
+    return _said(found, before) if any(f[3].startswith("counter.") for f in found.facts[before:]) else _ports(found)
 
 
 def _netdev(out: Output, found: Found) -> str:

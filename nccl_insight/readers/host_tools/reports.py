@@ -39,14 +39,7 @@ class Report:
 
 
 def _report(
-    name: str,
-    what: str,
-    signs: tuple[str, ...],
-    starts: str,
-    belongs: str,
-    prefix: str,
-    says: str,
-    device: str = "",
+    name: str, what: str, signs: tuple[str, ...], starts: str, belongs: str, prefix: str, says: str, device: str = ""
 ) -> Tool:
     tool = Tool(name, f"{what} ({name})", signs, starts, belongs, lambda _out, _found: "")
     return replace(tool, read=Report(tool, prefix, says, device).read)
@@ -79,12 +72,8 @@ def _mlxlink(out: Output, found: Found) -> str:
     return listed(words, 6)
 
 
-_UNIT: Final = re.compile(
-    r"(?:[●○×x*↻] )?(?P<name>[\w@.\\-]+\.(?:service|socket|mount|timer))(?: - (?P<what>.*))?$"
-)
-_JOURNAL: Final = (
-    r"[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} (?P<host>\S+) (?P<who>[\w.-]+)(?:\[[0-9]+\])?: (?P<text>.*)"
-)
+_UNIT: Final = re.compile(r"(?:[●○×x*↻] )?(?P<name>[\w@.\\-]+\.(?:service|socket|mount|timer))(?: - (?P<what>.*))?$")
+_JOURNAL: Final = r"[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} (?P<host>\S+) (?P<who>[\w.-]+)(?:\[[0-9]+\])?: (?P<text>.*)"
 
 
 def _systemctl(out: Output, found: Found) -> str:
@@ -115,16 +104,11 @@ def _lstopo(out: Output, found: Found) -> str:
             node = match[1] or node
         if match := re.match(r"\s*PCI (?:L#[0-9]+ )?(?:\(busid=)?(\S+?)[ )]", text):
             address = bus_id(match[1]) or ""
-        elif match := re.match(
-            r'\s*(?:Net|OpenFabrics|CoProc|GPU|Net\([^)]*\))\S* (?:L#[0-9]+ )?\(?"([^"]+)"', text
-        ):
+        elif match := re.match(r'\s*(?:Net|OpenFabrics|CoProc|GPU|Net\([^)]*\))\S* (?:L#[0-9]+ )?\(?"([^"]+)"', text):
             found.fact(line, match[1], "topology.numa_node", node)
             found.fact(line, match[1], "pci.address", address)
             seen.setdefault(node, []).append(match[1])
-    return (
-        "; ".join(f"NUMA node {n or '?'}: {listed(d, 12)}" for n, d in sorted(seen.items()))
-        or "no I/O device"
-    )
+    return "; ".join(f"NUMA node {n or '?'}: {listed(d, 12)}" for n, d in sorted(seen.items())) or "no I/O device"
 
 
 def _iperf(out: Output, found: Found) -> str:
@@ -188,9 +172,7 @@ def _ibdiagnet(out: Output, found: Found) -> str:
 def _strace(out: Output, found: Found) -> str:
     words = []
     for line, text in out.lines:
-        if match := re.match(
-            r"(?:\[pid +([0-9]+)\] )?(?:[0-9:.]+ )?(\w+)\((.*)\)\s+= (-?\S+)(?: (E[A-Z]+).*)?", text
-        ):
+        if match := re.match(r"(?:\[pid +([0-9]+)\] )?(?:[0-9:.]+ )?(\w+)\((.*)\)\s+= (-?\S+)(?: (E[A-Z]+).*)?", text):
             found.fact(
                 line,
                 f"pid {match[1]}" if match[1] else None,

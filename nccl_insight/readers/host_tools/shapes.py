@@ -64,9 +64,7 @@ def table(lines: Lines, header: str) -> Iterator[tuple[int, dict[str, str]]]:
             above = text
             words = [(m.start(), m[0]) for m in _COLUMN.finditer(text)]
             names = [word for _, word in words]
-            spans = [
-                (at, end) for (at, _), end in zip(words, [*(w[0] for w in words[1:]), None], strict=True)
-            ]
+            spans = [(at, end) for (at, _), end in zip(words, [*(w[0] for w in words[1:]), None], strict=True)]
         elif names and re.fullmatch(r"[-= ]*--[-= ]*", text):
             rules = [(m.start(), m.end()) for m in re.finditer(r"[-=]+", text)]
             if len(rules) > 1:

@@ -18,9 +18,7 @@ class _Thread:
         self._found = found
         rank = out.argument(r"(?i)" + _RANK)
         self.rank = int(rank) if rank else None
-        pid = out.argument(r"(?:-p|--pid|pstack|attach)\s+([0-9]{2,8})\b") or out.argument(
-            r"pid[_.-]?([0-9]{2,8})"
-        )
+        pid = out.argument(r"(?:-p|--pid|pstack|attach)\s+([0-9]{2,8})\b") or out.argument(r"pid[_.-]?([0-9]{2,8})")
         self.pid: int | None = int(pid) if pid else None
         self.name = ""
         self.depth = 0
@@ -36,9 +34,7 @@ class _Thread:
         self.name, self.depth = name, 0
         self.threads += 1
 
-    def frame(
-        self, line: int, function: str, library: str | None, file: str | None, number: str | None
-    ) -> None:
+    def frame(self, line: int, function: str, library: str | None, file: str | None, number: str | None) -> None:
         shown = f"{function} ({(file or library or '').rsplit('/', 1)[-1]})" if file or library else function
         if self.depth == 0 and len(self.tops) < 8:
             self.tops.append([shown])
@@ -69,11 +65,7 @@ def _py_spy(out: Output, found: Found) -> str:
         elif frame := _PYSPY_FRAME.match(text):
             native = frame["line"] is None or frame["file"].endswith(".so") or ".so." in frame["file"]
             now.frame(
-                line,
-                frame["what"],
-                frame["file"] if native else None,
-                None if native else frame["file"],
-                frame["line"],
+                line, frame["what"], frame["file"] if native else None, None if native else frame["file"], frame["line"]
             )
     return now.says()
 
@@ -120,9 +112,7 @@ def _gdb(out: Output, found: Found) -> str:
                 place[1] if place else None,
                 place[2] if place else None,
             )
-    parts = (
-        [f"{count(len(kernels), 'kernel')} on the GPUs: {listed(sorted(set(kernels)), 4)}"] if kernels else []
-    )
+    parts = [f"{count(len(kernels), 'kernel')} on the GPUs: {listed(sorted(set(kernels)), 4)}"] if kernels else []
     return "; ".join([*parts, *([now.says()] if now.tops else [])]) or "no frame"
 
 
@@ -134,9 +124,7 @@ def _faulthandler(out: Output, found: Found) -> str:
         ):
             now.thread(f"{match[3] or match[2]}{' (current)' if match[1].startswith('C') else ''}")
         elif frame := re.match(r'\s*File "(?P<file>[^"]*)", line (?P<line>[0-9?]+) in (?P<what>\S.*)', text):
-            now.frame(
-                line, frame["what"], None, frame["file"], frame["line"] if frame["line"].isdigit() else None
-            )
+            now.frame(line, frame["what"], None, frame["file"], frame["line"] if frame["line"].isdigit() else None)
     return now.says()
 
 
@@ -150,8 +138,7 @@ def _backtrace(out: Output, found: Found) -> str:
     now = _Thread(out, found)
     for line, text in out.lines:
         if match := re.match(
-            r"\[(?P<host>[^:\]]+):(?P<pid>[0-9]+)[^\]]*\] (?:Caught signal|\*\*\* Process received signal)",
-            text,
+            r"\[(?P<host>[^:\]]+):(?P<pid>[0-9]+)[^\]]*\] (?:Caught signal|\*\*\* Process received signal)", text
         ):
             now.process(match["pid"])
         elif match := re.search(r"backtrace \(tid:\s*([0-9]+)\)", text):

@@ -83,15 +83,10 @@ def _lsmod(out: Output, found: Found) -> str:
             names.append(match[1])
             found.fact(line, match[1], "module.size", match[2], "bytes")
     found.fact(out.line, None, "module.count", len(names))
-    worth = [
-        n
-        for n in names
-        if re.match(r"nvidia|nv_peer|gdrdrv|mlx|ib_|rdma|amdgpu|efa|irdma|bnxt|gdrcopy|ice$", n)
-    ]
+    worth = [n for n in names if re.match(r"nvidia|nv_peer|gdrdrv|mlx|ib_|rdma|amdgpu|efa|irdma|bnxt|gdrcopy|ice$", n)]
     missing = (
         ""
-        if not any(n == "nvidia" for n in names)
-        or any(re.match(r"nvidia_peermem|nv_peer_mem", n) for n in names)
+        if not any(n == "nvidia" for n in names) or any(re.match(r"nvidia_peermem|nv_peer_mem", n) for n in names)
         else "; no nvidia_peermem"
     )
     return f"{count(len(names), 'module')}: {listed(worth, 10)}{missing}"
@@ -192,15 +187,12 @@ def _collect(out: Output, found: Found) -> str:
     says = []
     for line, text in out.lines:
         key, colon, value = text.partition(":")
-        name = _COLLECT.get(key.strip()) or (
-            f"report.{slug(key)}" if re.match(r"[A-Z][\w ]{3,50}:\s*\S", text) else ""
-        )
+        name = _COLLECT.get(key.strip()) or (f"report.{slug(key)}" if re.match(r"[A-Z][\w ]{3,50}:\s*\S", text) else "")
         if colon and name:
             if found.fact(line, None, name, value):
                 says += (
                     [f"{key.strip()}:{value}"]
-                    if name
-                    in ("torch.version", "torch.cuda_version", "host.driver_version", "torch.cuda_available")
+                    if name in ("torch.version", "torch.cuda_version", "host.driver_version", "torch.cuda_available")
                     else []
                 )
         elif match := re.match(r"GPU ([0-9]+): (.*?)(?: \(UUID.*)?$", text):
@@ -218,9 +210,7 @@ def _collect(out: Output, found: Found) -> str:
 def _free(out: Output, found: Found) -> str:
     says: list[str] = []
     for line, text in out.lines:
-        if match := re.match(
-            r"(\S+:)\s+([0-9.]+[KMGTP]?i?B?)\s+([0-9.]+[KMGTP]?i?B?)\s+([0-9.]+[KMGTP]?i?B?)", text
-        ):
+        if match := re.match(r"(\S+:)\s+([0-9.]+[KMGTP]?i?B?)\s+([0-9.]+[KMGTP]?i?B?)\s+([0-9.]+[KMGTP]?i?B?)", text):
             name = "memory" if not says else "swap"
             found.fact(line, None, f"{name}.total", match[2])
             found.fact(line, None, f"{name}.free", match[4])

@@ -32,9 +32,7 @@ _GPU_KINDS: Final[dict[str, int]] = {
     "memset": MEMSET,
 }  # fmt: skip
 _LAUNCH: Final = -2
-_GPU_KINDS.update(
-    dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "runtime"), _LAUNCH)
-)
+_GPU_KINDS.update(dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "runtime"), _LAUNCH))
 _PEER_COPY: Final = re.compile(r"(?i)\bPtoP\b|\bPeer\b|P2P")
 _CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
@@ -190,9 +188,7 @@ class Events:
             correlation if type(correlation) is int and 0 <= correlation < _LARGEST else integer(correlation)
         )
         self.meta.append(meta)
-        self.external.append(
-            integer(args.get("External id")) if kind == MEMCPY and _PEER_COPY.search(name) else None
-        )
+        self.external.append(integer(args.get("External id")) if kind == MEMCPY and _PEER_COPY.search(name) else None)
 
     def _add_gpu_step(self, event: Event, step: int) -> None:
         start, duration, args = to_ns(event.get("ts")), to_ns(event.get("dur")), event.get("args")
@@ -247,9 +243,7 @@ class Events:
             column.clear()
         launches = (self._launched, self._launched_at)
         self._launches.append(
-            pl.DataFrame(
-                {n: pl.Series(n, c, dtype=t) for (n, t), c in zip(_LAUNCHES.items(), launches, strict=True)}
-            )
+            pl.DataFrame({n: pl.Series(n, c, dtype=t) for (n, t), c in zip(_LAUNCHES.items(), launches, strict=True)})
         )
         for column in launches:
             column.clear()

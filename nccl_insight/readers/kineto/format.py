@@ -30,13 +30,7 @@ from nccl_insight.readers.kineto.events import MARKERS, Events
 from nccl_insight.readers.kineto.layout import KinetoLayout
 from nccl_insight.readers.kineto.merged import Label, MergedEvents, is_merged, ranks_of
 from nccl_insight.readers.kineto.meta import small_int
-from nccl_insight.readers.kineto.rows import (
-    Group,
-    collective_table,
-    cpu_step_table,
-    engine_collectives,
-    process_groups,
-)
+from nccl_insight.readers.kineto.rows import Group, collective_table, cpu_step_table, engine_collectives, process_groups
 from nccl_insight.tables.run import Partial
 
 _KEYS: Final = (
@@ -90,9 +84,7 @@ def _merged(source: InputFile, blocks: Iterator[bytes]) -> Partial:
     header = {k: v for k, v in header.items() if k != "host_name"} | {"distributedInfo": info}
     devices = header.get("deviceProperties")
     if isinstance(devices, list):
-        header["deviceProperties"] = list(
-            {str(d.get("id")): d for d in devices if isinstance(d, dict)}.values()
-        )
+        header["deviceProperties"] = list({str(d.get("id")): d for d in devices if isinstance(d, dict)}.values())
     ranks = ranks_of(list(events.parts))
     parts = [
         _Builder(source, scan, part, header, (ranks.get(label), label)).partial().tables
@@ -105,9 +97,7 @@ def _merged(source: InputFile, blocks: Iterator[bytes]) -> Partial:
     tables["notes"] = tables["notes"].unique(maintain_order=True)
     for name in ("events", "bytes_read"):  # of the file: told once
         told = pl.int_range(pl.len()) == 0
-        tables["trace_info"] = tables["trace_info"].with_columns(
-            pl.when(told).then(name).otherwise(0).alias(name)
-        )
+        tables["trace_info"] = tables["trace_info"].with_columns(pl.when(told).then(name).otherwise(0).alias(name))
     return Partial(tables=tables)
 
 
@@ -159,8 +149,7 @@ class _Builder:
         }
         named = {
             name: frame.with_columns(
-                pl.lit(self.source.input_id, pl.UInt16).alias("input_id"),
-                pl.lit(rank, pl.Int32).alias("rank"),
+                pl.lit(self.source.input_id, pl.UInt16).alias("input_id"), pl.lit(rank, pl.Int32).alias("rank")
             )
             for name, frame in tables.items()
             if frame.width
@@ -179,9 +168,7 @@ class _Builder:
 
     def _steps(self) -> pl.DataFrame:
         steps = pl.DataFrame(
-            self.events.steps,
-            schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64},
-            orient="row",
+            self.events.steps, schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row"
         )
         # A step can be written twice, the second time as a stub of a few microseconds on another thread.
         return (
@@ -215,9 +202,7 @@ class _Builder:
             return int(match[1] or match[2]), "file_name"
         return None, None
 
-    def _notes(
-        self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame
-    ) -> None:
+    def _notes(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> None:
         damage: Damage = self.scan.damage
         if damage.no_events and not self.scan.size:
             self._note("trace-truncated", damage.truncated or "the file is empty")
@@ -279,9 +264,7 @@ class _Builder:
     def _note(self, kind: str, detail: str) -> None:
         self.notes.append((kind, detail))
 
-    def _info(
-        self, rank: int | None, origin: str | None, activity: pl.DataFrame, duplicates: int
-    ) -> pl.DataFrame:
+    def _info(self, rank: int | None, origin: str | None, activity: pl.DataFrame, duplicates: int) -> pl.DataFrame:
         devices = self.header.get("deviceProperties")
         gpu = None
         if isinstance(devices, list) and devices and isinstance(devices[0], dict):

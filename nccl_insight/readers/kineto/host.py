@@ -67,12 +67,12 @@ def read_host(source: InputFile) -> HostTrace | None:
         return None
     times = {"start_ns": pl.Int64, "end_ns": pl.Int64}
     return HostTrace(
-        pl.DataFrame(
-            cpu, schema={"tid": pl.String, "name": pl.String, "cat": pl.String, **times}, orient="row"
-        ).sort("tid", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True),
+        pl.DataFrame(cpu, schema={"tid": pl.String, "name": pl.String, "cat": pl.String, **times}, orient="row").sort(
+            "tid", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True
+        ),
         pl.DataFrame(gpu, schema=times, orient="row").sort("start_ns"),
-        pl.DataFrame(
-            [(n, *at) for n, at in steps.items()], schema={"step": pl.Int64, **times}, orient="row"
-        ).sort("start_ns"),
+        pl.DataFrame([(n, *at) for n, at in steps.items()], schema={"step": pl.Int64, **times}, orient="row").sort(
+            "start_ns"
+        ),
         pl.DataFrame(launches, schema={"tid": pl.String, "at_ns": pl.Int64}, orient="row").sort("at_ns"),
     )

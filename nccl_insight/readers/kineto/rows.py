@@ -58,11 +58,7 @@ class Groups(tuple[Group, ...]):
             if "..." in recorded or not re.fullmatch(r"\[[0-9, ]*\]", recorded):
                 return None
             recorded = json.loads(recorded) if recorded.strip("[] ") else []
-        if (
-            isinstance(recorded, list)
-            and recorded
-            and all(isinstance(r, int) and 0 <= r < 1 << 31 for r in recorded)
-        ):
+        if isinstance(recorded, list) and recorded and all(isinstance(r, int) and 0 <= r < 1 << 31 for r in recorded):
             return list(recorded)
         return None
 
@@ -99,9 +95,7 @@ def collective_table(
     return with_bandwidth(
         table.with_columns(
             duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-            **{
-                name: pl.concat([times, on_cpu]) for name, times in exposure(comm, activity).to_dict().items()
-            },
+            **{name: pl.concat([times, on_cpu]) for name, times in exposure(comm, activity).to_dict().items()},
             step=pl.concat([comm["step"].cast(pl.Int32), step_of(table.slice(comm.height), steps)]),
         ).drop("end_ns")
     )
@@ -118,12 +112,9 @@ def engine_collectives(activity: pl.DataFrame, events: Events) -> pl.DataFrame:
     if copies.is_empty() or not events.by_external_id:
         return activity.drop("external")
     by_kernel = {m for m in events.metas if isinstance(m, int)}
-    known = {
-        number: index for index, number in enumerate(n for n in events.by_external_id if n not in by_kernel)
-    }
+    known = {number: index for index, number in enumerate(n for n in events.by_external_id if n not in by_kernel)}
     wanted = pl.DataFrame(
-        {"external": list(known), "number": list(known.values())},
-        schema={"external": pl.Int64, "number": pl.Int64},
+        {"external": list(known), "number": list(known.values())}, schema={"external": pl.Int64, "number": pl.Int64}
     )
     parts = copies.join(wanted, on="external")
     if parts.is_empty():
@@ -169,9 +160,7 @@ def _cpu_rows(events: Events, groups: Groups, base: int) -> Iterator[tuple[Any, 
         yield _row(meta, groups, cache, start + base, end + base, thread, None, None, "cpu_op")
 
 
-def _group_of_thread(
-    ops: Iterable[tuple[int, int, int | None, Meta]], groups: Groups
-) -> dict[int | None, Group]:
+def _group_of_thread(ops: Iterable[tuple[int, int, int | None, Meta]], groups: Groups) -> dict[int | None, Group]:
     """Gloo runs each group on two threads of its own, made when the group is made. Threads are given to groups in
     order of creation, only if there are exactly two per group; otherwise the group stays unknown."""
     collective = {op[2] for op in ops if collective_op(op[3].name) not in ("Send", "Recv")} - {None}
@@ -251,9 +240,7 @@ def cpu_step_table(collectives: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFra
     if steps.is_empty():
         return pl.DataFrame()
     rows = collectives.filter(pl.col("source") == "cpu_op").select(
-        device=pl.lit(0, pl.Int32),
-        start_ns=pl.col("start_ns"),
-        end_ns=pl.col("start_ns") + pl.col("duration_ns"),
+        device=pl.lit(0, pl.Int32), start_ns=pl.col("start_ns"), end_ns=pl.col("start_ns") + pl.col("duration_ns")
     )
     spans = steps.with_columns(device=pl.lit(0, pl.Int32))
     comm = _intervals.covered(spans, _intervals.union(rows))

@@ -18,15 +18,7 @@ from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
 from nccl_insight.readers.nccl_log.head import LEVELS
 from nccl_insight.readers.nccl_log.records import RECORD, ChunkResult, Fate, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR, lines_of, split_clean
-from nccl_insight.readers.nccl_log.work import (
-    Work,
-    has_loud,
-    records,
-    take,
-    take_classified,
-    take_one,
-    take_records,
-)
+from nccl_insight.readers.nccl_log.work import Work, has_loud, records, take, take_classified, take_one, take_records
 
 _LAST_ERROR: Final = "Last error:"
 _QUOTE: Final = "Last NCCL warning(error)"
@@ -135,8 +127,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     likely = likely.select("_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"))
     # Of many all has been said before: an automaton of a thousand literals would cost more than these lines.
     hopeful = [
-        _is_open(number, text, thrown or "", shape, seen, foreign)
-        for number, text, thrown, shape in likely.iter_rows()
+        _is_open(number, text, thrown or "", shape, seen, foreign) for number, text, thrown, shape in likely.iter_rows()
     ]
     likely = likely.filter(pl.Series(hopeful, dtype=pl.Boolean))
     if likely.is_empty():
@@ -180,9 +171,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
             foreign.add(shape)
         if hit is not None:
             match, body, at = hit
-            rows.append(
-                recover.Piece(number, 0, label + text[: max(at, 0)], _level_of(match, announced), body)
-            )
+            rows.append(recover.Piece(number, 0, label + text[: max(at, 0)], _level_of(match, announced), body))
             found.append(match)
     if not rows:
         return
@@ -260,9 +249,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
         frame = frame.filter(~blank)  # they are counted, and nothing else is to be done with them
     repeats: dict[int, tuple[int, int]] = {}
     if lines.str.contains(_REPEATED_SIGN, literal=True).any():
-        told = frame.select(
-            "_line", pl.col("_text").str.extract(_REPEATED).cast(pl.UInt32, strict=False).alias("_n")
-        )
+        told = frame.select("_line", pl.col("_text").str.extract(_REPEATED).cast(pl.UInt32, strict=False).alias("_n"))
         for number, count in told.drop_nulls().iter_rows():
             input_id, line = work.places.at(number)
             before = repeats.get(input_id, (0, line))
@@ -279,9 +266,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     left.append(lost)
     _note_fragments(work, others, seen)
     _take_headless(work, others, seen)
-    return _result(
-        work, pl.concat(left), others, repeats, host_tools.output_lines(lines, others, work.places.starts)
-    )
+    return _result(work, pl.concat(left), others, repeats, host_tools.output_lines(lines, others, work.places.starts))
 
 
 def _cut_long(lines: pl.Series, sizes: pl.Series, longest: int) -> pl.Series:
@@ -304,11 +289,7 @@ def _places(chunk: Chunk, lines: int) -> Places:
 
 
 def _result(
-    work: Work,
-    unknown: pl.DataFrame,
-    others: pl.DataFrame,
-    repeats: dict[int, tuple[int, int]],
-    outputs: pl.DataFrame,
+    work: Work, unknown: pl.DataFrame, others: pl.DataFrame, repeats: dict[int, tuple[int, int]], outputs: pl.DataFrame
 ) -> ChunkResult:
     """Counts the lines. Those of clean records are either parsed or unknown; all others may be several things."""
     used = pl.Series("_line", sorted(work.used), dtype=pl.UInt64)
@@ -331,9 +312,7 @@ def _result(
     if len(places.starts) > 1:
         between = [start + count for start, count in zip(places.starts, places.counts, strict=True)]
         others = others.filter(~line.is_in(between))
-    rest = others.filter(
-        ~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode())
-    )
+    rest = others.filter(~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode()))
     foreign = places.place(rest)
     said = foreign.filter(pl.col("_text").str.contains(r"\S")).group_by("input_id").agg(pl.col("_line").max())
     ends = dict(said.iter_rows())
@@ -344,9 +323,7 @@ def _result(
     )  # fmt: skip
     for input_id, count, clean, parsed, missed, broken in columns:
         known = clean + parsed
-        fates[input_id] = Fate(
-            count, known, missed, count - known - missed - broken, broken, ends.get(input_id, 0)
-        )
+        fates[input_id] = Fate(count, known, missed, count - known - missed - broken, broken, ends.get(input_id, 0))
     return ChunkResult(
         fates=fates,
         torn_lines=torn_lines,

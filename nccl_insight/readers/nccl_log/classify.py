@@ -34,16 +34,7 @@ DETAIL_TABLES: Final = frozenset({"memory", "proxy", "registration", "api_calls"
 UNNEEDED_TABLES: Final = DETAIL_TABLES - {"memory"}
 # Values of calls that only tables show.
 CALL_DETAILS: Final = frozenset(
-    {
-        "sendbuff",
-        "recvbuff",
-        "sendbuff_bare",
-        "recvbuff_bare",
-        "stream",
-        "op_count_hex",
-        "task",
-        "global_rank",
-    }
+    {"sendbuff", "recvbuff", "sendbuff_bare", "recvbuff_bare", "stream", "op_count_hex", "task", "global_rank"}
 )
 UNKNOWN: Final = Choice(-1, False)
 
@@ -113,11 +104,7 @@ class Classifier:
                 "blanks": pl.Series([self._shapes[k].blanks for k in keys], dtype=pl.Boolean),
             }
         )
-        return (
-            frame.select("shape")
-            .join(known, on="shape", how="left", maintain_order="left")
-            .select("rule", "blanks")
-        )
+        return frame.select("shape").join(known, on="shape", how="left", maintain_order="left").select("rule", "blanks")
 
 
 def shape_of(text: pl.Expr) -> pl.Expr:

@@ -34,17 +34,7 @@ _TEXTS: Final = (
     "message", "msg", "log", "line", "textPayload", "MESSAGE", "@message", "_raw", "text", "body", "content",
     "short_message", "output", "event",
 )  # fmt: skip
-_WITHIN: Final = (
-    "jsonPayload",
-    "_source",
-    "fields",
-    "attributes",
-    "result",
-    "record",
-    "data",
-    "log",
-    "message",
-)
+_WITHIN: Final = ("jsonPayload", "_source", "fields", "attributes", "result", "record", "data", "log", "message")
 _TIMES: Final = ("time", "timestamp", "@timestamp", "ts", "_time", "date", "__REALTIME_TIMESTAMP")
 _JOB: Final = re.compile(r"NCCL|Traceback \(most recent call last\)")
 _ISO: Final = re.compile(

@@ -59,9 +59,7 @@ def _without(rule: Compiled, unwanted: frozenset[str]) -> Compiled:
     for name in drop:
         pattern = pattern.replace(f"(?P<{name}>", "(?:")
     columns = tuple(c for c in rule.columns if c[0] not in drop)
-    return replace(
-        rule, pattern=pattern, columns=columns, groups=tuple(c for c in rule.groups if c not in drop)
-    )
+    return replace(rule, pattern=pattern, columns=columns, groups=tuple(c for c in rule.groups if c not in drop))
 
 
 def _by_polars(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:

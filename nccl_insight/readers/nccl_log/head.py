@@ -84,18 +84,14 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
             .with_columns(pl.col("clean").str.extract_groups(_DEVICE).alias("g"))
             .unnest("g")
             .with_columns(pl.lit(None, pl.String).alias(c) for c in ("host", "pid", "tid", "dev_alone"))
-            .with_columns(
-                launcher=pl.when(pl.col("dev").is_null()).then("clean").otherwise("launcher"),
-            )
+            .with_columns(launcher=pl.when(pl.col("dev").is_null()).then("clean").otherwise("launcher"))
         )
         full = pl.concat([full.filter(pl.col("host").is_not_null()), device.select(full.columns)])
     # `host:pid` alone is the head of a DIAG line; without a letter it is the end of a timestamp: `16:39`, `-07:00`.
     clock = pl.col("tid").is_null() & pl.col("dev_alone").is_null() & pl.col("dev").is_null()
     clock &= ~pl.col("host").str.contains("[A-Za-z]").fill_null(True)
     # And `Mar 04 11:59:01` is none of its heads either.
-    clock |= (
-        pl.col("dev").is_null() & pl.col("dev_alone").is_null() & pl.col("clean").str.contains(_TIME_OF_DAY)
-    )
+    clock |= pl.col("dev").is_null() & pl.col("dev_alone").is_null() & pl.col("clean").str.contains(_TIME_OF_DAY)
     full = full.with_columns(
         launcher=pl.when(clock).then("clean").otherwise("launcher"),
         host=pl.when(clock).then(None).otherwise("host"),
@@ -108,12 +104,8 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
     bare |= pl.col("host").str.contains(_FUNCTION).fill_null(False) & pl.col("tid").is_null()
     full = full.with_columns(
         source=pl.when(bare).then(pl.format("{}:{}", "host", "pid")).otherwise("source"),
-        dev_alone=pl.when(bare)
-        .then(pl.col("launcher").str.extract(r"\[(-?[0-9]+)\] ?$"))
-        .otherwise("dev_alone"),
-        launcher=pl.when(bare)
-        .then(pl.col("launcher").str.replace(r"\[-?[0-9]+\] ?$", ""))
-        .otherwise("launcher"),
+        dev_alone=pl.when(bare).then(pl.col("launcher").str.extract(r"\[(-?[0-9]+)\] ?$")).otherwise("dev_alone"),
+        launcher=pl.when(bare).then(pl.col("launcher").str.replace(r"\[-?[0-9]+\] ?$", "")).otherwise("launcher"),
         host=pl.when(bare).then(None).otherwise("host"),
         pid=pl.when(bare).then(None).otherwise("pid"),
     )
@@ -132,9 +124,7 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         tid=pl.col("tid").cast(pl.Int64, strict=False),
         dev=pl.coalesce("dev", "dev_alone").cast(pl.Int64, strict=False).cast(pl.Int32, strict=False),
         source=pl.col("source"),
-        launcher_rank=pl.coalesce([pl.col("launcher").str.extract(p) for p in _RANK]).cast(
-            pl.Int32, strict=False
-        ),
+        launcher_rank=pl.coalesce([pl.col("launcher").str.extract(p) for p in _RANK]).cast(pl.Int32, strict=False),
     )
 
 

@@ -18,15 +18,7 @@ from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log.chunk import read_chunk
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.keep import Keeper, Kept, fold, processes_of
-from nccl_insight.readers.nccl_log.records import (
-    HEAD,
-    ChunkResult,
-    Counts,
-    Fate,
-    attach_heads,
-    moved,
-    shifted,
-)
+from nccl_insight.readers.nccl_log.records import HEAD, ChunkResult, Counts, Fate, attach_heads, moved, shifted
 from nccl_insight.readers.nccl_log.unknown import merge_templates
 
 T = TypeVar("T")
@@ -108,9 +100,7 @@ def _folded(frames: Sequence[pl.DataFrame], heads: pl.DataFrame) -> pl.DataFrame
     rows = [f for f in frames if "_hid" not in f.columns]
     if plain:
         rows.append(
-            attach_heads(pl.concat(plain, how="diagonal_relaxed"), heads).with_columns(
-                repeats=pl.lit(1, pl.UInt64)
-            )
+            attach_heads(pl.concat(plain, how="diagonal_relaxed"), heads).with_columns(repeats=pl.lit(1, pl.UInt64))
         )
     merged = pl.concat(rows, how="diagonal_relaxed").sort("input_id", "_line", "_sub", maintain_order=True)
     return fold(merged)
@@ -173,9 +163,7 @@ class Merger:
 
     def done(self, templates: int | None = None) -> LogPart:
         """What all gave. ``templates``: how many of those of unknown texts are kept apart, if not the usual number."""
-        heads = (
-            pl.concat(self._heads) if self._heads else pl.DataFrame(schema={**HEAD, "input_id": pl.UInt16})
-        )
+        heads = pl.concat(self._heads) if self._heads else pl.DataFrame(schema={**HEAD, "input_id": pl.UInt16})
         return LogPart(
             chunks=[*self._chunks, {name: _folded(rows, heads) for name, rows in self._errors.items()}],
             loud=_folded(self._loud, heads) if self._loud else pl.DataFrame(),

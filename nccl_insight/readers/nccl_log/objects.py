@@ -43,11 +43,7 @@ def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
         else:
             shared = set.intersection(*(set(i) for i in items)) if items else set()
             same = {k: items[0][k] for k in sorted(shared) if all(i[k] == items[0][k] for i in items)}
-            out[index] = {
-                **out[index],
-                **same,
-                "items": [{k: v for k, v in i.items() if k not in same} for i in items],
-            }
+            out[index] = {**out[index], **same, "items": [{k: v for k, v in i.items() if k not in same} for i in items]}
     return out
 
 

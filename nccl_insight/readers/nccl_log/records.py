@@ -115,9 +115,7 @@ class ChunkResult(Counts):
     warned: frozenset[str]
 
 
-def attach_heads(
-    rows: pl.DataFrame, heads: pl.DataFrame, columns: Sequence[str] = tuple(HEAD)
-) -> pl.DataFrame:
+def attach_heads(rows: pl.DataFrame, heads: pl.DataFrame, columns: Sequence[str] = tuple(HEAD)) -> pl.DataFrame:
     """Rows with the columns of their head instead of its number."""
     numbers = rows["_hid"]
     rest = rows[[c for c in rows.columns if c != "_hid"]]

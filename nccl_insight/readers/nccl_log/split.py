@@ -15,9 +15,7 @@ from nccl_insight.readers.nccl_log.wrapped import unwrapped
 
 SEPARATOR: Final = " NCCL "
 # Colours and cursor movements, then strings with an end of their own: titles, links, marks of CI systems.
-_ANSI: Final = re.compile(
-    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]"
-)
+_ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 # Blanks and marks without width that web pages and chats put into copied text, and what forums make of quotes, arrows
 # and dots.
 _COPIED: Final = {
@@ -109,9 +107,7 @@ def _usual(lines: pl.Series) -> pl.DataFrame:
     cut = lines.str.splitn(_USUAL, 2).struct.unnest()
     start, body = cut["field_0"], cut["field_1"]
     clean = ~body.str.contains(_AGAIN) & ~start.str.contains("NCCL", literal=True)
-    return pl.DataFrame(
-        {"_head": start, "_body": body.str.strip_chars_end(), "_clean": clean.fill_null(False)}
-    )
+    return pl.DataFrame({"_head": start, "_body": body.str.strip_chars_end(), "_clean": clean.fill_null(False)})
 
 
 def _others(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:

@@ -188,15 +188,11 @@ def take_classified(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
         _body=texts, at=pl.int_range(pl.len(), dtype=pl.UInt32).over("rule", "blanks")
     )
     rule = chosen["rule"].gather(at).alias("_rule")
-    frame = frame.hstack(
-        [rule, chosen["blanks"].gather(at).alias("_blanks"), chosen["at"].gather(at).alias("_at")]
-    )
+    frame = frame.hstack([rule, chosen["blanks"].gather(at).alias("_blanks"), chosen["at"].gather(at).alias("_at")])
     loud = frame.filter(is_loud(pl.col("_level")) & (pl.col("_rule") >= 0))["_rule"].unique().to_list()
     work.warned.update(work.classifier.names[number] for number in loud)
     left: list[pl.DataFrame] = []
-    bodies = chosen.select("rule", "blanks", "_body").partition_by(
-        "rule", "blanks", as_dict=True, include_key=False
-    )
+    bodies = chosen.select("rule", "blanks", "_body").partition_by("rule", "blanks", as_dict=True, include_key=False)
     groups = frame.partition_by("_rule", "_blanks", as_dict=True, include_key=False)
     for (number, blanks), rows in groups.items():
         at = rows.drop_in_place("_at")
@@ -247,9 +243,7 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
     catalog = work.classifier.catalog
     taken: list[int] = []
     out: dict[str, list[pl.DataFrame]] = {}
-    for index, (number, body) in enumerate(
-        zip(rows["_line"].to_list(), rows["_body"].to_list(), strict=True)
-    ):
+    for index, (number, body) in enumerate(zip(rows["_line"].to_list(), rows["_body"].to_list(), strict=True)):
         following: list[str] = []
         while len(following) < _FOLLOW_MOST:
             text = work.line(number + len(following) + 1)

@@ -22,16 +22,7 @@ _API: Final = {
 }  # fmt: skip
 _Made: TypeAlias = tuple[tuple[str, "bytes | None"], ...]
 """NCCL calls: (operation, payload as recorded)."""
-_SYNC: Final = (
-    "AllReduce",
-    "AllGather",
-    "ReduceScatter",
-    "AllToAll",
-    "Broadcast",
-    "Reduce",
-    "Gather",
-    "Scatter",
-)
+_SYNC: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "Broadcast", "Reduce", "Gather", "Scatter")
 
 
 def process_ranks(marks: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
@@ -54,9 +45,7 @@ def process_ranks(marks: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
     return {pid: next(iter(ranks)) for pid, (_, ranks) in best.items() if len(ranks) == 1}
 
 
-def attach_calls(
-    comm: pl.DataFrame, launches: pl.DataFrame, marks: pl.DataFrame, layouts: Schemas
-) -> pl.DataFrame:
+def attach_calls(comm: pl.DataFrame, launches: pl.DataFrame, marks: pl.DataFrame, layouts: Schemas) -> pl.DataFrame:
     """Communication kernels with what is known about their calls: group, operation, size, peer, number of calls.
 
     ``calls`` is the number of NCCL calls in the group that launched the kernel; size and peer are given for one call,
@@ -77,9 +66,7 @@ def attach_calls(
     known_calls: dict[tuple[str, str | None, _Made], tuple[object, ...]] = {}  # steps repeat each other
     columns = (rows["name"], framework["text"], outer["text"], outer["start"], rows["tid"])
     for name, torch_text, text, start, tid in zip(*(c.to_list() for c in columns), strict=True):
-        made = (
-            calls.of(text, start, tid) if text is not None and start is not None and tid is not None else ()
-        )
+        made = calls.of(text, start, tid) if text is not None and start is not None and tid is not None else ()
         key = (name, torch_text, made)
         described = known_calls.get(key)
         if described is None:
@@ -122,11 +109,7 @@ class _Calls:
         self._by_thread: dict[int, tuple[list[int], list[str], list[bytes | None]]] = {}
         for (tid,), part in api.sort("start").group_by("tid"):
             if isinstance(tid, int):
-                self._by_thread[tid] = (
-                    part["start"].to_list(),
-                    part["text"].to_list(),
-                    part["blob"].to_list(),
-                )
+                self._by_thread[tid] = (part["start"].to_list(), part["text"].to_list(), part["blob"].to_list())
         self._positions = {tid: {s: i for i, s in enumerate(v[0])} for tid, v in self._by_thread.items()}
 
     def of(self, text: str, start: int, tid: int) -> _Made:

@@ -50,15 +50,11 @@ class Database:
         cursor = self.connection.execute(sql)
         columns: list[list[pl.Series]] = [[] for _ in schema]
         while rows := cursor.fetchmany(_BATCH):
-            for kept, (name, dtype), values in zip(
-                columns, schema.items(), zip(*rows, strict=True), strict=True
-            ):
+            for kept, (name, dtype), values in zip(columns, schema.items(), zip(*rows, strict=True), strict=True):
                 kept.append(_series(name, values, dtype))
         return _joined(columns, schema)
 
-    def numbers(
-        self, table: str, columns: Mapping[str, tuple[str, pl.DataType | type[pl.DataType]]]
-    ) -> pl.DataFrame:
+    def numbers(self, table: str, columns: Mapping[str, tuple[str, pl.DataType | type[pl.DataType]]]) -> pl.DataFrame:
         """Integers of all rows of a table, in order: ``columns`` gives name: (SQL, type).
 
         The values come as lists, made by SQLite, which takes a third of the time of rows. Values of another kind
@@ -73,9 +69,7 @@ class Database:
             f"(select rowid as r, {values} from {table} where rowid > ? order by rowid limit {_BATCH})"
         )
         last = _BEFORE_ALL_ROWS
-        own = any(
-            c.lower() == "rowid" for c in self.columns[table]
-        )  # a column of that name hides the row's number
+        own = any(c.lower() == "rowid" for c in self.columns[table])  # a column of that name hides the row's number
         try:
             while not own:
                 last, *texts = self.connection.execute(sql, (last,)).fetchone()
@@ -89,9 +83,7 @@ class Database:
         return self.frame(f"select {plain} from {table}", schema)
 
 
-def _joined(
-    columns: list[list[pl.Series]], schema: Mapping[str, pl.DataType | type[pl.DataType]]
-) -> pl.DataFrame:
+def _joined(columns: list[list[pl.Series]], schema: Mapping[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
     """The parts of each column as one frame; a column is let go of when it is joined."""
     made: list[pl.Series] = []
     for parts in columns:

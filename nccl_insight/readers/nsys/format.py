@@ -34,18 +34,8 @@ _COPIES: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
 _SETS: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
 _LAUNCHES: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _COPY_KINDS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
-_MEMORY: Final = {
-    0: "Pageable",
-    1: "Pinned",
-    2: "Device",
-    3: "Array",
-    4: "Managed",
-    5: "Device",
-    6: "Managed",
-}
-_STEP: Final = re.compile(
-    r"(?:ProfilerStep|train[ _]?step|step|iter(?:ation)?)[ _:#]*([0-9]{1,9})\s*(?:,.*)?", re.I
-)
+_MEMORY: Final = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device", 6: "Managed"}
+_STEP: Final = re.compile(r"(?:ProfilerStep|train[ _]?step|step|iter(?:ation)?)[ _:#]*([0-9]{1,9})\s*(?:,.*)?", re.I)
 _WHERE: Final[dict[str, tuple[str, type[pl.DataType]]]] = {
     "start_ns": ("start", pl.Int64), "end_ns": ("end", pl.Int64), "gpu": ("deviceId", pl.Int32),
     "stream": ("streamId", pl.Int64), "pid": ("globalPid", pl.Int64),
@@ -106,8 +96,7 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         name = f"coalesce({', '.join(names)})" if len(names) > 1 else names[0] if names else "null"
         correlation = "correlationId" if "correlationId" in columns else "null"
         frame = database.numbers(
-            _KERNELS,
-            {**_WHERE, "name_id": (name, pl.Int64), "correlation": (correlation, pl.Int64)},
+            _KERNELS, {**_WHERE, "name_id": (name, pl.Int64), "correlation": (correlation, pl.Int64)}
         )
         parts.append(frame.join(_kernel_names(database, frame, communication), on="name_id", how="left"))
     if database.has(_COPIES, "start", "end", "deviceId", "globalPid", "bytes", "copyKind"):
@@ -117,15 +106,11 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
             {**_WHERE, "size_bytes": ("bytes", pl.Int64), "copy": ("copyKind", pl.Int32),
              "src": (kinds[0], pl.Int32), "dst": (kinds[1], pl.Int32)},
         )  # fmt: skip
-        memory = [
-            pl.col(c).replace_strict(_MEMORY, default="Unknown", return_dtype=pl.String)
-            for c in ("src", "dst")
-        ]
+        memory = [pl.col(c).replace_strict(_MEMORY, default="Unknown", return_dtype=pl.String) for c in ("src", "dst")]
         kind = pl.col("copy").replace_strict(_COPY_KINDS, default="other", return_dtype=pl.String)
         parts.append(
             frame.with_columns(
-                kind=pl.lit(MEMCPY, pl.Int8),
-                name=pl.format("Memcpy {} ({} -> {})", kind, memory[0], memory[1]),
+                kind=pl.lit(MEMCPY, pl.Int8), name=pl.format("Memcpy {} ({} -> {})", kind, memory[0], memory[1])
             )
         )
     if database.has(_SETS, "start", "end", "deviceId", "globalPid"):
@@ -153,9 +138,7 @@ def _session_start(database: Database) -> int:
     """Start of the session in nanoseconds since 1970, 0 if unknown."""
     if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         return 0
-    row = database.connection.execute(
-        "select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1"
-    ).fetchone()
+    row = database.connection.execute("select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1").fetchone()
     return row[0] if row and isinstance(row[0], int) and 0 <= row[0] < 1 << 62 else 0
 
 
@@ -169,9 +152,7 @@ def _steps(marks: pl.DataFrame) -> pl.DataFrame:
         if tid is not None and (found := _STEP.fullmatch(text))
     ]
     return pl.DataFrame(
-        rows,
-        schema={"pid": pl.Int64, "step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64},
-        orient="row",
+        rows, schema={"pid": pl.Int64, "step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row"
     ).unique(["pid", "step"], keep="first", maintain_order=True)
 
 
@@ -201,9 +182,7 @@ def _with_steps(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFr
 def _collectives(
     launches: pl.DataFrame, comm: pl.DataFrame, activity: pl.DataFrame, marks: pl.DataFrame, layouts: Schemas
 ) -> pl.DataFrame:
-    launches = launches.join(
-        comm.select("correlation", "pid").unique(), on=["correlation", "pid"], how="semi"
-    )
+    launches = launches.join(comm.select("correlation", "pid").unique(), on=["correlation", "pid"], how="semi")
     calls = attach_calls(comm, launches, marks, layouts)
     rows = calls.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
@@ -218,9 +197,7 @@ def _collectives(
 def _step_rows(activity: pl.DataFrame, steps: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     parts: list[pl.DataFrame] = []
     for device, pid in lanes.select("device", "pid").iter_rows():
-        part = step_table(
-            activity.filter(pl.col("device") == device), steps.filter(pl.col("pid") == pid).drop("pid")
-        )
+        part = step_table(activity.filter(pl.col("device") == device), steps.filter(pl.col("pid") == pid).drop("pid"))
         if part.width:
             parts.append(part)
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
@@ -233,9 +210,7 @@ def _finish(frame: pl.DataFrame, lanes: pl.DataFrame, ranks: dict[int, int], off
         rank=pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int32),
         process=(pl.col("pid") // (1 << 24)) % (1 << 24),
     )
-    joined = frame.drop("pid", "gpu", strict=False).join(
-        mapped, on="device", how="left", maintain_order="left"
-    )
+    joined = frame.drop("pid", "gpu", strict=False).join(mapped, on="device", how="left", maintain_order="left")
     times = [pl.col("start_ns") + offset] if "start_ns" in frame.columns else []
     return joined.with_columns(*times, device=pl.col("gpu"), pid=pl.col("process")).drop("gpu", "process")
 
@@ -274,18 +249,12 @@ def _info(
     )
     # A report without GPU activity still says that it was read.
     return (
-        rows
-        if rows.height
-        else pl.DataFrame({"clock": ["unknown"], "gpu_events": [0]}, schema_overrides=rows.schema)
+        rows if rows.height else pl.DataFrame({"clock": ["unknown"], "gpu_events": [0]}, schema_overrides=rows.schema)
     )
 
 
 def _note(
-    notes: list[tuple[str, str]],
-    database: Database,
-    activity: pl.DataFrame,
-    found: pl.DataFrame,
-    ranks: dict[int, int],
+    notes: list[tuple[str, str]], database: Database, activity: pl.DataFrame, found: pl.DataFrame, ranks: dict[int, int]
 ) -> None:
     if activity.is_empty():
         traced = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" in database.columns

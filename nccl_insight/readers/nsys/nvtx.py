@@ -83,8 +83,7 @@ def ranges(database: Database) -> pl.DataFrame:
     blob = "e.binaryData" if database.has("NVTX_EVENTS", "binaryData") else "null"
     domain = "e.domainId" if database.has("NVTX_EVENTS", "domainId") else "0"
     wanted = " or ".join(
-        f"{{0}} like '{prefix}%'"
-        for prefix in ("nccl", "ProfilerStep", "step", "iter", "train_step", "train step")
+        f"{{0}} like '{prefix}%'" for prefix in ("nccl", "ProfilerStep", "step", "iter", "train_step", "train step")
     )
     texts = "select id, value from StringIds where " + wanted.format("value")
     kinds = f"e.eventType in ({_PUSH_POP}, {_START_END}) and e.end is not null"

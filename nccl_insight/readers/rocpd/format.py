@@ -63,9 +63,7 @@ def _tables(
         )
     )  # fmt: skip
     if activity.is_empty():
-        notes.append(
-            ("trace-metadata-missing", "no GPU activity was recorded; record with rocprofv3 --kernel-trace")
-        )
+        notes.append(("trace-metadata-missing", "no GPU activity was recorded; record with rocprofv3 --kernel-trace"))
     elif comm.height:
         what = f"{comm.height:,} communication kernels have no message size, group or step in a profile of rocprofv3"
         notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
@@ -73,9 +71,7 @@ def _tables(
         "collectives": collectives, "steps": step_table(activity, _no_steps()), "memcpy": memcpy_table(activity),
         "other_communication": other_communication_table(activity),
     }  # fmt: skip
-    named = {
-        n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height
-    }
+    named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height}
     named["trace_info"] = pl.DataFrame(
         {
             "rank": [rank], "rank_origin": ["file_name" if rank is not None else None], "clock": ["unknown"],
@@ -117,9 +113,7 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         )  # fmt: skip
         names = rows["name"].unique().to_list()
         kinds = {n: classify(n or "", communication).kind for n in names}
-        parts.append(
-            rows.with_columns(kind=pl.col("name").replace_strict(kinds, default=0, return_dtype=pl.Int8))
-        )
+        parts.append(rows.with_columns(kind=pl.col("name").replace_strict(kinds, default=0, return_dtype=pl.Int8)))
     copies = _table(database, "rocpd_memory_copy", "start", "end", "size")
     if copies:
         own = [_column(database, copies, c, "m") for c in ("dst_agent_id", "stream_id", "pid", "name_id")]
@@ -133,9 +127,7 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         )  # fmt: skip
         parts.append(rows.with_columns(kind=pl.lit(MEMCPY, pl.Int8)))
     rows = pl.concat(parts, how="diagonal_relaxed").select(list(LANES))
-    return rows.with_columns(pl.col("pid", "agent").fill_null(-1)).filter(
-        pl.col("end_ns") >= pl.col("start_ns")
-    )
+    return rows.with_columns(pl.col("pid", "agent").fill_null(-1)).filter(pl.col("end_ns") >= pl.col("start_ns"))
 
 
 def _column(database: Database, table: str, column: str, alias: str) -> str:

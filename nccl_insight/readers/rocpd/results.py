@@ -44,9 +44,7 @@ def read_results(source: InputFile, notes: list[tuple[str, str]]) -> tuple[pl.Da
         name = _dict(meta.get("node")).get("hostname")
         host = host or (name if isinstance(name, str) and name else None)
         rows += [(*row, pid) for row in _of_process(_dict(process), source.communication)]
-    frame = pl.DataFrame(rows, schema=_COLUMNS, orient="row").with_columns(
-        pl.col("pid", "agent").fill_null(-1)
-    )
+    frame = pl.DataFrame(rows, schema=_COLUMNS, orient="row").with_columns(pl.col("pid", "agent").fill_null(-1))
     absent = {n: t for n, t in LANES.items() if n not in frame.columns}
     frame = frame.with_columns(pl.lit(None, t).alias(n) for n, t in absent.items()).select(list(LANES))
     return frame.filter(pl.col("end_ns") >= pl.col("start_ns")), host
@@ -66,16 +64,7 @@ def _of_process(process: Mapping[str, Any], communication: tuple[str, ...]) -> l
         name = names.get(_int(info.get("kernel_id")), "")
         if name not in kinds:
             kinds[name] = classify(name, communication).kind
-        rows.append(
-            (
-                kinds[name],
-                *_times(record),
-                _handle(info, "agent_id"),
-                _handle(record, "stream_id"),
-                name,
-                None,
-            )
-        )
+        rows.append((kinds[name], *_times(record), _handle(info, "agent_id"), _handle(record, "stream_id"), name, None))
     copy_names = _operations(process, "MEMORY_COPY")
     for record in map(_dict, _list(records.get("memory_copy"))):
         number = _int(record.get("operation"))

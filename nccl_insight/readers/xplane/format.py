@@ -83,9 +83,7 @@ def read(source: InputFile) -> Partial:
     notes = [("trace-truncated", f"the profile is damaged or cut ({problem})")] if problem else []
     tables = _tables(found, source.communication, notes)
     stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
-    stamped = {
-        n: f.with_columns(stamp) for n, f in tables.items() if f.width and (f.height or n == "trace_info")
-    }
+    stamped = {n: f.with_columns(stamp) for n, f in tables.items() if f.width and (f.height or n == "trace_info")}
     return Partial(tables={**stamped, "notes": side.notes(source.input_id, *notes)})
 
 
@@ -238,11 +236,7 @@ def _take_host(plane: _Plane, data: bytes, found: _Found) -> None:
         values = dict(_stat(plane, stat) for stat in stats)
         start = begun + offset // 1000
         correlation, step = values.get("correlation_id"), values.get("step_num")
-        if (
-            isinstance(correlation, int)
-            and 0 < correlation < _MOST_PS
-            and _LAUNCH.match(plane.events.get(number, ""))
-        ):
+        if isinstance(correlation, int) and 0 < correlation < _MOST_PS and _LAUNCH.match(plane.events.get(number, "")):
             found.launches.append((correlation, start))
         if isinstance(step, int) and 0 <= step < 1 << 31:
             found.steps.append((step, start, start + duration // 1000))
@@ -257,16 +251,14 @@ def _op(kernel: str, hlo: str | None) -> str | None:
     return _HLO.get(stem) or classify(kernel).op
 
 
-def _tables(
-    found: _Found, communication: tuple[str, ...], notes: list[tuple[str, str]]
-) -> dict[str, pl.DataFrame]:
+def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:
     absolute = max((row[1] for row in found.activity), default=0) >= _EPOCH_NS
     base = 0 if absolute else found.start_ns
     schema = {**ACTIVITY, "correlation": pl.Int64, "hlo": pl.String}
     columns = ("kind", "start_ns", "end_ns", "device", "stream", "name", "size_bytes", "correlation", "hlo")
-    activity = pl.DataFrame(
-        found.activity, schema={c: schema[c] for c in columns}, orient="row"
-    ).with_columns(pl.col("start_ns", "end_ns") + base)
+    activity = pl.DataFrame(found.activity, schema={c: schema[c] for c in columns}, orient="row").with_columns(
+        pl.col("start_ns", "end_ns") + base
+    )
     kinds = {n: classify(n, communication).kind for n in activity["name"].unique().to_list()}
     told = pl.col("name").replace_strict(kinds, default=0, return_dtype=pl.Int8)
     activity = activity.with_columns(kind=pl.when(pl.col("kind") < 0).then(told).otherwise("kind"))

@@ -35,15 +35,12 @@ def calls(analysis: Analysis, view: Calls) -> Figure:
     if view.calls:
         said += f"; {100 * view.small / view.calls:.0f}% move less than {format_bytes(SMALL_BYTES)}"
     rows = tuple(
-        (s.op, format_bytes(s.size_bytes), f"{s.calls:,}", format_bytes(s.calls * s.size_bytes))
-        for s in view.sizes
+        (s.op, format_bytes(s.size_bytes), f"{s.calls:,}", format_bytes(s.calls * s.size_bytes)) for s in view.sizes
     )
     plot = {
         "data": data,
         "layout": layout(
-            barmode="stack",
-            xaxis=axis("message size", type="category", nticks=10, tickangle=0),
-            yaxis=axis("calls"),
+            barmode="stack", xaxis=axis("message size", type="category", nticks=10, tickangle=0), yaxis=axis("calls")
         ),
     }
     return Figure(

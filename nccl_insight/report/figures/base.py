@@ -69,9 +69,7 @@ def layout(**settings: Any) -> dict[str, Any]:
         "yaxis": {"automargin": True},
     }
     for key, value in settings.items():
-        base[key] = (
-            {**base[key], **value} if isinstance(base.get(key), dict) and isinstance(value, dict) else value
-        )
+        base[key] = {**base[key], **value} if isinstance(base.get(key), dict) and isinstance(value, dict) else value
     return base
 
 

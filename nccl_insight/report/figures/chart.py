@@ -65,10 +65,7 @@ class _Axis:
         unit = 10.0 ** math.floor(math.log10(span / 5))
         step = next(unit * f for f in (1, 2, 5, 10) if span / (unit * f) <= 6)
         first = math.ceil(self.low / step - 1e-9)
-        return [
-            (self.at(n * step), f"{n * step:,.6g}")
-            for n in range(first, math.floor(self.high / step + 1e-9) + 1)
-        ]
+        return [(self.at(n * step), f"{n * step:,.6g}") for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
 
 def chart(plot: Plot, title: str, size: str = "m", *, wide: bool = False) -> str:
@@ -81,22 +78,14 @@ def chart(plot: Plot, title: str, size: str = "m", *, wide: bool = False) -> str
     rows = _names(data, "y", layout) if horizontal else ()
     left = svg.room(rows, _NAME) if rows else 66.0
     width = _WIDE if wide else _NARROW
-    height = (
-        max(_HEIGHT[size], _ROW * len(rows))
-        if not rows
-        else max(60.0, min(24.0, 600 / len(rows)) * len(rows))
-    )
+    height = max(_HEIGHT[size], _ROW * len(rows)) if not rows else max(60.0, min(24.0, 600 / len(rows)) * len(rows))
     x = _axis(data, layout, "x", left, width - 16)
     y = _axis(data, layout, "y", _TOP + height, _TOP)
     parts = list(_frame(x, y, layout))
     parts += _bars([t for t in data if t["type"] == "bar"], x, y, layout.get("barmode", "group"))
     for trace in data:
         parts += (
-            _box(trace, x, y)
-            if trace["type"] == "box"
-            else _points(trace, x, y)
-            if trace["type"] == "scatter"
-            else ()
+            _box(trace, x, y) if trace["type"] == "box" else _points(trace, x, y) if trace["type"] == "scatter" else ()
         )
     for shape in layout.get("shapes", ()):
         if shape.get("xref") == "paper":
@@ -120,14 +109,10 @@ def _axis(data: Sequence[Plot], layout: Plot, key: str, start: float, end: float
         return _Axis(start, end, names)
     settings = layout.get(f"{key}axis", {})
     bars = [t for t in data if t["type"] == "bar"]
-    values = [
-        float(v) for t in data for k in (key, "lowerfence", "upperfence") for v in t.get(k, ()) if _number(v)
-    ]
+    values = [float(v) for t in data for k in (key, "lowerfence", "upperfence") for v in t.get(k, ()) if _number(v)]
     if bars:
         values += [0.0, *(n for t in bars for n in _ends(t, key)), *_stacked(bars, key, layout)]
-    values += [
-        float(s[f"{key}0"]) for s in layout.get("shapes", ()) if s.get("xref") == "paper" and key == "y"
-    ]
+    values += [float(s[f"{key}0"]) for s in layout.get("shapes", ()) if s.get("xref") == "paper" and key == "y"]
     if settings.get("rangemode") == "tozero":
         values.append(0.0)
     log = settings.get("type") == "log"
@@ -200,13 +185,7 @@ def _bars(bars: Sequence[Plot], x: _Axis, y: _Axis, mode: str) -> Iterator[str]:
 
 
 def _path(
-    points: str,
-    *,
-    fill: str = "none",
-    line: str = "",
-    width: float = 1.5,
-    dash: str = "",
-    round_: bool = False,
+    points: str, *, fill: str = "none", line: str = "", width: float = 1.5, dash: str = "", round_: bool = False
 ) -> str:
     drawn = f' stroke="{line}" stroke-width="{width:g}"' if line else ""
     drawn += f' stroke-dasharray="{dash}"' if dash else ""
@@ -229,11 +208,7 @@ def _box(trace: Plot, x: _Axis, y: _Axis) -> Iterator[str]:
 
 
 def _points(trace: Plot, x: _Axis, y: _Axis) -> Iterator[str]:
-    pairs = [
-        (x.at(a), y.at(b))
-        for a, b in zip(trace["x"], trace["y"], strict=True)
-        if a is not None and b is not None
-    ]
+    pairs = [(x.at(a), y.at(b)) for a, b in zip(trace["x"], trace["y"], strict=True) if a is not None and b is not None]
     line, marker = trace.get("line", {}), trace.get("marker", {})
     if "lines" in trace["mode"] and line.get("width", 1.5) and pairs:
         dash = "" if line.get("dash", "solid") == "solid" else "3 4"
@@ -242,11 +217,7 @@ def _points(trace: Plot, x: _Axis, y: _Axis) -> Iterator[str]:
     if "markers" in trace["mode"]:
         size, color = marker.get("size", 7) / 2, marker.get("color", BLUE)
         if marker.get("symbol") in ("x", "line-ns-open"):
-            form = (
-                "m-{0:g}-{0:g}l{1:g} {1:g}m0-{1:g}l-{1:g} {1:g}"
-                if marker["symbol"] == "x"
-                else "m0-{0:g}v{1:g}"
-            )
+            form = "m-{0:g}-{0:g}l{1:g} {1:g}m0-{1:g}l-{1:g} {1:g}" if marker["symbol"] == "x" else "m0-{0:g}v{1:g}"
             marks = "".join(f"M{a:.5g} {b:.5g}" + form.format(size, 2 * size) for a, b in pairs)
             yield _path(marks, line=color, width=2.5)
         else:
@@ -284,9 +255,7 @@ def _heatmap(trace: Plot, title: str) -> str:
         if n % math.ceil(_ROW / cell) == 0:
             parts.append(svg.text(left - 8, edges[n] + cell / 2 + 4, name, "t e s", 14))
         if cell >= _CELL:
-            parts.append(
-                svg.text(left + cell * (n + 0.5), _TOP + 12, str(name).removeprefix("GPU "), "t c s", 6)
-            )
+            parts.append(svg.text(left + cell * (n + 0.5), _TOP + 12, str(name).removeprefix("GPU "), "t c s", 6))
         for m, value in enumerate(row):
             if value is None:
                 continue

@@ -36,10 +36,7 @@ def host(analysis: Analysis, view: HostCopies) -> Figure:
                 "name": name,
                 "x": [label(f"rank {c.rank}") for c in part],
                 "y": rounded([c.gbps for c in part]),
-                "marker": {
-                    "color": color,
-                    **({"pattern": {"shape": "/", **OVERLAY}} if key == "d2h" else {}),
-                },
+                "marker": {"color": color, **({"pattern": {"shape": "/", **OVERLAY}} if key == "d2h" else {})},
                 "hovertemplate": "%{x}, %{fullData.name}: %{y} GB/s<extra></extra>",
             }
         )
@@ -89,9 +86,6 @@ def peers(analysis: Analysis, view: PeerCopies) -> Figure:
         total=view.pairs,
         numeric=(1, 2, 3, 4),
         caption="Pairs of GPUs, the slowest first",
-        plot={
-            "data": [trace],
-            "layout": layout(xaxis=axis("to"), yaxis=axis("from", autorange="reversed")),
-        },
+        plot={"data": [trace], "layout": layout(xaxis=axis("to"), yaxis=axis("from", autorange="reversed"))},
         size="l" if len(gpus) > 16 else "m",
     )

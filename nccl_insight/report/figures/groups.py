@@ -57,8 +57,7 @@ def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> list[tuple[int,
     others: list[int] = []
     for rank in sorted({r for g in groups for r in g.issued}):
         row = tuple(
-            None if rank not in g.issued else "?" if rank in g.silent else g.behind.get(rank, 0)
-            for g in groups
+            None if rank not in g.issued else "?" if rank in g.silent else g.behind.get(rank, 0) for g in groups
         )
         if any(row) or rank in guilty:
             told.setdefault((*row, rank in guilty), []).append(rank)

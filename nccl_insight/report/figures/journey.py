@@ -25,15 +25,11 @@ def journey(analysis: Analysis) -> Figure | None:
     progress = analysis.progress
     if progress is None or not progress.ranks:
         return None
-    named = {
-        rank for finding in analysis.findings if finding.severity.value != "info" for rank in finding.ranks
-    }
+    named = {rank for finding in analysis.findings if finding.severity.value != "info" for rank in finding.ranks}
     rows = _rows(progress.ranks)
     if len(rows) == 1:
         return None  # all alike: the sentence says it
-    steps = [
-        (key, label) for key, label in _STEPS if any(getattr(m, key) is not None for m in progress.ranks)
-    ]
+    steps = [(key, label) for key, label in _STEPS if any(getattr(m, key) is not None for m in progress.ranks)]
     left = svg.room((f"> {name}" for name, _ in rows[:_SHOWN]), _NAME)
     wide = left + _CELL * len(steps) + 110
     parts = [svg.text(left + _CELL * (i + 0.5), 20, label, "t c") for i, (_, label) in enumerate(steps)]
@@ -53,26 +49,18 @@ def journey(analysis: Analysis) -> Figure | None:
             )
         )
         best = members[0]
-        reached = {
-            key for key, _ in steps for m in progress.ranks if m.comm_id == best.comm_id and getattr(m, key)
-        }
+        reached = {key for key, _ in steps for m in progress.ranks if m.comm_id == best.comm_id and getattr(m, key)}
         for i, (key, label) in enumerate(steps):
             at = getattr(best, key)
             css = "cell done" if at is not None else ("cell behind" if key in reached else "cell none")
             said = f"{label}: line {at}" if at is not None else f"{label}: not in the log"
             parts.append(svg.rect(left + _CELL * i + 2, y, _CELL - 4, _ROW - 6, css, said))
-            word = (
-                f"line {at}" if at is not None and len(members) == 1 else ("yes" if at is not None else "-")
-            )
+            word = f"line {at}" if at is not None and len(members) == 1 else ("yes" if at is not None else "-")
             parts.append(svg.text(left + _CELL * (i + 0.5), y + 16, word, "t c s"))
         parts.append(
-            svg.text(
-                left + _CELL * len(steps) + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t"
-            )
+            svg.text(left + _CELL * len(steps) + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t")
         )
-        table.append(
-            (name, *("yes" if getattr(best, key) is not None else "no" for key, _ in steps), best.end)
-        )
+        table.append((name, *("yes" if getattr(best, key) is not None else "no" for key, _ in steps), best.end))
     height = _TOP + _ROW * min(len(rows), _SHOWN) + 10
     if len(rows) > _SHOWN:
         parts.append(svg.text(left, height + 10, f"and {len(rows) - _SHOWN} more rows in the table", "t"))

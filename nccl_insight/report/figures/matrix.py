@@ -33,10 +33,7 @@ def matrix(analysis: Analysis, view: Matrix, outlined: frozenset[tuple[int, int]
     )
     rows = tuple((str(p.src), str(p.dst), KIND[p.kind].name, p.detail, str(p.n_channels)) for p in view.worst)
     if len(ranks) <= _RANKS or where is None:
-        drawing, title = (
-            _by_rank(view, ranks[:_RANKS], named_ranks(analysis), outlined),
-            "Transport matrix",
-        )
+        drawing, title = (_by_rank(view, ranks[:_RANKS], named_ranks(analysis), outlined), "Transport matrix")
         said += f"; the first {_RANKS} of {len(ranks)} ranks are drawn" if len(ranks) > _RANKS else ""
     else:
         drawing, title = _by_node(view, where), "Transport matrix, alike nodes folded"
@@ -56,18 +53,13 @@ def _squares(points: Sequence[tuple[int, int]], css: str, left: float, top: floa
     """All cells of one kind as one path: a tenth of the bytes of an element each."""
     side = max(cell - (1.5 if cell > 6 else 0.4), 0.6)
     return svg.path(
-        "".join(
-            f"M{left + cell * x:.4g} {top + cell * y:.4g}h{side:.3g}v{side:.3g}h-{side:.3g}z"
-            for x, y in points
-        ),
+        "".join(f"M{left + cell * x:.4g} {top + cell * y:.4g}h{side:.3g}v{side:.3g}h-{side:.3g}z" for x, y in points),
         css,
         0,
     )
 
 
-def _by_rank(
-    view: Matrix, ranks: list[int], named: frozenset[int], outlined: frozenset[tuple[int, int]]
-) -> str:
+def _by_rank(view: Matrix, ranks: list[int], named: frozenset[int], outlined: frozenset[tuple[int, int]]) -> str:
     """Rank by rank, a line between nodes, hosts at the side."""
     where = view.place
     node = {r: (where.node_of.get(r, -1) if where else -1) for r in ranks}
@@ -85,15 +77,7 @@ def _by_rank(
     parts = [svg.rect(left, top, side, side, "cell none", radius=0)]
     for rank, n in spot.items():
         parts.append(
-            svg.rect(
-                left,
-                top + cell * n,
-                side,
-                cell,
-                "band hot" if rank in named else "band",
-                ranks=(rank,),
-                radius=0,
-            )
+            svg.rect(left, top + cell * n, side, cell, "band hot" if rank in named else "band", ranks=(rank,), radius=0)
         )
     parts += [_squares(points[k.key], f"k-{k.key}", left, top, cell) for k in KINDS if k.key in points]
     if cell >= 15:
@@ -103,9 +87,7 @@ def _by_rank(
                 for x, y in points.get(k.key, ())
             ]
     parts += [
-        svg.rect(
-            left + cell * spot[d] - 1, top + cell * spot[s] - 1, cell + 0.5, cell + 0.5, "changed", radius=1
-        )
+        svg.rect(left + cell * spot[d] - 1, top + cell * spot[s] - 1, cell + 0.5, cell + 0.5, "changed", radius=1)
         for s, d in sorted(outlined)
         if s in spot and d in spot
     ]
@@ -113,13 +95,9 @@ def _by_rank(
     for rank, n in spot.items():
         if n % every == 0 or rank in named:
             css = " hot" if rank in named else ""
-            parts.append(
-                svg.text(left - 6, top + cell * (n + 0.5) + 4, str(rank), "t e s" + css, ranks=(rank,))
-            )
+            parts.append(svg.text(left - 6, top + cell * (n + 0.5) + 4, str(rank), "t e s" + css, ranks=(rank,)))
             if cell >= 15 or n % max(every, 4) == 0:
-                parts.append(
-                    svg.text(left + cell * (n + 0.5), top - 6, str(rank), "t c s" + css, ranks=(rank,))
-                )
+                parts.append(svg.text(left + cell * (n + 0.5), top - 6, str(rank), "t c s" + css, ranks=(rank,)))
     parts += [svg.text(left, top - 26, "to rank", "t s"), svg.text(left - 6, top - 26, "from", "t e s")]
     start = 0
     for n in range(1, size + 1):
@@ -179,11 +157,7 @@ def _by_node(view: Matrix, where: Place) -> str:
     shared = f", {each} neighbors per cell" if each > 1 else ""
     parts.append(
         svg.text(
-            left,
-            top - 10,
-            f"between {len(where.hosts)} nodes{shared}: the slowest transport of each pair",
-            "t b",
-            90,
+            left, top - 10, f"between {len(where.hosts)} nodes{shared}: the slowest transport of each pair", "t b", 90
         )
     )
     parts.append(svg.rect(left, top, side, side, "cell none", radius=0))

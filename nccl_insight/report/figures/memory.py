@@ -69,9 +69,7 @@ def _draw(rows: Sequence[Processes], named: Sequence[str], marked: frozenset[int
             wide = max(_BAR * size / most, 1.0)
             said = f"{label}: {purpose} {format_bytes(size)} of {row.place} memory"
             parts.append(
-                svg.rect(
-                    x, y, wide, _ROW - 8, f"cell m{min(color, _COLORS - 1)}", said, ranks=known, radius=2
-                )
+                svg.rect(x, y, wide, _ROW - 8, f"cell m{min(color, _COLORS - 1)}", said, ranks=known, radius=2)
             )
             if wide > 7.2 * len(format_bytes(size)) + 8:
                 parts.append(svg.text(x + wide / 2, y + 15, format_bytes(size), "t c s ink"))

@@ -103,9 +103,7 @@ def _draw(view: GpuNics) -> str:
                 shown[far] = css
             said = f"GPU {gpu}, {names.get(nic, f'NIC {nic}')}: {far + ', ' if far else ''}{plural(used, 'connection')}"
             x = left + cell * x_at
-            parts.append(
-                svg.rect(x + 1, y + 1, cell - 2, row - 2, f"cell {css}" + (" used" if used else ""), said)
-            )
+            parts.append(svg.rect(x + 1, y + 1, cell - 2, row - 2, f"cell {css}" + (" used" if used else ""), said))
             if used:
                 parts.append(svg.text(x + cell / 2, y + 21, f"{used:,}", "t c b"))
             elif far and cell >= 40:

@@ -30,15 +30,11 @@ def node_diagram(analysis: Analysis, view: Nodes) -> Figure | None:
     if odd:
         said.append(f"built or used otherwise: {', '.join(odd[:6])}" + (" and more" if len(odd) > 6 else ""))
     drawing = (
-        node_topology.draw(
-            first, view.topology, {nic.index: _name(nic) for nic in first.nics}, view.nvls, named
-        )
+        node_topology.draw(first, view.topology, {nic.index: _name(nic) for nic in first.nics}, view.nvls, named)
         if view.topology
         else _draw(first, view.switch, how, named)
     )
-    rows = tuple(
-        (n.host, str(gpu.rank), _gpu(gpu), _nics_of(n, gpu.rank)) for n in view.nodes for gpu in n.gpus
-    )
+    rows = tuple((n.host, str(gpu.rank), _gpu(gpu), _nics_of(n, gpu.rank)) for n in view.nodes for gpu in n.gpus)
     return Figure(
         id="node", title=title, summary="; ".join(said) + ".", columns=("host", "rank", "GPU", "NICs (connections)"),
         rows=rows[:MAX_ROWS], total=len(rows), numeric=(1,), caption="GPUs, ranks and NICs",
@@ -85,24 +81,18 @@ def _draw(node: Node, joined: bool, how: str, named: frozenset[int]) -> str:
     ys = {nic.index: place(i, len(node.nics)) for i, nic in enumerate(node.nics)}
     if how:
         for x in xs.values():
-            parts.append(
-                svg.line(x + BOX / 2, top + 34, x + BOX / 2, gpu_y, "wire fast" if joined else "wire", 3)
-            )
+            parts.append(svg.line(x + BOX / 2, top + 34, x + BOX / 2, gpu_y, "wire fast" if joined else "wire", 3))
         parts.append(svg.rect(LEFT, top, width - 2 * LEFT, 34, "box switch" if joined else "box plain"))
         parts.append(svg.text(width / 2, top + 22, how, "t c b", 90))
     for (rank, index), count in sorted(node.uses.items()):
         if rank in xs and index in ys:
             thick = min(1.5 + count / 8, 5)
-            parts.append(
-                svg.line(xs[rank] + BOX / 2, gpu_y + 52, ys[index] + BOX / 2, nic_y, "wire net", thick)
-            )
+            parts.append(svg.line(xs[rank] + BOX / 2, gpu_y + 52, ys[index] + BOX / 2, nic_y, "wire net", thick))
     for gpu in node.gpus:
         rank = gpu.rank
         hot = rank in named
         parts.append(svg.rect(xs[rank], gpu_y, BOX, 52, "box gpu hot" if hot else "box gpu", ranks=(rank,)))
-        parts.append(
-            svg.text(xs[rank] + BOX / 2, gpu_y + 22, f"rank {rank}" + (" (!)" if hot else ""), "t c b")
-        )
+        parts.append(svg.text(xs[rank] + BOX / 2, gpu_y + 22, f"rank {rank}" + (" (!)" if hot else ""), "t c b"))
         parts.append(svg.text(xs[rank] + BOX / 2, gpu_y + 41, _gpu(gpu), "t c s", 20))
     used = {nic for _, nic in node.uses}
     for nic in node.nics:

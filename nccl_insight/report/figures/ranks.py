@@ -6,18 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks
-from nccl_insight.report.figures.base import (
-    BLUE,
-    OVERLAY,
-    RED,
-    SERIES,
-    Figure,
-    Trace,
-    axis,
-    label,
-    layout,
-    rounded,
-)
+from nccl_insight.report.figures.base import BLUE, OVERLAY, RED, SERIES, Figure, Trace, axis, label, layout, rounded
 from nccl_insight.views.ranks import PHASES, InitTimes, Metric
 
 _SHOWN = 40
@@ -41,11 +30,7 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
                 "x": rounded(values),
                 "marker": {
                     "color": SERIES[number],
-                    "pattern": {
-                        "shape": ("", "/", "", "x", "", ".", "", "\\")[number],
-                        "solidity": 0.3,
-                        **OVERLAY,
-                    },
+                    "pattern": {"shape": ("", "/", "", "x", "", ".", "", "\\")[number], "solidity": 0.3, **OVERLAY},
                 },
                 "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f} s<extra></extra>",
             }
@@ -59,11 +44,7 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
     if view.total > len(shown):
         said += f". The plot shows the {len(shown)} slowest of {view.total:,} ranks"
     rows = tuple(
-        (
-            str(r.rank),
-            f"{r.total_s:.3f}",
-            *("" if (took := r.phases[p]) is None else f"{took:.3f}" for p in PHASES),
-        )
+        (str(r.rank), f"{r.total_s:.3f}", *("" if (took := r.phases[p]) is None else f"{took:.3f}" for p in PHASES))
         for r in view.slowest
     )
     plot = {
@@ -153,18 +134,12 @@ def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
         if odd:
             at = f" (on {', '.join(metric.hosts)})" if 0 < len(metric.hosts) <= 3 else ""
             odd_ones.append(f"{metric.title}: rank{'s' if len(odd) > 1 else ''} {format_ranks(odd, 8)}{at}")
-    said = (
-        "Ranks that stand out: " + "; ".join(odd_ones)
-        if odd_ones
-        else "By these measures no rank is an outlier"
-    )
+    said = "Ranks that stand out: " + "; ".join(odd_ones) if odd_ones else "By these measures no rank is an outlier"
     plot = {
         "data": data,
         "layout": layout(
             xaxis=axis(
-                "rank",
-                range=_reach(m.values for m in view),
-                **({"dtick": 1} if len(view[0].values) <= 16 else {}),
+                "rank", range=_reach(m.values for m in view), **({"dtick": 1} if len(view[0].values) <= 16 else {})
             ),
             yaxis={"automargin": True},
         ),

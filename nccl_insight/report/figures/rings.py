@@ -40,11 +40,7 @@ def _said(view: Rings) -> str:
     found, classes = view.rings, len(view.classes)
     whole = [ring for ring in found if ring.whole]
     said = f"{plural(len(found), 'ring')} over {plural(found[0].nranks, 'rank')}"
-    said += (
-        f", {'all alike' if classes == 1 else plural(classes, 'different one')}"
-        if classes < len(found)
-        else ""
-    )
+    said += f", {'all alike' if classes == 1 else plural(classes, 'different one')}" if classes < len(found) else ""
     cut = len(found) - len(whole)
     if cut:
         known = min(len(ring.order) for ring in found if not ring.whole)
@@ -72,9 +68,7 @@ def _draw(classes: Sequence[Sequence[Ring]], named: frozenset[int]) -> str:
         x = _LEFT
         for title, visit, chain in boxes:
             hot = [r for r in visit.ranks if r in named]
-            parts.append(
-                svg.rect(x, y, _BOX, 58, "box hot" if hot else "box plain", title, ranks=visit.ranks)
-            )
+            parts.append(svg.rect(x, y, _BOX, 58, "box hot" if hot else "box plain", title, ranks=visit.ranks))
             parts.append(svg.text(x + 12, y + 21, title, "t b", 30))
             parts.append(svg.text(x + 12, y + 42, chain, "t s", 37))
             x += _BOX
@@ -82,9 +76,7 @@ def _draw(classes: Sequence[Sequence[Ring]], named: frozenset[int]) -> str:
             if more or (ring.whole and len(visits) > 1) or not ring.whole:
                 cut = not more and not ring.whole
                 way = "cut in the log" if cut else visit.nic
-                parts.append(
-                    svg.line(x, y + 29, x + _GAP - 10, y + 29, "wire dashed" if cut else "wire net", 2)
-                )
+                parts.append(svg.line(x, y + 29, x + _GAP - 10, y + 29, "wire dashed" if cut else "wire net", 2))
                 if not cut:
                     parts.append(svg.path(f"M{x + _GAP - 12:g} {y + 24:g}l9 5l-9 5z", "tip", 0))
                 if cut:
@@ -103,9 +95,7 @@ def _draw(classes: Sequence[Sequence[Ring]], named: frozenset[int]) -> str:
     height = 10 + _ROW * len(shown)
     if len(classes) > len(shown):
         parts.append(
-            svg.text(
-                _LEFT, height + 10, f"and {len(classes) - len(shown)} more kinds of rings in the table", "t s"
-            )
+            svg.text(_LEFT, height + 10, f"and {len(classes) - len(shown)} more kinds of rings in the table", "t s")
         )
         height += 24
     return svg.drawing(max(widest, 560) + 12, height, "Rings by node", parts)

@@ -31,9 +31,7 @@ def rect(
     )
 
 
-def text(
-    x: float, y: float, content: str, css: str = "t", limit: int = 60, *, ranks: Iterable[int] = ()
-) -> str:
+def text(x: float, y: float, content: str, css: str = "t", limit: int = 60, *, ranks: Iterable[int] = ()) -> str:
     """A line of text; ``css`` says size and anchor."""
     return f'<text x="{x:g}" y="{y:g}" class="{css}"{_of(ranks, "")}>{escape(clip(content, limit))}</text>'
 
@@ -41,13 +39,7 @@ def text(
 def room(contents: Iterable[str], limit: int = 60) -> float:
     """Width in pixels for labels left of a drawing: the longest of them, cut at ``limit`` characters, and a margin."""
     return max(
-        [
-            60.0,
-            *(
-                sum(9.9 if c.isupper() or c == "_" else 8.2 for c in clip(text, limit)) + 18
-                for text in contents
-            ),
-        ]
+        [60.0, *(sum(9.9 if c.isupper() or c == "_" else 8.2 for c in clip(text, limit)) + 18 for text in contents)]
     )
 
 
@@ -57,9 +49,7 @@ def clip(content: str, limit: int) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-def line(
-    x1: float, y1: float, x2: float, y2: float, css: str, width: float = 1.5, *, ranks: Iterable[int] = ()
-) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, css: str, width: float = 1.5, *, ranks: Iterable[int] = ()) -> str:
     """A straight line."""
     at = f'x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"'
     return f'<line {at} class="{css}" stroke-width="{width:g}"{_of(ranks, "")}/>'

@@ -55,9 +55,7 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
     )
     if hosts_in:
         named = sorted(hosts_in)
-        said += f"; findings name {', '.join(named[:6])}" + (
-            f" and {len(named) - 6} more" if len(named) > 6 else ""
-        )
+        said += f"; findings name {', '.join(named[:6])}" + (f" and {len(named) - 6} more" if len(named) > 6 else "")
     if len(where.hosts) > _MOST:
         said += f"; the first {_MOST:,} are drawn"
     order = sorted(range(len(where.hosts)), key=lambda n: (_severity(hosts_in.get(where.hosts[n])), n))
@@ -114,9 +112,7 @@ def _alike(classes: Sequence[int], words: Sequence[str]) -> Layer:
     legend = [(f"t-{n}", f"{counts[n]:,}: {words[n]}") for n in range(min(len(words), _CLASSES))]
     if len(words) > _CLASSES:
         legend.append((f"t-{_CLASSES}", f"{len(words) - _CLASSES} more classes"))
-    return Layer(
-        "class", tuple(legend), tuple(min(c, _CLASSES) for c in classes), tuple(words[c] for c in classes)
-    )
+    return Layer("class", tuple(legend), tuple(min(c, _CLASSES) for c in classes), tuple(words[c] for c in classes))
 
 
 def _nics(view: Cluster) -> Layer | None:
@@ -133,10 +129,7 @@ def _levels(name: str, values: Sequence[float | None], unit: str) -> Layer | Non
     span = (high - low) or 1.0
     bucket = tuple(0 if v is None else 1 + min(_LEVELS - 1, int(_LEVELS * (v - low) / span)) for v in values)
     steps = [low + span * n / _LEVELS for n in range(_LEVELS)]
-    legend = [
-        ("t-none", "not known"),
-        *((f"t-l{n}", f"from {s:.3g} {unit}".rstrip()) for n, s in enumerate(steps)),
-    ]
+    legend = [("t-none", "not known"), *((f"t-l{n}", f"from {s:.3g} {unit}".rstrip()) for n, s in enumerate(steps))]
     said = tuple("not known" if v is None else f"{v:.3g} {unit}".rstrip() for v in values)
     return Layer(name, tuple(legend), bucket, said)
 
@@ -151,12 +144,8 @@ def _draw(where: Place, layers: Sequence[Layer]) -> str:
     for n, host in enumerate(hosts):
         x, y = left + wide * (n % columns), top + tall * (n // columns)
         buckets = [layer.legend[layer.bucket[n]][0] for layer in layers]
-        said = f"{host}: {rank_words(where.ranks_of[n])}; " + "; ".join(
-            f"{la.name}: {la.said[n]}" for la in layers
-        )
-        tile = svg.rect(
-            x, y, wide - 4, tall - 4, f"tile {buckets[0]}", said, ranks=where.ranks_of[n], host=host
-        )
+        said = f"{host}: {rank_words(where.ranks_of[n])}; " + "; ".join(f"{la.name}: {la.said[n]}" for la in layers)
+        tile = svg.rect(x, y, wide - 4, tall - 4, f"tile {buckets[0]}", said, ranks=where.ranks_of[n], host=host)
         parts.append(tile.replace("<rect ", f'<rect data-c="{" ".join(buckets)}" ', 1))
         if labeled:
             mark = {"t-warn": "! ", "t-err": "!! "}.get(buckets[0], "")

@@ -55,9 +55,7 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
                 "orientation": "h",
                 "name": "exposed part",
                 "y": [f"{who} {s.rank}" for s in exposed],
-                "base": rounded(
-                    [s.at_ns / 1e6 + s.duration_ns / 1e6 - s.exposed_ns / 1e6 for s in exposed], 7
-                ),
+                "base": rounded([s.at_ns / 1e6 + s.duration_ns / 1e6 - s.exposed_ns / 1e6 for s in exposed], 7),
                 "x": rounded([s.exposed_ns / 1e6 for s in exposed]),
                 "width": 0.12,
                 "marker": {"color": "#b3192d"},
@@ -70,13 +68,7 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
     if view.comm_ns and view.exposed_known:
         said += f", {100 * view.exposed_ns / view.comm_ns:.0f}% of the communication time"
     rows = tuple(
-        (
-            str(r.rank),
-            str(r.collectives),
-            format_ns(r.comm_ns),
-            format_ns(r.exposed_ns),
-            format_ns(r.longest_ns),
-        )
+        (str(r.rank), str(r.collectives), format_ns(r.comm_ns), format_ns(r.exposed_ns), format_ns(r.longest_ns))
         for r in view.ranks
     )
     plot = {
@@ -114,9 +106,7 @@ def gaps(analysis: Analysis, view: Gaps) -> Figure:
     said += f"{format_ns(first.duration_ns)}, half of them up to {format_ns(view.median_ns)}"
     for gpu in view.idle:
         said += f". GPU {gpu.device}: idle {gpu.idle_ns / gpu.whole_ns:.0%} of {format_ns(gpu.whole_ns)}"
-    rows = tuple(
-        (str(g.device), format_ns(g.at_ns), format_ns(g.duration_ns), g.after, g.before) for g in view.longest
-    )
+    rows = tuple((str(g.device), format_ns(g.at_ns), format_ns(g.duration_ns), g.after, g.before) for g in view.longest)
     shown = view.longest[:12]
     names = [f"GPU {g.device}, at {format_ns(g.at_ns)}" for g in shown]
     bars: Trace = {
@@ -175,17 +165,11 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
     whole = view.means["duration_ns"] or 0
     said = f"A step takes {format_ns(whole)} on average over {plural(view.total, who)}"
     shares = [
-        f"{name} {100 * part / whole:.0f}%"
-        for name, c, _, _ in parts
-        if (part := view.means[c]) is not None and whole
+        f"{name} {100 * part / whole:.0f}%" for name, c, _, _ in parts if (part := view.means[c]) is not None and whole
     ]
     said += ": " + ", ".join(shares) if shares else ""
     rows = tuple(
-        (
-            str(r.rank),
-            f"{r.steps:,}",
-            *("unknown" if (v := r.means[c]) is None else format_ns(v) for c in columns),
-        )
+        (str(r.rank), f"{r.steps:,}", *("unknown" if (v := r.means[c]) is None else format_ns(v) for c in columns))
         for r in view.ranks[:MAX_ROWS]
     )
     plot = {

@@ -105,14 +105,7 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
         "layout": layout(**lines, yaxis=axis("busbw, GB/s", rangemode="tozero"), xaxis=_size_axis(view)),
     }
     rows = tuple(
-        (
-            p.source,
-            p.op,
-            format_bytes(p.size_bytes),
-            f"{p.count:,}",
-            f"{p.median_gbps:.2f}",
-            f"{p.best_gbps:.2f}",
-        )
+        (p.source, p.op, format_bytes(p.size_bytes), f"{p.count:,}", f"{p.median_gbps:.2f}", f"{p.best_gbps:.2f}")
         for p in fastest[:MAX_ROWS]
     )
     return Figure(
@@ -157,15 +150,7 @@ def _measured_points(view: Bandwidth) -> list[Trace]:
 def _peak_line(value_gbps: float, name: str) -> dict[str, Any]:
     """What no transfer passes, as a dashed line with its name at the right."""
     line = {"color": GREY, "dash": "dash", "width": 1.5}
-    shape = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": value_gbps,
-        "y1": value_gbps,
-        "line": line,
-    }
+    shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value_gbps, "y1": value_gbps, "line": line}
     note = {
         "xref": "paper", "x": 1, "y": value_gbps, "text": label(f"{value_gbps:.0f} GB/s {name}", 80),
         "showarrow": False, "xanchor": "right", "yanchor": "bottom",
@@ -179,10 +164,7 @@ def _size_axis(view: Bandwidth) -> dict[str, Any]:
     highest = max(p.size_bytes for p in view.points).bit_length()
     ticks = [1 << t for t in range(lowest, highest + 1, 2 if highest - lowest > 8 else 1)]
     return axis(
-        "message size",
-        type="log",
-        tickvals=ticks,
-        ticktext=[format_bytes(t).replace(".0 ", " ") for t in ticks],
+        "message size", type="log", tickvals=ticks, ticktext=[format_bytes(t).replace(".0 ", " ") for t in ticks]
     )
 
 
@@ -245,8 +227,7 @@ def stragglers(analysis: Analysis, view: Delays) -> Figure:
     plot = {
         "data": [bars],
         "layout": layout(
-            xaxis=axis("delay caused, ms"),
-            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+            xaxis=axis("delay caused, ms"), yaxis={"type": "category", "autorange": "reversed", "automargin": True}
         ),
     }
     rows = tuple(
@@ -285,16 +266,7 @@ def longest_waits(analysis: Analysis, view: LongestWaits) -> Figure:
     shown = view.collectives[:20]
     names = [f"{i + 1}. {c.op}" for i, c in enumerate(shown)]
     plot = _bars(names, [c.worst_wait_ns for c in shown], "longest wait, ms")
-    columns = (
-        "Operation",
-        "Size",
-        "Group",
-        "Step",
-        "Transfer",
-        "Longest wait",
-        "Last rank",
-        "Wait of each rank",
-    )
+    columns = ("Operation", "Size", "Group", "Step", "Transfer", "Longest wait", "Last rank", "Wait of each rank")
     return Figure(
         "longest-waits", "Collectives with the longest waits", said + ".", columns, rows, view.total, (3, 4, 5, 6),
         "Collectives, longest wait first", plot, "m",

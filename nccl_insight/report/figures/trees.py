@@ -56,9 +56,7 @@ def _draw(classes: Sequence[Folded], named: frozenset[int]) -> str:
         x, tallest = x + max(wide, 260) + 40, max(tallest, tall)
     if len(classes) > _SHOWN:
         tallest += 22
-        parts.append(
-            svg.text(10, tallest, f"and {len(classes) - _SHOWN} more different trees in the table", "t s")
-        )
+        parts.append(svg.text(10, tallest, f"and {len(classes) - _SHOWN} more different trees in the table", "t s"))
     return svg.drawing(x - 20, tallest + 12, "Trees", parts)
 
 
@@ -92,9 +90,7 @@ def _tree(view: Folded, named: frozenset[int], left: float) -> tuple[list[str], 
             css = "box hot" if hot else ("box gpu" if graph[item] is None else "box plain")
             title = hosts[item] if hosts else f"rank {item}"
             parts.append(
-                svg.rect(
-                    cx - _BOX / 2, y, _BOX, _TALL, css, f"{title}: ranks {format_ranks(ranks)}", ranks=ranks
-                )
+                svg.rect(cx - _BOX / 2, y, _BOX, _TALL, css, f"{title}: ranks {format_ranks(ranks)}", ranks=ranks)
             )
             parts.append(svg.text(cx, y + (19 if hosts else 27), title, "t c b", 15))
             if hosts:

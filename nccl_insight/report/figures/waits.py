@@ -71,9 +71,7 @@ def _frame(ranks: list[int], view: Waits, named: frozenset[int], row: float) -> 
     ]
     for n, rank in enumerate(ranks):
         y = _TOP + row * (n + 0.5) + 4
-        parts.append(
-            svg.text(_LEFT - 10, y, f"rank {rank}", "t e hot" if rank in named else "t e", ranks=(rank,))
-        )
+        parts.append(svg.text(_LEFT - 10, y, f"rank {rank}", "t e hot" if rank in named else "t e", ranks=(rank,)))
         parts.append(svg.text(_LEFT + _WIDE + 14, y, format_ns(view.of_rank.get(rank, 0)), "t s"))
         parts.append(svg.text(_LEFT + _WIDE + 88, y, format_ns(view.for_rank.get(rank, 0)), "t s b"))
     return parts
@@ -102,9 +100,7 @@ def _timeline(rows: Sequence[Member], ranks: list[int], view: Waits, named: froz
         middle = x + waits * scale
         said = f"rank {rank} {item.op}: waits {format_ns(waits)}, transfer {format_ns(took - waits)}"
         if waits * scale >= 0.5:
-            parts.append(
-                svg.rect(x, y + row * 0.25, waits * scale, row * 0.5, "wait", said, ranks=(rank,), radius=0)
-            )
+            parts.append(svg.rect(x, y + row * 0.25, waits * scale, row * 0.5, "wait", said, ranks=(rank,), radius=0))
         solid = max(1.5, (took - waits) * scale)
         parts.append(svg.rect(middle, y + row * 0.1, solid, row * 0.8, "move", said, ranks=(rank,), radius=0))
         if item.last:
@@ -135,9 +131,7 @@ def _sequence(rows: Sequence[Member], ranks: list[int], view: Waits, named: froz
         x, y = _LEFT + wide * item.collective, _TOP + row * place[rank]
         level = 0 if not waits else 1 + min(4, 5 * waits // (longest + 1))
         said = f"rank {rank}, collective {item.collective + 1} ({item.op}): waits {format_ns(waits)}"
-        parts.append(
-            svg.rect(x, y + 1, max(1, wide - 1.5), row - 2, f"heat h{level}", said, ranks=(rank,), radius=2)
-        )
+        parts.append(svg.rect(x, y + 1, max(1, wide - 1.5), row - 2, f"heat h{level}", said, ranks=(rank,), radius=2))
         if item.last:
             middle = x + wide / 2 - 0.75
             marks.append(svg.path(f"M{middle - 5:g} {y + row / 2 - 4:g}h10l-5 8z", "last", 0, ranks=(rank,)))

@@ -26,13 +26,7 @@ def environment(view: Environment) -> Markup:
     """Versions of every rank, odd ones first, and the settings that NCCL reported."""
     return el(
         "section",
-        el(
-            "div",
-            el("h2", "Versions and settings", id="environment"),
-            _versions(view),
-            _settings(view),
-            class_="wrap",
-        ),
+        el("div", el("h2", "Versions and settings", id="environment"), _versions(view), _settings(view), class_="wrap"),
     )
 
 
@@ -52,9 +46,7 @@ def _versions(view: Environment) -> Markup:
         for v in view.versions
     ]
     header = ["NCCL", "CUDA", "Driver", "Library", "Network", "Ranks", "Hosts"]
-    caption = (
-        "Versions by rank, the odd ones first" if view.n_versions > 1 else "Versions: the same on every rank"
-    )
+    caption = "Versions by rank, the odd ones first" if view.n_versions > 1 else "Versions: the same on every rank"
     return table(caption, header, rows, total=view.n_versions)
 
 
@@ -78,8 +70,7 @@ def _settings(view: Environment) -> Markup:
                 el("code", one_line(row.name, 80)),
                 el("code", one_line(row.value or "", 200)),
                 row.origin or "unknown",
-                one_line(str(default), 80)
-                or ("not set" if variable and variable.type == "path" else "not known"),
+                one_line(str(default), 80) or ("not set" if variable and variable.type == "path" else "not known"),
                 _on(row.processes, row.hosts),
                 ", ".join(remarks),
             ]
@@ -104,10 +95,7 @@ def gaps(analysis: Analysis, notes: Notes) -> Markup:
     else:
         names = len({item.name for item in analysis.not_judged})
         parts.append(
-            el(
-                "p",
-                f"Most checks need a log of NCCL (NCCL_DEBUG=INFO): {plural(names, 'check')} could not run.",
-            )
+            el("p", f"Most checks need a log of NCCL (NCCL_DEBUG=INFO): {plural(names, 'check')} could not run.")
         )
         parts.append(el("details", el("summary", "What each of them needs"), missing))
     if analysis.suppressed:
@@ -153,9 +141,7 @@ def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
         return el("p", "Every check could run.")
     rows: list[list[Child]] = []
     for group in groups:
-        names = ", ".join(group.names[:12]) + (
-            f" and {len(group.names) - 12} more" if len(group.names) > 12 else ""
-        )
+        names = ", ".join(group.names[:12]) + (f" and {len(group.names) - 12} more" if len(group.names) > 12 else "")
         rows.append([group.reason, prose(group.how_to_enable), len(group.names), names])
     header = ["Because", "To enable", "Count", "Checks"]
     first = table("Checks that could not run", header, rows[:REASONS], numeric=[2])
@@ -163,11 +149,7 @@ def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
         return first
     caption = plural(len(rows) - REASONS, "further reason")
     rest = table(
-        f"Could not run: {caption}",
-        header,
-        rows[REASONS : REASONS + 60],
-        total=len(rows) - REASONS,
-        numeric=[2],
+        f"Could not run: {caption}", header, rows[REASONS : REASONS + 60], total=len(rows) - REASONS, numeric=[2]
     )
     return [first, el("details", el("summary", caption), rest)]
 
@@ -187,10 +169,7 @@ def outputs(analysis: Analysis) -> Markup | None:
         for o in analysis.outputs[:ROWS]
     ]
     shown = table(
-        "What host tools say",
-        ["Place", "Host", "What it is", "What it says"],
-        rows,
-        total=len(analysis.outputs),
+        "What host tools say", ["Place", "Host", "What it is", "What it says"], rows, total=len(analysis.outputs)
     )
     return el("section", el("div", el("h2", "Host tools", id="host-tools"), shown, class_="wrap"))
 

@@ -15,9 +15,7 @@ from nccl_insight.views.context import FINDINGS
 _LINKED = 6
 
 
-def figure_section(
-    figures: Sequence[Figure], *, interactive: bool, findings: Sequence[Finding] = ()
-) -> Markup | None:
+def figure_section(figures: Sequence[Figure], *, interactive: bool, findings: Sequence[Finding] = ()) -> Markup | None:
     """All figures of the report under one heading, each with links to the findings that it shows."""
     title = el("h2", "Figures", id="figures")
     if not figures:
@@ -28,11 +26,7 @@ def figure_section(
         el(
             "div",
             title,
-            el(
-                "div",
-                [_figure(f, interactive, _about(f, figures, findings)) for f in _paired(figures)],
-                class_="figs",
-            ),
+            el("div", [_figure(f, interactive, _about(f, figures, findings)) for f in _paired(figures)], class_="figs"),
             class_="wrap",
         ),
     )
@@ -50,18 +44,14 @@ def _about(figure: Figure, figures: Sequence[Figure], findings: Sequence[Finding
     loud = [f for f in shown if f.severity is not Severity.INFO][:_LINKED]
     if not loud:
         return None
-    links = [
-        [", " if n else "", el("a", f"{f.code} {f.name}", href=f"#{f.anchor}")] for n, f in enumerate(loud)
-    ]
+    links = [[", " if n else "", el("a", f"{f.code} {f.name}", href=f"#{f.anchor}")] for n, f in enumerate(loud)]
     return el("p", "Findings: ", links, class_="small")
 
 
 def _figure(figure: Figure, interactive: bool, about: Markup | None = None, *, heading: str = "h3") -> Markup:
     title_id, text_id = f"fig-{figure.id}", f"say-{figure.id}"
     live = interactive and figure.plot is not None
-    drawing = figure.svg or (
-        chart(figure.plot, figure.title, figure.size, wide=figure.wide) if figure.plot else ""
-    )
+    drawing = figure.svg or (chart(figure.plot, figure.title, figure.size, wide=figure.wide) if figure.plot else "")
     grid = None
     if figure.rows:
         name = f"Table: {figure.caption or figure.title}"

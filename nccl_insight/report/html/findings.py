@@ -60,9 +60,7 @@ def proof(analysis: Analysis, figures: Sequence[Figure]) -> Figure | None:
     return next((f for f in shown if f.svg or (causes and f.plot)), None)
 
 
-def findings(
-    analysis: Analysis, context: Mapping[tuple[str, int], str], figures: Sequence[Figure] = ()
-) -> Markup:
+def findings(analysis: Analysis, context: Mapping[tuple[str, int], str], figures: Sequence[Figure] = ()) -> Markup:
     """The section with all findings: the first ones in full, the others in a table.
 
     ``context``: lines around the evidence by (path, line). ``figures``: those of the report; each card links to the
@@ -92,9 +90,7 @@ def _filter(items: Sequence[Finding]) -> Markup | None:
     ]
     fields = [el("label", "Severity ", el("select", options, id="f-severity"))]
     if any(i.ranks for i in items):
-        fields.append(
-            el("label", "Rank ", el("input", type="text", inputmode="numeric", size=6, id="f-rank"))
-        )
+        fields.append(el("label", "Rank ", el("input", type="text", inputmode="numeric", size=6, id="f-rank")))
     if any(i.hosts for i in items):
         fields.append(el("label", "Host ", el("input", type="text", size=14, id="f-host")))
     fields.append(el("label", "Words in it ", el("input", type="search", size=22, id="f-words")))
@@ -187,12 +183,7 @@ def _figures(finding: Finding, shown_in: Sequence[Figure]) -> Markup | None:
     mark = None
     if 0 < len(finding.ranks) <= _MARKED:
         mark = el(
-            "button",
-            "Mark its ranks",
-            type="button",
-            data_mark=finding.anchor,
-            aria_pressed="false",
-            class_="js-only",
+            "button", "Mark its ranks", type="button", data_mark=finding.anchor, aria_pressed="false", class_="js-only"
         )
     if not links and mark is None:
         return None
@@ -214,9 +205,7 @@ def next_steps(steps: Sequence[Step]) -> Markup | None:
             data_copy_code=True, class_="js-only",
         )  # fmt: skip
         where = el("span", f"({step.where})", class_="small") if step.where else None
-        rows.append(
-            el("p", el("b", f"{step.label.capitalize()}: "), el("code", step.text), " ", where, " ", copy)
-        )
+        rows.append(el("p", el("b", f"{step.label.capitalize()}: "), el("code", step.text), " ", where, " ", copy))
     return el("div", icon("do"), el("div", rows), class_="do")
 
 
@@ -280,9 +269,7 @@ def _evidence(finding: Finding, context: Mapping[tuple[str, int], str]) -> Marku
     blocks += [_measured(name, whole)] if whole else []
     left = len(evidence) - min(len(evidence), EVIDENCE)
     more = (
-        el("p", f"and {left:,} more evidence lines; the JSON output has all of them", class_="more")
-        if left
-        else None
+        el("p", f"and {left:,} more evidence lines; the JSON output has all of them", class_="more") if left else None
     )
     return join([*blocks, more])
 
@@ -299,9 +286,7 @@ def _measured(name: str, items: Sequence[Evidence]) -> Markup:
         rows.append(el("tr", el("td", sanitize(item.text, LINE_LIMIT), source), class_="hit"))
     caption = "Over whole inputs" + (f" in {one_line(folder, 300)}" if folder else "")
     return _block(
-        el("caption", caption if folder else "Over the whole input"),
-        rows,
-        f"Evidence of {name} over the whole input",
+        el("caption", caption if folder else "Over the whole input"), rows, f"Evidence of {name} over the whole input"
     )
 
 
@@ -310,9 +295,7 @@ def _block(caption: Markup, rows: Sequence[Markup], said: str) -> Markup:
     return el("div", grid, class_="log", tabindex="0", role="region", aria_label=said)
 
 
-def _excerpt(
-    name: str, path: str, items: Sequence[Evidence], context: Mapping[tuple[str, int], str]
-) -> Markup:
+def _excerpt(name: str, path: str, items: Sequence[Evidence], context: Mapping[tuple[str, int], str]) -> Markup:
     hits = {e.line: e for e in items if e.line}
     lines: dict[int, str] = {}
     for number in hits:
@@ -324,18 +307,12 @@ def _excerpt(
     before = None
     for number in sorted(lines):
         if before is not None and number > before + 1:
-            rows.append(
-                el("tr", el("th", "⋮", scope="row", aria_label="lines left out"), el("td", ""), class_="gap")
-            )
+            rows.append(el("tr", el("th", "⋮", scope="row", aria_label="lines left out"), el("td", ""), class_="gap"))
         hit = number in hits
         text = sanitize(lines[number].rstrip("\r\n"), LINE_LIMIT)
         mark = unseen("evidence: ") if hit else None
-        rows.append(
-            el("tr", el("th", number, scope="row"), el("td", mark, text), class_="hit" if hit else None)
-        )
+        rows.append(el("tr", el("th", number, scope="row"), el("td", mark, text), class_="hit" if hit else None))
         before = number
-    caption = el(
-        "caption", (one_line(path, 300) or "input") + (":" + ",".join(map(str, sorted(hits))) if hits else "")
-    )
+    caption = el("caption", (one_line(path, 300) or "input") + (":" + ",".join(map(str, sorted(hits))) if hits else ""))
     said = f"Evidence of {name} in {one_line(path, 120)}" + (f" line {min(hits)}" if hits else "")
     return _block(caption, rows, said)

@@ -35,9 +35,7 @@ def el(tag: str, *children: Child, **attributes: str | int | bool | None) -> Mar
         if value is None or value is False:
             continue
         key = name.rstrip("_").replace("_", "-")
-        parts.append(
-            f" {key}" if value is True else f' {key}="{escape(sanitize(str(value), LIMIT), quote=True)}"'
-        )
+        parts.append(f" {key}" if value is True else f' {key}="{escape(sanitize(str(value), LIMIT), quote=True)}"')
     parts.append(">")
     if tag in _VOID:
         return Markup("".join(parts))
@@ -114,10 +112,7 @@ def table(
     """
     head = el(
         "thead",
-        el(
-            "tr",
-            [el("th", h, scope="col", class_="n" if i in numeric else None) for i, h in enumerate(header)],
-        ),
+        el("tr", [el("th", h, scope="col", class_="n" if i in numeric else None) for i, h in enumerate(header)]),
     )
     body = []
     for row in rows:

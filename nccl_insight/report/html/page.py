@@ -184,9 +184,7 @@ def _bar(nav: Sequence[tuple[str, str]], js: str) -> Markup:
     ]
     brand = el("div", icon("logo"), el("span", "nccl-insight"), class_="brand")
     menu = el("nav", el("ul", links), aria_label="Report")
-    return el(
-        "header", el("div", brand, menu, buttons if js != "none" else None, class_="wrap"), class_="bar"
-    )
+    return el("header", el("div", brand, menu, buttons if js != "none" else None, class_="wrap"), class_="bar")
 
 
 def _hash(text: str) -> str:

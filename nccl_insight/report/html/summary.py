@@ -37,10 +37,7 @@ def summary(analysis: Analysis, first: Markup | None = None, *, wide: bool = Fal
 def badge(severity: Severity) -> Markup:
     """Severity as a symbol and a word."""
     return el(
-        "span",
-        icon(severity.value),
-        words.severity_word(severity).capitalize(),
-        class_=f"badge s-{severity.value}",
+        "span", icon(severity.value), words.severity_word(severity).capitalize(), class_=f"badge s-{severity.value}"
     )
 
 
@@ -62,9 +59,7 @@ def _hero(analysis: Analysis) -> Markup:
     )
     notes = [el("p", prose(note), class_="note") for note in analysis.notes[:5]]
     title = el("h1", stamp, el("span", headline(analysis)))
-    return el(
-        "div", title, lead, _journey(analysis), el("p", redaction, class_="small"), notes, class_="wrap hero"
-    )
+    return el("div", title, lead, _journey(analysis), el("p", redaction, class_="small"), notes, class_="wrap hero")
 
 
 def _journey(analysis: Analysis) -> list[Markup]:
@@ -181,9 +176,7 @@ def _quote(finding: Finding) -> Markup | None:
         return None
     name = one_line(line.input, 200).rpartition("/")[2]
     where = el("span", f"{name}:{line.line}" if line.line else name, class_="src")
-    return el(
-        "p", where, " ", el("code", words.shortened(one_line(line.text, 1000), _QUOTED)), class_="d quote"
-    )
+    return el("p", where, " ", el("code", words.shortened(one_line(line.text, 1000), _QUOTED)), class_="d quote")
 
 
 def _steps(finding: Finding) -> list[Markup]:
@@ -191,9 +184,7 @@ def _steps(finding: Finding) -> list[Markup]:
     for step in words.steps(finding)[:_STEPS]:
         label = el("b", f"{step.label.capitalize()}: " if step.is_command else "Next: ")
         where = f" ({step.where})" if step.where else ""
-        rows.append(
-            el("p", label, el("code", step.text) if step.is_command else prose(step.text), where, class_="d")
-        )
+        rows.append(el("p", label, el("code", step.text) if step.is_command else prose(step.text), where, class_="d"))
     return rows
 
 
@@ -222,11 +213,7 @@ def _job(analysis: Analysis) -> Markup | None:
     if not rows:
         return None
     return el(
-        "section",
-        el("h2", "Job", id="job"),
-        el("dl", rows, class_="facts"),
-        class_="panel",
-        aria_labelledby="job",
+        "section", el("h2", "Job", id="job"), el("dl", rows, class_="facts"), class_="panel", aria_labelledby="job"
     )
 
 
@@ -264,19 +251,12 @@ def _coverage(analysis: Analysis) -> Markup:
     for css, _, count in parts:
         width = round(100 * count / coverage.lines, 3)
         if count:
-            bars.append(
-                el("rect", x=f"{start:g}%", y="0", width=f"{max(width, 0.6):g}%", height="100%", class_=css)
-            )
+            bars.append(el("rect", x=f"{start:g}%", y="0", width=f"{max(width, 0.6):g}%", height="100%", class_=css))
         start = round(start + width, 3)
     keys = [
         el(
             "li",
-            el(
-                "svg",
-                el("rect", width="12", height="12", rx="3", class_=css),
-                viewBox="0 0 12 12",
-                aria_hidden="true",
-            ),
+            el("svg", el("rect", width="12", height="12", rx="3", class_=css), viewBox="0 0 12 12", aria_hidden="true"),
             f"{count:,} {label}",
         )
         for css, label, count in parts

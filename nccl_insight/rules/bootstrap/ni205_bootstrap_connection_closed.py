@@ -18,9 +18,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     stated = ctx.lines()
     closed = causes(run).join(accepting(run), on=["input_id", "line"], how="semi")
-    parts = [
-        frame for frame in (stated.rows if stated else None, closed) if frame is not None and frame.height
-    ]
+    parts = [frame for frame in (stated.rows if stated else None, closed) if frame is not None and frame.height]
     if not parts:
         return
     yield from ctx.report(

@@ -16,9 +16,7 @@ from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
 # Docker and libvirt, loopback, and link-local.
-_BRIDGE = (
-    r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+|169\.254\.[0-9]+\.[0-9]+)(?:<|$)"
-)
+_BRIDGE = r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+|169\.254\.[0-9]+\.[0-9]+)(?:<|$)"
 _LINK_LOCAL = "169.254."
 # The USB interface of a BMC: by driver, by the address that systemd names it after, or by its maker.
 _MANAGED = r"^(?:usb|enx|idrac|bmc|ilo)"
@@ -30,9 +28,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if spans_hosts(run) is False:
         return
     listed = _listed(run)
-    wrong = pl.col("name").str.contains(VIRTUAL) | pl.col("address").fill_null("").str.starts_with(
-        _LINK_LOCAL
-    )
+    wrong = pl.col("name").str.contains(VIRTUAL) | pl.col("address").fill_null("").str.starts_with(_LINK_LOCAL)
     # A container may call its only interface veth0; with a global IPv6 address it is reached all the same.
     wrong &= ~pl.col("address").fill_null("").str.contains(r"^[23][0-9a-fA-F]{3}:")
     virtual = listed.filter(wrong)
@@ -41,22 +37,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if failed is None and not waiting(run):
         # Two hosts that are cabled to each other may have no other addresses.
         virtual = virtual.filter(pl.col("name").str.contains(VIRTUAL) | pl.col("name").str.contains(_MANAGED))
-    only = virtual.join(
-        listed.filter(~wrong),
-        on=["host", "pid", "of"],
-        how="anti",
-        nulls_equal=True,
-    ).filter(pl.col("alone"))
+    only = virtual.join(listed.filter(~wrong), on=["host", "pid", "of"], how="anti", nulls_equal=True).filter(
+        pl.col("alone")
+    )
     if only.height and (several or failed is not None):
-        yield _hit(
-            only, "the only interface that NCCL uses on a job over several hosts", Severity.ERROR, None
-        )
+        yield _hit(only, "the only interface that NCCL uses on a job over several hosts", Severity.ERROR, None)
     elif virtual.height and (failed is not None or (several and _used(run, virtual))):
         yield _hit(
-            virtual,
-            "listed as a network device beside a real one, and used",
-            Severity.WARNING,
-            Confidence.MEDIUM,
+            virtual, "listed as a network device beside a real one, and used", Severity.WARNING, Confidence.MEDIUM
         )
     elif only.height and spans_hosts(run) is None and (_asked(run) or (only["name"] != "lo").any()):
         yield _hit(only, "the only interface listed here", Severity.INFO, Confidence.LOW)
@@ -68,9 +56,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             return
         behind = _behind(run, bridge.hosts)
         yield Hit(
-            title=bridge.titled(
-                f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"
-            ),
+            title=bridge.titled(f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"),
             explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "
             "reached at it. NCCL took the wrong "
             "interface there; on a cluster give containers the host's network.",
@@ -127,9 +113,9 @@ def _sockets(run: Run) -> bool:
 def _used(run: Run, virtual: pl.DataFrame) -> bool:
     """Whether a socket connection uses the device number of a virtual interface."""
     devices = run.table("net_devices").filter(pl.col("network").str.contains("(?i)socket"))
-    numbers = devices.join(
-        virtual.select("host", "name").unique(), on=["host", "name"], how="semi", nulls_equal=True
-    )["index"].drop_nulls()
+    numbers = devices.join(virtual.select("host", "name").unique(), on=["host", "name"], how="semi", nulls_equal=True)[
+        "index"
+    ].drop_nulls()
     links = run.table("connections").filter(pl.col("network").str.contains("(?i)socket").fill_null(False))
     return bool(links["net_dev"].is_in(numbers.unique().to_list()).any())
 

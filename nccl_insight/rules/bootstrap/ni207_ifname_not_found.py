@@ -27,9 +27,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     value = f"NCCL_SOCKET_IFNAME={values[0]}" if values else "NCCL_SOCKET_IFNAME"
     excludes = bool(values) and values[0].startswith("^")
     yield from ctx.report(
-        f"{value} excludes every interface of this host"
-        if excludes
-        else f"{value} names no interface of this host",
+        f"{value} excludes every interface of this host" if excludes else f"{value} names no interface of this host",
         explanation=(
             "NCCL uses only interfaces whose name does not start with one of the values after '^'. "
             if excludes

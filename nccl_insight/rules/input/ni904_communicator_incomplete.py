@@ -21,9 +21,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
     others = len(partial) - 1
-    missing = (
-        format_ranks(worst.missing) if worst.missing else plural(worst.nranks - worst.ranks_seen, "rank")
-    )
+    missing = format_ranks(worst.missing) if worst.missing else plural(worst.nranks - worst.ranks_seen, "rank")
     yield Hit(
         title=f"The log holds {worst.ranks_seen} of {worst.nranks} ranks of a communicator"
         + (f" and parts of {plural(others, 'other')}" if others else ""),

@@ -96,9 +96,7 @@ def _failed_between(run: Run, heads: pl.DataFrame) -> bool:
     failed = run.table("errors").filter(
         pl.col("line").is_between(low, high) & (pl.col("role").cast(pl.String) != "benign")
     )
-    ended = run.table("endings").filter(
-        pl.col("line").is_between(low, high) & ~pl.col("kind").is_in(list(AT_THE_END))
-    )
+    ended = run.table("endings").filter(pl.col("line").is_between(low, high) & ~pl.col("kind").is_in(list(AT_THE_END)))
     return bool(failed.height or ended.height)
 
 

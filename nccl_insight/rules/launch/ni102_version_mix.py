@@ -57,9 +57,7 @@ def _unjoined(run: Run) -> Iterator[Hit]:
     table = run.table("processes").with_columns(
         pl.col("nccl_version").str.extract(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)").alias("number")
     )
-    versions = table.filter(pl.col("number").is_not_null()).unique(
-        "number", keep="first", maintain_order=True
-    )
+    versions = table.filter(pl.col("number").is_not_null()).unique("number", keep="first", maintain_order=True)
     numbers = versions.get_column("number").to_list()
     evidence: tuple[Ref, ...] = (*refs(versions, 2), *refs(trouble, 1))
     if reported.height or (len(numbers) > 1 and trouble.height and not finished):

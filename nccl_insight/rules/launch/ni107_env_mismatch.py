@@ -70,9 +70,7 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
         )  # fmt: skip
         odd = outliers(table, "value")
         if odd:
-            found.append(
-                (name, max(odd, key=lambda o: (len(o.ranks) + o.majority_ranks, -min(o.ranks, default=0))))
-            )
+            found.append((name, max(odd, key=lambda o: (len(o.ranks) + o.majority_ranks, -min(o.ranks, default=0)))))
     return found
 
 

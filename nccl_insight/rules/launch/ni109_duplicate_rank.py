@@ -26,14 +26,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         .collect()
     )
     # The rest of a torn line glued to a host name is the same process, not a second one.
-    glued = doubled.join(
-        doubled, on=["comm_id", "nranks", "rank", "pid"], how="inner", suffix="_other"
-    ).filter(
+    glued = doubled.join(doubled, on=["comm_id", "nranks", "rank", "pid"], how="inner", suffix="_other").filter(
         (pl.col("host") != pl.col("host_other"))
-        & (
-            pl.col("host").str.ends_with(pl.col("host_other"))
-            | pl.col("host").str.starts_with(pl.col("host_other"))
-        )
+        & (pl.col("host").str.ends_with(pl.col("host_other")) | pl.col("host").str.starts_with(pl.col("host_other")))
     )
     doubled = doubled.join(glued, on=["comm_id", "nranks", "rank", "pid", "host"], how="anti").filter(
         pl.len().over("comm_id", "nranks", "rank") > 1

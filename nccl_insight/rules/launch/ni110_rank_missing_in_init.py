@@ -34,9 +34,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if not stuck.missing:
             continue
         if stuck.doubt:
-            yield CannotJudge(
-                stuck.doubt, "collect the logs of all ranks: NCCL_DEBUG_FILE=nccl.%h.%p on every host"
-            )
+            yield CannotJudge(stuck.doubt, "collect the logs of all ranks: NCCL_DEBUG_FILE=nccl.%h.%p on every host")
             continue
         started, alone = stuck.ranks, len(stuck.missing) == 1
         yield Hit(
@@ -66,8 +64,7 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
     if rows.filter(pl.col("message") == "xla_terminated").is_empty():
         return  # those that only warn mostly go on
     parts = rows.with_columns(
-        _came=pl.col("xla_what").str.extract(_CLIQUE, 1).cast(pl.Int64),
-        _all=pl.col("xla_what").str.extract(_CLIQUE, 2),
+        _came=pl.col("xla_what").str.extract(_CLIQUE, 1).cast(pl.Int64), _all=pl.col("xla_what").str.extract(_CLIQUE, 2)
     ).drop_nulls(["_came", "_all"])
     for (devices,), part in parts.group_by("_all", maintain_order=True):
         came = {int(rank) for rank in part["_came"]}
@@ -81,11 +78,7 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
             title=f"{who} of a clique of {size} devices never came to XLA's rendezvous, in which "
             f"{plural(len(came), 'thread')} waited",
             steps=(
-                Step(
-                    "check",
-                    "py-spy dump --native --pid <pid>",
-                    f"where does the thread of {who.lower()} stand?",
-                ),
+                Step("check", "py-spy dump --native --pid <pid>", f"where does the thread of {who.lower()} stand?"),
                 Step("do", "read what the process of that device printed last"),
             ),
             explanation="XLA meets all devices of a clique before it makes or uses a communicator of NCCL. Those that "

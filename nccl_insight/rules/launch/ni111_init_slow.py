@@ -43,14 +43,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     ).with_columns(pl.col("own_s").median().over("comm_id").alias("own_median_s"))
     absolute = pl.col("total_s") > limit + 0.01 * pl.col("n")
     noted = pl.col("total_s") > limit / 4 + 0.01 * pl.col("n")
-    relative = (
-        (pl.col("n") > 2) & (pl.col("total_s") > least) & (pl.col("total_s") > factor * pl.col("median_s"))
-    )
-    alone = (
-        (pl.col("n") > 2)
-        & (pl.col("own_s") > 6 * least)
-        & (pl.col("own_s") > factor * pl.col("own_median_s"))
-    )
+    relative = (pl.col("n") > 2) & (pl.col("total_s") > least) & (pl.col("total_s") > factor * pl.col("median_s"))
+    alone = (pl.col("n") > 2) & (pl.col("own_s") > 6 * least) & (pl.col("own_s") > factor * pl.col("own_median_s"))
     slow = table.filter(absolute | relative | alone)
     severity = Severity.WARNING
     if slow.is_empty():
@@ -79,8 +73,7 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
     who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
     word = phase.removesuffix("_s")
     return Hit(
-        title=f"Init took {first['total_s']:.1f} s, most of it in phase {word} "
-        f"({(first[phase] or 0.0):.1f} s): {who}",
+        title=f"Init took {first['total_s']:.1f} s, most of it in phase {word} ({(first[phase] or 0.0):.1f} s): {who}",
         explanation=f"Median of {plural(every.height, 'rank')}: {median:.1f} s. "
         + ("Other ranks wait for the slow ones." if some else "All ranks are slow alike."),
         observed=f"{first['total_s']:.1f} s",

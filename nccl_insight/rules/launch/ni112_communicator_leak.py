@@ -24,9 +24,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     ranks = run.table("ranks").filter(pl.col("nranks") > 1).join(members, on="comm_id", how="inner")
     if (ranks["destroyed"].cast(pl.String) == "destroyed").any():
         ranks = ranks.filter(
-            (pl.col("destroyed").cast(pl.String).fill_null("no") == "no")
-            .all()
-            .over("host", "pid", "nranks", "rank")
+            (pl.col("destroyed").cast(pl.String).fill_null("no") == "no").all().over("host", "pid", "nranks", "rank")
         )
     many = (
         ranks.group_by("host", "pid", "rank", "nranks", "where", maintain_order=True)

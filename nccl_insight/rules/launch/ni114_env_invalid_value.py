@@ -49,9 +49,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 def _named(refused: Trouble) -> str:
     """The variables that the lines name, as a pattern for grep."""
     words = " ".join(refused.rows["text"].drop_nulls().to_list()).replace("=", " ").replace('"', " ").split()
-    names = dict.fromkeys(
-        w.strip(".,:;'()") for w in words if w.startswith(("NCCL_", "RCCL_", "OFI_", "FI_"))
-    )
+    names = dict.fromkeys(w.strip(".,:;'()") for w in words if w.startswith(("NCCL_", "RCCL_", "OFI_", "FI_")))
     return "|".join(list(names)[:4]) or "^(NCCL|RCCL|OFI)_"
 
 

@@ -51,8 +51,7 @@ def _missing(run: Run) -> pl.DataFrame:
     names = [pl.col(c).fill_null("") for c in _NAMES]
     kinds = [pl.col("kind").cast(pl.String), pl.col("plugin_kind").str.to_lowercase()]
     frame = plugins.with_columns(
-        pl.coalesce(*kinds).alias("what"),
-        pl.concat_str(names, separator=" ").str.replace(_AFTER, "").alias("texts"),
+        pl.coalesce(*kinds).alias("what"), pl.concat_str(names, separator=" ").str.replace(_AFTER, "").alias("texts")
     ).with_columns(pl.col("texts").str.extract_all(r"[^\s,;]+").alias("asked"))
     loaded = frame.filter(
         (pl.col("outcome").cast(pl.String) == "loaded") & pl.col("texts").str.contains(r"\.so|libnccl")
@@ -68,13 +67,11 @@ def _missing(run: Run) -> pl.DataFrame:
     given = {_bare(value) for value in _values(run)} - {None}
     # A name that nobody gave, or of another library: what the loader misses is not what was asked for.
     bare = {
-        text: name
-        for text in wanted
-        if (name := _bare(text)) in given or _PLUGIN.fullmatch(text.rsplit("/", 1)[-1])
+        text: name for text in wanted if (name := _bare(text)) in given or _PLUGIN.fullmatch(text.rsplit("/", 1)[-1])
     }
-    return rows.with_columns(
-        pl.col("asked").replace_strict(bare, default=None, return_dtype=pl.String)
-    ).drop_nulls("asked")
+    return rows.with_columns(pl.col("asked").replace_strict(bare, default=None, return_dtype=pl.String)).drop_nulls(
+        "asked"
+    )
 
 
 def _values(run: Run) -> list[str]:

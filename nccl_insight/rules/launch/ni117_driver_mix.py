@@ -18,9 +18,7 @@ _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of N
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each of the two facts, at the largest communicator that shows it."""
     run = ctx.run
-    lines = (
-        run.table("processes").select("host", "pid", "input_id", "line").unique(["host", "pid"], keep="first")
-    )
+    lines = run.table("processes").select("host", "pid", "input_id", "line").unique(["host", "pid"], keep="first")
     ranks = unambiguous(run, members(run)).drop("input_id", "line")
     ranks = ranks.join(lines, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
     for column, words in _FACTS:

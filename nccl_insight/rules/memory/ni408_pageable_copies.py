@@ -40,8 +40,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         hosts=hosts_of(run, ranks),
         evidence=trace_refs(
             (i, f"{n}: {c:,} copies, {format_bytes(b or 0)}, {format_ns(d)}")
-            for i, n, c, b, d in kinds.select(
-                "input_id", "name", "count", "size_bytes", "duration_ns"
-            ).iter_rows()
+            for i, n, c, b, d in kinds.select("input_id", "name", "count", "size_bytes", "duration_ns").iter_rows()
         ),
     )

@@ -46,11 +46,7 @@ _KINDS = (
 def _what(ctx: Context) -> tuple[str, str]:
     """What is used up, and where to look."""
     found = ctx.lines()
-    texts = (
-        " ".join(t.lower() for t in found.rows["text"].drop_nulls().head(20).to_list())
-        if found is not None
-        else ""
-    )
+    texts = " ".join(t.lower() for t in found.rows["text"].drop_nulls().head(20).to_list()) if found is not None else ""
     return next((said for word, said in _KINDS if word in texts), _ANY)
 
 

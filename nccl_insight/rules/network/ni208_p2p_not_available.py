@@ -62,14 +62,10 @@ def _odd_host(inside: pl.DataFrame, shm: pl.DataFrame) -> _Odd | None:
     hosts = (
         inside.filter(pl.col("src_host").is_not_null())
         .group_by("comm_id", "src_host", maintain_order=True)
-        .agg(
-            (pl.col("transport") == "SHM").any().alias("shm"),
-        )
+        .agg((pl.col("transport") == "SHM").any().alias("shm"))
     )
     mixed = hosts.group_by("comm_id").agg(
-        pl.len().alias("all"),
-        pl.col("shm").sum().alias("with"),
-        pl.col("src_host").filter("shm").alias("odd"),
+        pl.len().alias("all"), pl.col("shm").sum().alias("with"), pl.col("src_host").filter("shm").alias("odd")
     )
     mixed = mixed.filter((pl.col("with") > 0) & (pl.col("with") * 2 < pl.col("all")))
     names = sorted({h for odd in mixed.get_column("odd").to_list() for h in odd})
@@ -87,13 +83,9 @@ def _odd_rank(inside: pl.DataFrame) -> _Odd | None:
             inside.select("comm_id", "src_host", pl.col("dst_rank").alias("rank"), "transport"),
         ]
     )
-    ranks = ends.group_by("comm_id", "src_host", "rank").agg(
-        (pl.col("transport") == "SHM").all().alias("only_shm")
-    )
+    ranks = ends.group_by("comm_id", "src_host", "rank").agg((pl.col("transport") == "SHM").all().alias("only_shm"))
     hosts = ranks.group_by("comm_id", "src_host").agg(
-        pl.len().alias("all"),
-        pl.col("only_shm").sum().alias("odd"),
-        pl.col("rank").filter("only_shm").first(),
+        pl.len().alias("all"), pl.col("only_shm").sum().alias("odd"), pl.col("rank").filter("only_shm").first()
     )
     odd = hosts.filter((pl.col("odd") == 1) & (pl.col("all") >= 4)).sort("comm_id", "rank")
     if odd.is_empty():
@@ -140,11 +132,7 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
 
 def _by_topology(run: Run) -> Iterator[Hit | CannotJudge]:
     paths = gpu_paths(run)
-    if (
-        paths.is_empty()
-        or has_nvlink(run)
-        or paths.filter(~pl.col("path").is_in(["PHB", "NODE", "SYS"])).height
-    ):
+    if paths.is_empty() or has_nvlink(run) or paths.filter(~pl.col("path").is_in(["PHB", "NODE", "SYS"])).height:
         return
     kinds = ", ".join(paths.get_column("path").unique(maintain_order=True))
     hosts = hosts_of(paths)

@@ -64,9 +64,7 @@ def _hit(
             title=f"Traffic between nodes goes over TCP ({network}){where}; the log shows no RDMA network",
             explanation="Fine where the hosts have Ethernet only; TCP is 3-10 times slower than RDMA.",
             observed=f"network {network}",
-            next_step=first.check
-            if first
-            else "ibv_devinfo   # inside the container: does it list a device?",
+            next_step=first.check if first else "ibv_devinfo   # inside the container: does it list a device?",
             severity=Severity.INFO,
             confidence=Confidence.LOW,
             hosts=hosts,

@@ -27,8 +27,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if concerned.is_empty():
         return
     what = " and ".join(
-        f"{name}={value}"
-        for name, value in concerned.select("name", "value").unique(maintain_order=True).rows()
+        f"{name}={value}" for name, value in concerned.select("name", "value").unique(maintain_order=True).rows()
     )
     one_node = spans_hosts(run) is False
     where = sockets.join(concerned.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)

@@ -21,9 +21,7 @@ from nccl_insight.tables.run import Run
 # Spectrum-X, NCCL's RDMA-SHARP plugin, UCX.
 _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
 
-_LIBRARIES: Final = (
-    "ldd $(ldconfig -p | awk '/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH"
-)
+_LIBRARIES: Final = "ldd $(ldconfig -p | awk '/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH"
 # What the dynamic linker of glibc says.
 _NEEDS: Final = re.compile(r"version [`']((?:GLIBC|GLIBCXX|CXXABI)_[0-9.]{1,12})' not found")
 _MISSING: Final = re.compile(r"(lib[\w+.-]{1,80}\.so[\w.]{0,20}): cannot open shared object")

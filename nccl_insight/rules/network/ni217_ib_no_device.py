@@ -30,9 +30,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         ),
         observed="0 RDMA devices",
         expected="0, or one for each RDMA port of the host",
-        next_step="nothing to do"
-        if one_node
-        else "ibv_devinfo   # inside the container: does it list a device?",
+        next_step="nothing to do" if one_node else "ibv_devinfo   # inside the container: does it list a device?",
         confidence=Confidence.HIGH,
         hosts=hosts,
         evidence=(*refs(rows, 2), *refs(wanted, 1)),

@@ -22,10 +22,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     hosts = hosts_of(rows)
     hints = rdma_hints(run)
     matters = bool(
-        hints
-        and spans_hosts(run) is not False
-        and chosen_by_user(run).is_empty()
-        and socket_processes(run).height
+        hints and spans_hosts(run) is not False and chosen_by_user(run).is_empty() and socket_processes(run).height
     )
     yield Hit(
         title="libibverbs is not installed"

@@ -24,11 +24,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     hurt = [flap for flap in down if failed_after(run, flap)]
     # What went down in the same moment is the same event, though no error of the job came over it.
     moments = [f.first_s for f in hurt if f.first_s is not None]
-    chosen = (
-        [f for f in down if f in hurt or (f.first_s is not None and _near(f.first_s, moments))]
-        if hurt
-        else down
-    )
+    chosen = [f for f in down if f in hurt or (f.first_s is not None and _near(f.first_s, moments))] if hurt else down
     names = ", ".join(sorted({f.device for f in chosen if f.device})[:4])
     hosts = tuple(sorted({f.host for f in chosen if f.host}))
     times = [t for f in chosen for t in (f.first_s, f.last_s) if t is not None]

@@ -53,9 +53,7 @@ def _reads_only(run: Run) -> bool:
     sends = pl.col("direction").cast(pl.String) == "send"
     direct = pl.col("gdr").fill_null(False)
     receives = rdma.filter(~sends)
-    return (
-        receives.height > 0 and receives.filter(~direct).is_empty() and rdma.filter(sends & direct).is_empty()
-    )
+    return receives.height > 0 and receives.filter(~direct).is_empty() and rdma.filter(sends & direct).is_empty()
 
 
 def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]) -> Hit:
@@ -69,9 +67,7 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
     where = f" on {named(names)}" if uneven and names else ""
     return Hit(
-        title=(
-            f"GPUDirect RDMA is not used{where}: {without} of {total} RDMA connections go through host memory"
-        ),
+        title=(f"GPUDirect RDMA is not used{where}: {without} of {total} RDMA connections go through host memory"),
         explanation=_explain(reasons, supported),
         observed=f"{total - without} of {total} with GDRDMA",
         expected=f"{total} of {total}" if loud else "GDRDMA where GPU, NIC and drivers can do it",

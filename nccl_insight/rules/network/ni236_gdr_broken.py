@@ -24,11 +24,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     stated = ctx.lines()
     if stated is not None:
         yield from _hit(
-            ctx,
-            "GPUDirect RDMA was announced and cannot be set up",
-            Severity.ERROR,
-            Confidence.HIGH,
-            stated,
+            ctx, "GPUDirect RDMA was announced and cannot be set up", Severity.ERROR, Confidence.HIGH, stated
         )
         return
     net = run.table("connections").filter(pl.col("transport").cast(pl.String) == "NET")
@@ -45,9 +41,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         yield from _hit(ctx, title, Severity.INFO, Confidence.LOW, trouble(run, "ib-completion-flush"))
 
 
-def _hit(
-    ctx: Context, title: str, severity: Severity, confidence: Confidence, rows: Trouble | None
-) -> Iterator[Hit]:
+def _hit(ctx: Context, title: str, severity: Severity, confidence: Confidence, rows: Trouble | None) -> Iterator[Hit]:
     yield from ctx.report(
         title,
         explanation="PCIe ACS (or an IOMMU that translates) sends peer-to-peer transfers through the root complex, "

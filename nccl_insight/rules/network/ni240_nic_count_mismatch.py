@@ -22,11 +22,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         nics(run)
         .filter(rdma_expr("network") & pl.col("host").is_not_null() & pl.col("listed"))
         .group_by("host", "network", maintain_order=True)
-        .agg(
-            pl.struct("name", "port").n_unique().alias("count"),
-            pl.col("name"),
-            pl.col("input_id", "line").first(),
-        )
+        .agg(pl.struct("name", "port").n_unique().alias("count"), pl.col("name"), pl.col("input_id", "line").first())
     )
     known = run.table("ranks").select("host").drop_nulls().unique()
     if known.height:

@@ -28,9 +28,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         .filter(pl.col("layers") == 1)
     )
     used = load.group_by("host", "network", maintain_order=True).agg(
-        pl.col("net_dev").unique().alias("used"),
-        pl.col("sharers").max(),
-        pl.len().alias("nics"),
+        pl.col("net_dev").unique().alias("used"), pl.col("sharers").max(), pl.len().alias("nics")
     )
     judged = used.join(listed, on=["host", "network"], how="inner").with_columns(
         pl.col("listed").list.set_difference("used").list.len().alias("idle")

@@ -26,11 +26,7 @@ _STORE: Final = ("c10d_store_lost", "watchdog_dump_flag", "elastic_store_lost")
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for closed connections, with the peers named."""
     run = ctx.run
-    lost = (
-        causes(run)
-        .filter(pl.col("cause") == ctx.name)
-        .join(accepting(run), on=["input_id", "line"], how="anti")
-    )
+    lost = causes(run).filter(pl.col("cause") == ctx.name).join(accepting(run), on=["input_id", "line"], how="anti")
     if lost.is_empty():
         return
     if lost["message"].is_in(list(_STORE)).all():
@@ -45,8 +41,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
     yield from ctx.report(
         f"A connection was closed{where}: a peer process exited",
-        "grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts "
-        "of the peers",
+        "grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts of the peers",
         explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."
         + quiet,
         rows=found,
@@ -91,9 +86,7 @@ def _restarted(run: Run, found: Trouble) -> bool:
     if later.is_empty():
         return False
     size = later["nranks"].max()
-    done = later.filter((pl.col("nranks") == size) & pl.col("init_complete").fill_null(False))[
-        "rank"
-    ].n_unique()
+    done = later.filter((pl.col("nranks") == size) & pl.col("init_complete").fill_null(False))["rank"].n_unique()
     return isinstance(size, int) and done == size
 
 

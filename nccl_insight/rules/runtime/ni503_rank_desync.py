@@ -24,9 +24,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     judged = verdict(run)
     if judged is not None and judged.ranks == 1 and not judged.suspects:
-        yield CannotJudge(
-            "the Flight Recorder dump of one rank only", "add the dumps of the other ranks of the job"
-        )
+        yield CannotJudge("the Flight Recorder dump of one rank only", "add the dumps of the other ranks of the job")
     elif judged is None and run.has("flight_recorder"):
         yield CannotJudge(
             "the Flight Recorder dumps do not say which ranks wrote them",
@@ -119,8 +117,7 @@ def _undumped(item: Absent, judged: Verdict) -> Hit:
     silent = judged.silent[0]
     where = f"{silent.operation.name} of group {silent.group.label}"
     return Hit(
-        title=f"{subject(item)} did not produce a dump, and ranks "
-        f"{format_ranks(silent.waiting)} all wait in {where}",
+        title=f"{subject(item)} did not produce a dump, and ranks {format_ranks(silent.waiting)} all wait in {where}",
         explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
         "were only not collected, add them.",
         observed=f"dumps of {plural(judged.ranks, 'rank')}",
@@ -172,10 +169,7 @@ def _from_watchdog(item: Absent) -> Hit:
             f"{seq} ({lead.op or 'operation unknown'})"
         )
     else:
-        title = (
-            f"{subject(item)} timed out in collective {last}{group}, {rank_words(lead.waiting)} in "
-            f"{seq}: {behind}"
-        )
+        title = f"{subject(item)} timed out in collective {last}{group}, {rank_words(lead.waiting)} in {seq}: {behind}"
     note = "" if lead.group != "?" else (
         " The lines do not name the process group; if these ranks reported about different groups, the numbers "
         "cannot be compared."

@@ -40,11 +40,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     limit = found.value("timeout_ms")
     what = f"{ops[0]} " if ops else ""
     seq = (
-        f"sequence {numbers[0]}"
-        if len(numbers) == 1
-        else f"sequences {numbers[0]} to {numbers[-1]}"
-        if numbers
-        else ""
+        f"sequence {numbers[0]}" if len(numbers) == 1 else f"sequences {numbers[0]} to {numbers[-1]}" if numbers else ""
     )
     after = f" after {int(limit) / 1000:,g} s" if limit and len(limit) < 12 else ""
     first = _first(rows)

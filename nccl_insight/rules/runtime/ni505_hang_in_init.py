@@ -20,8 +20,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             continue
         if stuck.doubt:
             yield CannotJudge(
-                stuck.doubt,
-                "keep the whole log of all ranks until the job is killed: NCCL_DEBUG_FILE=nccl.%h.%p",
+                stuck.doubt, "keep the whole log of all ranks until the job is killed: NCCL_DEBUG_FILE=nccl.%h.%p"
             )
             continue
         yield Hit(

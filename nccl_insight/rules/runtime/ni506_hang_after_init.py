@@ -34,9 +34,7 @@ _EACH: Final = (
     "NCCL_P2P_DISABLE=1 <the same job>, then NCCL_NVLS_ENABLE=0, then NCCL_IB_DISABLE=1   # the first that helps names "
     "the path (P2P: PCIe ACS or IOMMU)"
 )
-_STACKS: Final = (
-    "py-spy dump --native --pid <pid>   # of every rank: one that is outside the collective is why"
-)
+_STACKS: Final = "py-spy dump --native --pid <pid>   # of every rank: one that is outside the collective is why"
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -85,9 +83,7 @@ def _nobody_went_on(run: Run) -> bool:
     ranks, calls = run.table("ranks"), run.table("calls")
     if course(run).steps or not ranks["destroyed"].cast(pl.String).eq("no").all() or run.has("benchmarks"):
         return False
-    return (
-        calls.is_empty() or calls.group_by("host", "pid", "comm").len().filter(pl.col("len") > 1).is_empty()
-    )
+    return calls.is_empty() or calls.group_by("host", "pid", "comm").len().filter(pl.col("len") > 1).is_empty()
 
 
 def _silence(run: Run) -> Hit:
@@ -98,11 +94,7 @@ def _silence(run: Run) -> Hit:
     nvlink = (run.table("topology_links")["link"].cast(pl.String) == "NVL").any()
     net = used.filter(pl.col("transport") == "NET").height > 0
     first, where = (
-        (_PCIE, "P2P between GPUs")
-        if p2p.height and not nvlink
-        else (_NETWORK, "the network")
-        if net
-        else (_EACH, "")
+        (_PCIE, "P2P between GPUs") if p2p.height and not nvlink else (_NETWORK, "the network") if net else (_EACH, "")
     )
     steps = [first, *((_NETWORK,) if net and first is not _NETWORK else ()), _STACKS]
     return Hit(
@@ -127,7 +119,4 @@ def _silence(run: Run) -> Hit:
 
 def _connected(used: pl.DataFrame) -> str:
     kinds = used.group_by("transport").len().sort("len", descending=True).drop_nulls()
-    return (
-        ", ".join(plural(n, f"{kind} connection") for kind, n in kinds.iter_rows())
-        or "no connection in the log"
-    )
+    return ", ".join(plural(n, f"{kind} connection") for kind, n in kinds.iter_rows()) or "no connection in the log"

@@ -21,9 +21,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if found is None:
         return
     late = _after_abort(run, found.rows)
-    first = found.rows.join(
-        late.select("input_id", "line"), on=["input_id", "line"], how="anti", maintain_order="left"
-    )
+    first = found.rows.join(late.select("input_id", "line"), on=["input_id", "line"], how="anti", maintain_order="left")
     if first.height:
         yield from _hit(ctx, Trouble(first), ())
     if late.height:

@@ -59,9 +59,7 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     spread = f", {every.max() - every.min():,} apart" if every.len() > 1 else ""  # type: ignore[operator]
     # Ranks that are listed one by one are the smaller set: behind the count of the others, or ahead of it.
     most = values.max() if values.len() else None
-    behind = (
-        members.filter(pl.col("op_count") < most)["rank"].drop_nulls().to_list() if most is not None else []
-    )
+    behind = members.filter(pl.col("op_count") < most)["rank"].drop_nulls().to_list() if most is not None else []
     role = f"; {rank_words(behind)} {'are' if len(behind) > 1 else 'is'} behind" if behind else ""
     named = f", listed: {rank_words(ranks)}" if ranks and not behind else ""
     ahead = claims["count"].drop_nulls().sum() or 0
@@ -71,11 +69,7 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
         title=f"RAS: ranks of one communicator have different {what}{spread}{role}{named}",
         explanation="A mismatch by itself is normal in a running job"
         + ("; the log of this one stops, and all other ranks have the same count. " if alone else ". ")
-        + (
-            "The ranks that are listed are the smaller set, which may be ahead."
-            if ranks and not behind
-            else ""
-        ),
+        + ("The ranks that are listed are the smaller set, which may be ahead." if ranks and not behind else ""),
         observed=observed,
         expected=_EXPECTED,
         severity=Severity.WARNING if alone else None,

@@ -26,9 +26,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if rows.is_empty():
         return
     corrupt = _corrupt(ras, rows)
-    sound = (
-        rows.join(corrupt, on=["input_id", "line"], how="anti", nulls_equal=True) if corrupt.height else rows
-    )
+    sound = rows.join(corrupt, on=["input_id", "line"], how="anti", nulls_equal=True) if corrupt.height else rows
     members = sound.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null())
     dead = rows.filter(pl.col("event").is_in(["dead", "dead_member", "peer"]))
     ranks = tuple(sorted({r for r in members["rank"].drop_nulls().to_list() if 0 <= r < 2**31}))
@@ -87,12 +85,9 @@ def _corrupt(ras: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     sizes = ras.filter(pl.col("event") == "group").select(
         "input_id", "report", "group", pl.col("ranks_per_comm").alias("_size")
     )
-    known = rows.filter(pl.col("group").is_not_null()).join(
-        sizes, on=["input_id", "report", "group"], how="left"
-    )
+    known = rows.filter(pl.col("group").is_not_null()).join(sizes, on=["input_id", "report", "group"], how="left")
     return known.filter(
-        (pl.col("count") > pl.col("_size"))
-        | (pl.col("rank") >= pl.max_horizontal(pl.col("_size"), pl.lit(1)))
+        (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal(pl.col("_size"), pl.lit(1)))
     )
 
 

@@ -93,15 +93,10 @@ def _silent(item: Absent, waiting: int) -> Hit:
         title=f"{subject(item)} did not come to collective {lead.seq} ({lead.op or 'operation unknown'}), in which "
         f"{rank_words(lead.waiting)} waited{limit}",
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what that rank "
-        "printed last"
-        + ("; give init_process_group a timeout longer than that rank prepares" if prepares else ""),
+        "printed last" + ("; give init_process_group a timeout longer than that rank prepares" if prepares else ""),
         explanation="The others of this group timed out in the operation, and these did not issue it: they are "
         "somewhere else, or gone."
-        + (
-            f" In all {waiting:,} ranks wait, directly or through other groups."
-            if waiting > len(lead.waiting)
-            else ""
-        )
+        + (f" In all {waiting:,} ranks wait, directly or through other groups." if waiting > len(lead.waiting) else "")
         + (
             " It is the first collective: one rank may still be preparing data or loading a checkpoint."
             if first

@@ -15,10 +15,7 @@ from nccl_insight.facts.settings import refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
-_NEXT = (
-    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two "
-    "ranks"
-)
+_NEXT = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two ranks"
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -65,12 +62,7 @@ def _counted(run: Run) -> Iterator[Hit]:
     transfers = sums(run).pairs
     if transfers.is_empty():
         return
-    ended = (
-        run.table("ranks")
-        .filter(pl.col("destroyed").cast(pl.String) == "destroyed")
-        .select("comm_id")
-        .unique()
-    )
+    ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
     known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
     seen = sums(run).speaking
     counts = transfers.join(ended, on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))

@@ -91,9 +91,7 @@ def _failed_in_cuda(run: Run) -> set[int]:
 
 
 def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | None, str | None]:
-    host = known.host_in_tag(str(row.get("launcher") or "")) or known.host_of_input.get(
-        int(str(row["input_id"]))
-    )
+    host = known.host_in_tag(str(row.get("launcher") or "")) or known.host_of_input.get(int(str(row["input_id"])))
     pid = _number(str(row["text"] or ""), "pid=")
     process = known.process(pid, host) if pid is not None else None
     if process is not None:
@@ -164,9 +162,7 @@ def _next_step(kind: _Kind) -> str:
             f"then {drain} power it off and on; if the GPU falls off again, have it and its slot examined"
         )
     if kind.switch or kind.xid == 74 or kind.xid in NVLINK5:
-        return (
-            f"nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on the host named; then {drain} dcgmi diag -r 3"
-        )
+        return f"nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on the host named; then {drain} dcgmi diag -r 3"
     return f"{drain}: dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER"
 
 

@@ -46,16 +46,10 @@ def _edges(run: Run) -> Iterator[Hit]:
         first = edges.row(0, named=True)
         ends = pl.concat([edges["src_rank"], edges["dst_rank"]]).value_counts()
         ends = ends.sort("count", "src_rank", descending=[True, False])
-        usual = (
-            int(ends.item(0, "src_rank"))
-            if edges.height > 1 and ends.item(0, "count") == edges.height
-            else None
-        )
+        usual = int(ends.item(0, "src_rank")) if edges.height > 1 and ends.item(0, "count") == edges.height else None
         title = (
             f"{plural(edges.height, 'pair')} of GPUs failed NCCL's P2P check: {first['diag_failure']} from rank "
-            + (
-                f"{first['src_rank']} to rank {first['dst_rank']} over {first['diag_path']} ({first['diag_handle']})"
-            )
+            + (f"{first['src_rank']} to rank {first['dst_rank']} over {first['diag_path']} ({first['diag_handle']})")
         )
         title += f"; rank {usual} is in all of them" if usual is not None else ""
         ranks = tuple(sorted({int(r) for c in ("src_rank", "dst_rank") for r in edges[c].to_list()}))
@@ -132,9 +126,7 @@ def _inventory(run: Run) -> Iterator[Hit]:
 
 
 def _ports(run: Run) -> Iterator[Hit]:
-    rows = findings(run, "Net device").filter(
-        ~pl.col("message").is_in(["diag_port_differs", "diag_port_missing"])
-    )
+    rows = findings(run, "Net device").filter(~pl.col("message").is_in(["diag_port_differs", "diag_port_missing"]))
     down = rows.filter(pl.col("port_note").str.contains("not active").fill_null(False))
     shown = down if down.height else rows
     if shown.is_empty():

@@ -82,9 +82,7 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
         thread = ["input_id", "host", "pid"]
         return traces.join(left.select(thread).unique(), on=thread, how="semi", nulls_equal=True), True
     sizes = dict(run.table("inputs").select("input_id", "lines").iter_rows())
-    last = traces.filter(
-        pl.col("line") == pl.col("input_id").replace_strict(sizes, default=0).cast(pl.UInt64)
-    )
+    last = traces.filter(pl.col("line") == pl.col("input_id").replace_strict(sizes, default=0).cast(pl.UInt64))
     # Where init lines are worded in a new way, nothing says whether init completed; who is connected completed it.
     done = (
         run.table("ranks")["init_complete"].fill_null(False).any()

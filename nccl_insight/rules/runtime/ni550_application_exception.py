@@ -81,11 +81,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _reported(first: End, weak: list[End]) -> list[End]:
     """Whose exit a launcher reports right after an exception that no tag places: all such lines name one process."""
-    after = [
-        e
-        for e in weak
-        if e.ref.input_id == first.ref.input_id and 0 <= e.ref.line - first.ref.line <= _NEAR_END
-    ]
+    after = [e for e in weak if e.ref.input_id == first.ref.input_id and 0 <= e.ref.line - first.ref.line <= _NEAR_END]
     return after if len({e.ranks for e in after if e.ranks}) == 1 else []
 
 
@@ -117,9 +113,7 @@ def _head(end: End) -> str:
 
 def _handled(run: Run, end: End) -> bool:
     """Whether the program survived the exception: nothing else failed, and the log goes on or closed in order."""
-    rows = causes(run).filter(
-        pl.col("loud") & ~pl.col("cause").is_in(["benign", "other", "ib-libibverbs-missing"])
-    )
+    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(["benign", "other", "ib-libibverbs-missing"]))
     if rows.height:
         return False
     ranks = run.table("ranks")

@@ -52,9 +52,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if not memory and ENDED not in before and cancelled_before(run, first):
         before = (*before, ENDED)
     # A launcher that says of one process that it failed says of the others that it killed them.
-    swept = not memory and any(
-        e.message == first.message and earlier(e, first) is True for e in of_kind(run, FAILED)
-    )
+    swept = not memory and any(e.message == first.message and earlier(e, first) is True for e in of_kind(run, FAILED))
     if swept:
         before = (*before, FAILED)
     hosts = hosts_of(chosen)

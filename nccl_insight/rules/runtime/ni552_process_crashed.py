@@ -147,9 +147,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _quoted(run: Run, first: End) -> bool:
     """Whether torch ended the process by an exception that quotes a failure of NCCL, and this abort may be its end."""
-    if first.message == "glibc_abort" or (
-        first.message == "cpp_terminate" and "runtime_error" not in first.text
-    ):
+    if first.message == "glibc_abort" or (first.message == "cpp_terminate" and "runtime_error" not in first.text):
         return False
     quotes = (pl.col("message") == "torch_result") | (
         (pl.col("message") == "cpp_terminate") & (pl.col("diagnosis") == "error-propagated")

@@ -43,9 +43,7 @@ _ASK: Final = Step(
     "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason",
     "or kubectl describe pod, bhist, qstat -xf",
 )
-_EVICTED: Final = Step(
-    "check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod"
-)
+_EVICTED: Final = Step("check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod")
 _ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
     "hangup": (Step("do", "start it so that it outlives the session: sbatch, tmux, or nohup"),),
     "time": (
@@ -58,22 +56,13 @@ _ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
     ),
     "storage": (
         _EVICTED,
-        Step(
-            "do",
-            "raise the pod's request and limit of ephemeral-storage, or write to a volume that is mounted",
-        ),
+        Step("do", "raise the pod's request and limit of ephemeral-storage, or write to a volume that is mounted"),
     ),
     "memory": (
         _EVICTED,
-        Step(
-            "do",
-            "raise the pod's request and limit of memory to what it takes, or move it to a node with more",
-        ),
+        Step("do", "raise the pod's request and limit of memory to what it takes, or move it to a node with more"),
     ),
-    "preempted": (
-        _ASK,
-        Step("do", "save often enough to resume, or ask for capacity that nobody takes away"),
-    ),
+    "preempted": (_ASK, Step("do", "save often enough to resume, or ask for capacity that nobody takes away")),
 }
 _PASSING = ("srun_aborted", BARE)
 _LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
@@ -160,11 +149,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors "
         "after it are "
         "the noise of that."
-        + (
-            ""
-            if strong
-            else " The line gives no reason: ask the scheduler, or look for a rank that failed before."
-        ),
+        + ("" if strong else " The line gives no reason: ask the scheduler, or look for a rank that failed before."),
         observed=first.text,
         severity=severity,
         confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
@@ -181,11 +166,7 @@ def _steps(reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:
     node = hosts[0] if len(hosts) == 1 else ""
     if reason == "node" and node:
         return (
-            Step(
-                "check",
-                f"scontrol show node {node}; sinfo -R -n {node}",
-                "or kubectl describe node: why did it go?",
-            ),
+            Step("check", f"scontrol show node {node}; sinfo -R -n {node}", "or kubectl describe node: why did it go?"),
             Step("do", f"start the job again without {node} (--exclude={node}) until its logs say why"),
         )
     return _ADVICE.get(reason or "", (_ASK,))
@@ -224,8 +205,6 @@ def _earlier(run: Run, time_s: float | None) -> tuple[str, ...]:
     if time_s is None:
         return ()
     rows = causes(run).filter(
-        pl.col("cause").is_in(list(names(*_FAULTS)))
-        & pl.col("loud")
-        & (pl.col("time_s") < time_s - _BEFORE_S)
+        pl.col("cause").is_in(list(names(*_FAULTS))) & pl.col("loud") & (pl.col("time_s") < time_s - _BEFORE_S)
     )
     return tuple(sorted(set(rows["cause"].to_list())))

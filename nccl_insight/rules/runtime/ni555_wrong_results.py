@@ -37,10 +37,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         yield from _summed(run)
         return
     sizes = rows["size_bytes"].drop_nulls().unique().sort().to_list()
-    ops = (
-        ", ".join(str(o) for o in rows["op"].drop_nulls().unique(maintain_order=True).to_list())
-        or "the collective"
-    )
+    ops = ", ".join(str(o) for o in rows["op"].drop_nulls().unique(maintain_order=True).to_list()) or "the collective"
     span = " to ".join(dict.fromkeys(format_bytes(size) for size in (*sizes[:1], *sizes[-1:])))
     tests = ", ".join(part for part in (plural(rows.height, "test"), span) if part)
     worst = int(rows["wrong"].max() or 0)  # type: ignore[arg-type]

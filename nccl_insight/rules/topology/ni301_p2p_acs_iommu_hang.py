@@ -18,8 +18,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """P2P over PCIe together with a first collective that never finished."""
     run = ctx.run
     p2p = run.table("connections").filter(
-        (pl.col("transport").cast(pl.String) == "P2P")
-        & ~pl.col("method").fill_null("").str.contains("(?i)mnnvl")
+        (pl.col("transport").cast(pl.String) == "P2P") & ~pl.col("method").fill_null("").str.contains("(?i)mnnvl")
     )
     links = run.table("topology_links")
     if p2p.is_empty() or (links["link"].cast(pl.String) == "NVL").any():

@@ -33,9 +33,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             pl.col("net_dev").sort_by("channels", descending=True).first().alias("busiest"),
         )
         .filter(
-            (pl.col("nics") > 1)
-            & (pl.col("most") >= 2 * pl.col("least"))
-            & (pl.col("most") - pl.col("least") >= 2)
+            (pl.col("nics") > 1) & (pl.col("most") >= 2 * pl.col("least")) & (pl.col("most") - pl.col("least") >= 2)
         )
     )
     if per_host.is_empty():

@@ -71,9 +71,7 @@ def _topology(run: Run) -> Iterator[Hit]:
     names = ", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows())
     hosts = hosts_of(low)
     yield Hit(
-        title=f"{names}"
-        + (f" on {named(hosts)}" if hosts else "")
-        + f" has less NVLink bandwidth than {count} "
+        title=f"{names}" + (f" on {named(hosts)}" if hosts else "") + f" has less NVLink bandwidth than {count} "
         f"other GPUs ({usual:.0f} GB/s)",
         explanation="NCCL counts active links only: some links of this GPU are down or slower.",
         observed=f"{low.item(0, 'bw_gbps'):.0f} GB/s",

@@ -24,10 +24,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         .filter(pl.col("nvls_channels").is_not_null())
         .join(rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left")
         .with_columns(
-            pl.when(pl.col("nvls_channels") > 0)
-            .then(pl.lit("used"))
-            .otherwise(pl.lit("not used"))
-            .alias("nvls")
+            pl.when(pl.col("nvls_channels") > 0).then(pl.lit("used")).otherwise(pl.lit("not used")).alias("nvls")
         )
     )
     odd = [o for o in outliers(counts, "nvls") if o.value == "not used"]
@@ -60,9 +57,7 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
     if support.is_empty() or counts.is_empty() or counts.filter(pl.col("nvls") == "used").height:
         return
     local = members(run).select("comm_id", "rank", "local_ranks")
-    rows = counts.join(local, on=["comm_id", "rank"], how="left", nulls_equal=True).filter(
-        pl.col("local_ranks") > 2
-    )
+    rows = counts.join(local, on=["comm_id", "rank"], how="left", nulls_equal=True).filter(pl.col("local_ranks") > 2)
     if rows.is_empty():
         return
     forced = algorithm.height > 0 and "nvls" not in str(algorithm.item(0, "value")).lower()
@@ -75,9 +70,7 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
         observed="0 NVLS channels",
         expected="16 or more on NVSwitch machines from Hopper on",
         unit="channels",
-        next_step="unset NCCL_ALGO"
-        if forced
-        else "systemctl status nvidia-fabricmanager; grep nvls.cc <log>",
+        next_step="unset NCCL_ALGO" if forced else "systemctl status nvidia-fabricmanager; grep nvls.cc <log>",
         severity=Severity.INFO,
         confidence=Confidence.LOW,
         hosts=hosts,

@@ -13,14 +13,7 @@ from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PRO
 from nccl_insight.facts.settings import refs, settings
 from nccl_insight.rules.context import Context
 
-_PINS = (
-    "NCCL_ALGO",
-    "NCCL_PROTO",
-    "NCCL_MAX_NCHANNELS",
-    "NCCL_MAX_CTAS",
-    "NCCL_NTHREADS",
-    "NCCL_TUNER_PLUGIN",
-)
+_PINS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_NTHREADS", "NCCL_TUNER_PLUGIN")
 
 
 _RUN = ("input_id", "run", "op", "nranks", "dtype")
@@ -46,9 +39,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _dips(ctx: Context) -> Iterator[Hit]:
     """One finding per sweep of nccl-tests in which more bytes take less time: its deepest dip."""
-    rows = ctx.run.table("benchmarks").filter(
-        (pl.col("size_bytes") > 0) & (pl.col("time_us") >= ctx["least_us"])
-    )
+    rows = ctx.run.table("benchmarks").filter((pl.col("size_bytes") > 0) & (pl.col("time_us") >= ctx["least_us"]))
     if rows.is_empty():
         return
     # Measured twice: the slower of a larger size still beats the faster of a smaller one.
@@ -62,16 +53,12 @@ def _dips(ctx: Context) -> Iterator[Hit]:
         dips = sweep.with_columns(_later=later).filter(pl.col("best_us") > ctx["ratio"] * pl.col("_later"))
         if dips.height:
             yield _dip(
-                sweep,
-                dips.sort(pl.col("best_us") / pl.col("_later")).row(-1, named=True),
-                dips["size_bytes"].to_list(),
+                sweep, dips.sort(pl.col("best_us") / pl.col("_later")).row(-1, named=True), dips["size_bytes"].to_list()
             )
 
 
 def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
-    faster = sweep.filter(
-        (pl.col("size_bytes") > worst["size_bytes"]) & (pl.col("worst_us") == worst["_later"])
-    )
+    faster = sweep.filter((pl.col("size_bytes") > worst["size_bytes"]) & (pl.col("worst_us") == worst["_later"]))
     other = faster.row(0, named=True)
     small, large = format_bytes(worst["size_bytes"]), format_bytes(other["size_bytes"])
     times = f"{format_ns(worst['best_us'] * 1e3)}, {large} only {format_ns(other['worst_us'] * 1e3)}"

@@ -23,10 +23,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     asked = asked.filter(told(asked, "default-topology").is_null())
     if asked.height:
         yield from ctx.report(
-            "The requested topology file cannot be read",
-            explanation=_WHY,
-            quiet=None,
-            rows=Trouble(asked),
+            "The requested topology file cannot be read", explanation=_WHY, quiet=None, rows=Trouble(asked)
         )
         return
     rows = run.table("topo").filter(pl.col("event") == "file_unopened")

@@ -26,9 +26,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 def _benchmarks(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     rows = run.table("benchmarks")
-    large = rows.filter(
-        (pl.col("size_bytes") >= _LARGE_BYTES) & pl.col("op").is_in(_OPS) & (pl.col("busbw_gbps") > 0)
-    )
+    large = rows.filter((pl.col("size_bytes") >= _LARGE_BYTES) & pl.col("op").is_in(_OPS) & (pl.col("busbw_gbps") > 0))
     share = ctx["share_of_expected"]
     unknown: set[str] = set()
     for part in large.partition_by("input_id", "run", "op", maintain_order=True):
@@ -55,11 +53,7 @@ def _benchmarks(ctx: Context) -> Iterator[Hit | CannotJudge]:
             observed=f"{observed} busbw",
             expected=f"{expected} or more (published results for {peak.model}); warned below {share:.0%} of it",
             evidence=(
-                Ref(
-                    best["input_id"],
-                    line or 0,
-                    None if line else f"{best['op']} {best['size_bytes']}: {observed}",
-                ),
+                Ref(best["input_id"], line or 0, None if line else f"{best['op']} {best['size_bytes']}: {observed}"),
             ),
         )
     if unknown:

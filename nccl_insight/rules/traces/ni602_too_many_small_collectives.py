@@ -30,10 +30,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         bad = traced.filter(
             (pl.col("calls") >= least)
             & (pl.col("small") > share * pl.col("calls"))
-            & (
-                (pl.col("small_ns") > time_share * pl.col("total_ns"))
-                | (pl.col("small") >= per_step * pl.col("steps"))
-            )
+            & ((pl.col("small_ns") > time_share * pl.col("total_ns")) | (pl.col("small") >= per_step * pl.col("steps")))
         )
     else:
         unknown = pl.lit(None, pl.Int64)

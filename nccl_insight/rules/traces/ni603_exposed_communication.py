@@ -87,8 +87,6 @@ def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
         hosts=hosts_of(run, ranks),
         evidence=trace_refs(
             (i, f"rank {'?' if r is None else r}: {format_ns(w)} of {format_ns(d)} ({s:.0%})")
-            for i, r, w, d, s in bad.select(
-                "input_id", "rank", "stage_wait_ns", "duration_ns", "share"
-            ).iter_rows()
+            for i, r, w, d, s in bad.select("input_id", "rank", "stage_wait_ns", "duration_ns", "share").iter_rows()
         ),
     )

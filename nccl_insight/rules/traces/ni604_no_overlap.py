@@ -48,12 +48,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         ranks=ranks,
         hosts=hosts_of(run, ranks),
         evidence=trace_refs(
-            (
-                i,
-                f"rank {'?' if r is None else r}: comm {format_ns(c)}, compute {format_ns(p)}, overlap {o:.1%}",
-            )
-            for i, r, c, p, o in bad.select(
-                "input_id", "rank", "comm_ns", "compute_ns", "overlap_share"
-            ).iter_rows()
+            (i, f"rank {'?' if r is None else r}: comm {format_ns(c)}, compute {format_ns(p)}, overlap {o:.1%}")
+            for i, r, c, p, o in bad.select("input_id", "rank", "comm_ns", "compute_ns", "overlap_share").iter_rows()
         ),
     )

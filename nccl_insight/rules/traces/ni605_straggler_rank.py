@@ -30,8 +30,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     if found is None:
         yield CannotJudge(
-            "collectives of fewer than two ranks could be matched",
-            "give the traces of all ranks of the same steps",
+            "collectives of fewer than two ranks could be matched", "give the traces of all ranks of the same steps"
         )
         return
     inputs = input_of_rank(run)
@@ -51,9 +50,7 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
     chance = late.expected_share * late.units
     many = len(late.ranks) > 1
     who = f"Ranks {format_ranks(late.ranks)}" if many else f"Rank {late.rank}"
-    where = (
-        f" of group {late.group} (ranks {format_ranks(late.group_ranks)})" if late.group is not None else ""
-    )
+    where = f" of group {late.group} (ranks {format_ranks(late.group_ranks)})" if late.group is not None else ""
     if late.group == "pipeline":
         where = f" of the pipeline (ranks {format_ranks(late.group_ranks)}; no collective compares its stages, so "
         where += "their own time per step is compared)"

@@ -193,11 +193,7 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     )
     span = rows.select(pl.col("start_ns").max() - pl.col("start_ns").min()).item()
     if span is None:  # NCCL Inspector writes no start: the time in collectives stands for it
-        span = (
-            rows.group_by("ranks")
-            .agg((pl.col("wire_ns") + pl.col("waited").fill_null(0)).sum())["wire_ns"]
-            .max()
-        )
+        span = rows.group_by("ranks").agg((pl.col("wire_ns") + pl.col("waited").fill_null(0)).sum())["wire_ns"].max()
     # Without sizes, different messages would be compared with each other.
     marked = (
         rows.filter(pl.col("size_bytes").is_not_null())
@@ -205,8 +201,7 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
         .filter(pl.col("count") >= _LEAST)
     )
     slow = marked.filter(
-        (pl.col("wire_ns") > _SLOW_FACTOR * pl.col("usual"))
-        & (pl.col("wire_ns") - pl.col("usual") >= _LEAST_EXTRA_NS)
+        (pl.col("wire_ns") > _SLOW_FACTOR * pl.col("usual")) & (pl.col("wire_ns") - pl.col("usual") >= _LEAST_EXTRA_NS)
     )
     if slow.is_empty():
         return

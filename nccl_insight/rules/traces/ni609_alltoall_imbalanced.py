@@ -18,8 +18,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for all ranks."""
     run = ctx.run
     table = run.table("collectives").filter(
-        pl.col("op").cast(pl.String).is_in(["AllToAll", "AllToAllv"])
-        & (pl.col("size_bytes") >= ctx["least_bytes"])
+        pl.col("op").cast(pl.String).is_in(["AllToAll", "AllToAllv"]) & (pl.col("size_bytes") >= ctx["least_bytes"])
     )
     ratio = ctx["ratio"]
     parts = [p for p in (_by_split(table), _by_rank(table)) if p.height]

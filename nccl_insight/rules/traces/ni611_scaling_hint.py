@@ -36,12 +36,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     )
     sums = (
         groups.group_by("members", "n", maintain_order=True)
-        .agg(
-            pl.col("moved").sum(),
-            pl.col("wire_ns").sum(),
-            pl.len().alias("count"),
-            pl.col("input_id").first(),
-        )
+        .agg(pl.col("moved").sum(), pl.col("wire_ns").sum(), pl.len().alias("count"), pl.col("input_id").first())
         .sort("moved", descending=True)
     )
     top = sums.row(0, named=True)

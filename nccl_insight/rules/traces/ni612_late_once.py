@@ -31,13 +31,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 def _hit(run: Run, once: Once, input_id: int | None) -> Hit:
     steps = ", ".join(str(s) for s in once.steps)
     when = f"step{'s' if len(once.steps) > 1 else ''} {steps}" if once.steps else "one collective"
-    group = (
-        f" of group {once.group} (ranks {format_ranks(once.group_ranks)})" if once.group is not None else ""
-    )
+    group = f" of group {once.group} (ranks {format_ranks(once.group_ranks)})" if once.group is not None else ""
     first = (
-        " It is the first one recorded: a profiler that starts late on this rank looks the same."
-        if once.first
-        else ""
+        " It is the first one recorded: a profiler that starts late on this rank looks the same." if once.first else ""
     )
     why = why_late(run, (once.rank,), once.group_ranks, once.steps).text if once.steps else ""
     return Hit(

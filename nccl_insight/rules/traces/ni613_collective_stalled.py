@@ -36,19 +36,13 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
     started = not item.unknown
     word = "started" if started else "issued"
     more = (
-        f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck in the same way."
-        if others
-        else ""
+        f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck in the same way." if others else ""
     )
     absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
     return Hit(
         title=f"All {plural(len(ranks), 'rank')} have {word} {where} and none finished it",
         explanation="Nobody is behind: the transfer itself hangs (network, link or GPU)."
-        + (
-            ""
-            if started
-            else " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would)."
-        )
+        + ("" if started else " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would).")
         + more
         + absent
         + "".join(

@@ -33,9 +33,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         caused_by=("straggler-rank",) if _is_a_straggler(run, found) else (),
         ranks=found.ranks,
         hosts=hosts_of(run, found.ranks),
-        evidence=trace_refs(
-            [(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]
-        ),
+        evidence=trace_refs([(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]),
     )
 
 

@@ -33,11 +33,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     known = unwell(run).height > 0 or bool(ends(run))
     yield Hit(
         title=f"Steps stopped: the last is {last}{when}{quiet}"
-        + (
-            f", while it was at {'an' if found.pause[:1] in 'aeiou' else 'a'} {found.pause}"
-            if found.pause
-            else ""
-        ),
+        + (f", while it was at {'an' if found.pause[:1] in 'aeiou' else 'a'} {found.pause}" if found.pause else ""),
         next_step="py-spy dump --native --pid <pid>   # of every rank, while it stands: the one that is outside the "
         "collective is why; no longer there: the lines of all hosts from that time on (dmesg -T, journalctl), and "
         'the next run with eval "$(nccl-insight record-env --symptom hang)"',

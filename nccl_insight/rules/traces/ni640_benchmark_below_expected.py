@@ -65,9 +65,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     for part in judged.partition_by("op", "nranks", maintain_order=True):
         # The best row decides: one slow size is noise, all slow sizes are a machine.
         best = (
-            part.with_columns(near=pl.col("busbw_gbps") / pl.col("expected_low_gbps"))
-            .sort("near")
-            .row(-1, named=True)
+            part.with_columns(near=pl.col("busbw_gbps") / pl.col("expected_low_gbps")).sort("near").row(-1, named=True)
         )
         if best["near"] >= share:
             continue

@@ -77,9 +77,7 @@ def serve(root: Path) -> None:
         """What to ask, in order, about a job that is slow, hangs or died."""
         return PROMPT.format(paths=one_line(paths, TEXT_CAP))
 
-    reads = ToolAnnotations(
-        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-    )
+    reads = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     for tool in (analyze, explain, rules, tables, query, evidence, diff, lint):
         server.tool(annotations=reads)(tool)
     server.prompt()(diagnose)
@@ -98,7 +96,5 @@ def answer(ask: Callable[[], dict[str, Any]], refused: type[Exception]) -> dict[
         raise refused(one_line(str(error), TEXT_CAP)) from error
     size = len(json.dumps(found, default=str))
     if size > ANSWER_CAP:
-        raise refused(
-            f"the answer has {size:,} characters, more than {ANSWER_CAP:,}: ask for less (query, evidence)"
-        )
+        raise refused(f"the answer has {size:,} characters, more than {ANSWER_CAP:,}: ask for less (query, evidence)")
     return found

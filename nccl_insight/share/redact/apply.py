@@ -11,17 +11,7 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from nccl_insight.base.model import (
-    Analysis,
-    Evidence,
-    Finding,
-    InputInfo,
-    Job,
-    JobPart,
-    Milestones,
-    Moment,
-    ToolOutput,
-)
+from nccl_insight.base.model import Analysis, Evidence, Finding, InputInfo, Job, JobPart, Milestones, Moment, ToolOutput
 from nccl_insight.share.redact.collect import HOST_COLUMNS
 from nccl_insight.share.redact.names import Names
 from nccl_insight.share.redact.redactor import Redactor
@@ -63,8 +53,7 @@ def _frame(frame: pl.DataFrame, redactor: Redactor) -> pl.DataFrame:
             columns.append(_series(series, redactor))
         elif series.dtype == pl.List(pl.String):
             replaced = [
-                None if row is None else [_value(series.name, v, redactor) for v in row]
-                for row in series.to_list()
+                None if row is None else [_value(series.name, v, redactor) for v in row] for row in series.to_list()
             ]
             columns.append(pl.Series(series.name, replaced, dtype=series.dtype))
         else:
@@ -136,9 +125,7 @@ def _walk(item: T, redactor: _Prose) -> T:
         elif isinstance(item, JobPart) and field.name == "inputs":
             changes[field.name] = tuple(redactor.names.input_name(v) for v in value)
         elif isinstance(item, InputInfo) and field.name == "command":
-            changes[field.name] = redactor.text(
-                value.replace(item.path, redactor.names.input_name(item.path))
-            )
+            changes[field.name] = redactor.text(value.replace(item.path, redactor.names.input_name(item.path)))
         elif isinstance(item, ToolOutput) and field.name == "host":
             changes[field.name] = None if value is None else redactor.names.host(value)
         elif isinstance(item, Finding | Job | Moment) and field.name == "hosts":

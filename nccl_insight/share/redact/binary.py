@@ -60,10 +60,7 @@ def texts_of(file: InputFile) -> Iterator[str]:
     if kind_of(file) == PICKLE:
         yield from _texts_in(_loaded(file)[0])
         return
-    with (
-        contextlib.suppress(sqlite3.Error, DamagedStream, UnicodeDecodeError),
-        open_database(file) as database,
-    ):
+    with contextlib.suppress(sqlite3.Error, DamagedStream, UnicodeDecodeError), open_database(file) as database:
         if database.has("TARGET_INFO_SYSTEM_ENV", "name", "value"):
             for (host,) in database.connection.execute(_HOST):
                 yield f"HOSTNAME={host}"

@@ -156,9 +156,7 @@ class Names:
             return path
         if path not in self.inputs:
             suffixes = [
-                s
-                for s in path.rsplit("/", 1)[-1].split(".")[1:]
-                if s.lower() in FILE_SUFFIXES or s == "sqlite"
+                s for s in path.rsplit("/", 1)[-1].split(".")[1:] if s.lower() in FILE_SUFFIXES or s == "sqlite"
             ]
             self.inputs[path] = ".".join([f"input{len(self.inputs) + 1}", *suffixes[-2:]])
         return self.inputs[path]
@@ -230,21 +228,13 @@ class Names:
         if not self._stems or found.isdigit():
             return False
         match = _NUMBERED.fullmatch(found)
-        return (
-            match is not None
-            and (match[1], len(match[2]), match[3]) in self._stems
-            and found not in self.given
-        )
+        return match is not None and (match[1], len(match[2]), match[3]) in self._stems and found not in self.given
 
     def file(self, name: str) -> str:
         """Pseudonym of the last part of a path; public files keep theirs."""
         if not name or (len(name) <= LONGEST and PUBLIC_FILE.fullmatch(name)):
             return name
         if name not in self.files:
-            suffix = (
-                name.rsplit(".", 1)[-1]
-                if "." in name and name.rsplit(".", 1)[-1].lower() in FILE_SUFFIXES
-                else ""
-            )
+            suffix = name.rsplit(".", 1)[-1] if "." in name and name.rsplit(".", 1)[-1].lower() in FILE_SUFFIXES else ""
             self.files[name] = f"file{len(self.files) + 1}" + (f".{suffix}" if suffix else "")
         return self.files[name]

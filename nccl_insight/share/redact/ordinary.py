@@ -110,9 +110,7 @@ class Ordinary:
         plain = _PATHS.sub("", found)
         if plain.isalpha():
             return _spoken(plain)
-        return runs[0].lower() in _NUMBERED and all(
-            len(r) <= _SHORT or r.lower() in _NUMBERED for r in runs[1:]
-        )
+        return runs[0].lower() in _NUMBERED and all(len(r) <= _SHORT or r.lower() in _NUMBERED for r in runs[1:])
 
 
 def _spoken(word: str) -> bool:

@@ -140,9 +140,7 @@ _NO_PLACE: Final = (
     "|tid|pid|batch|shard|part|split|fold|run|sha|utf|py|cu|sm|h|a|b|gb|gh|l|t|mi|rtx|v|x|ipv|http|tcp|udp|port|attempt|round|try"
 )
 # A name with a number that is none of a part of a machine, a program or a training.
-_NAMED: Final = (
-    rf"(?!(?i:{_NO_PLACE})[_-]?[0-9])(?i:(?!rank|gpu|local))[A-Za-z][A-Za-z_-]{{0,200}}[0-9][\w.-]{{0,200}}"
-)
+_NAMED: Final = rf"(?!(?i:{_NO_PLACE})[_-]?[0-9])(?i:(?!rank|gpu|local))[A-Za-z][A-Za-z_-]{{0,200}}[0-9][\w.-]{{0,200}}"
 _TOOL_PREFIX: Final = (
     rf"^(?!(?i:{_NO_HOST})[_-]?[0-9])[A-Za-z][A-Za-z-]{{1,40}}[0-9]{{2,5}}(?:\.[A-Za-z][\w.-]{{0,200}})?"
 )
@@ -152,15 +150,11 @@ FORMS: Final = (
     r"|^[A-Za-z][A-Za-z-]+[0-9]{2,5}(?:\.[A-Za-z][^\s:]*)?: "
 )
 HEAD: Final = re.compile(
-    r"(?:^|(?<=[\s:>\]='\"(,;]))([^\s:<>\[\]|='\"(,;]+|<[\w.-]+>)(?=:(?:[0-9]+:[0-9]+|"
-    + MASK
-    + r") (?:\[|NCCL ))",
+    r"(?:^|(?<=[\s:>\]='\"(,;]))([^\s:<>\[\]|='\"(,;]+|<[\w.-]+>)(?=:(?:[0-9]+:[0-9]+|" + MASK + r") (?:\[|NCCL ))",
     re.M,
 )
 _NUMBERED_HOST = r"[A-Za-z][\w-]{0,200}[0-9][\w.-]{0,200}"
-_MONTH_TIME = (
-    r"[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{6,20}(?:Z|[+-][0-9:]{4,6})?"
-)
+_MONTH_TIME = r"[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{6,20}(?:Z|[+-][0-9:]{4,6})?"
 PLACE: Final = re.compile(
     r"\bPid[ \t]+[0-9]+ on[ \t]{1,20}(\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)"
     r"|\bMASTER_ADDR[\"']?\s?[=:]\s?[\"']?([\w.-]+)|--(?:master[-_]addr|rdzv[-_]endpoint)[= ]([\w.-]+)"

@@ -89,9 +89,7 @@ def _encodes(line: str) -> bool:
 _OWN_HEAD: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]+:[0-9]+ \[-?[0-9]+\] NCCL "
 
 
-def sections(
-    lines: Sequence[str], words: Collection[str], names: Collection[str] = ()
-) -> list[tuple[int, int]]:
+def sections(lines: Sequence[str], words: Collection[str], names: Collection[str] = ()) -> list[tuple[int, int]]:
     """Where patterns can match: first line and the one behind the last, in order and apart from each other.
 
     Args:
@@ -168,8 +166,7 @@ def _one_by_one(text: str, names: Mapping[str, str]) -> str:
 def representatives(lines: Sequence[str]) -> Iterable[str]:
     """The shape of each line, and lines as they are that have none; for what numbers do not say."""
     return (
-        line if shape is None else shape
-        for line, shape in zip(lines, shapes(lines, (), integers=False), strict=True)
+        line if shape is None else shape for line, shape in zip(lines, shapes(lines, (), integers=False), strict=True)
     )
 
 

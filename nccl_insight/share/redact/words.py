@@ -25,9 +25,7 @@ from nccl_insight.share.redact.patterns import (
 _CACHE: Final = 200_000
 _UUID: Final = re.compile(UUID)
 _COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
-_HEX_RUN: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])"
-)
+_HEX_RUN: Final = re.compile(r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])")
 _V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
 # An interface of systemd that is called after its address.
 _MAC_DEVICE: Final = re.compile(r"(?:enx|wlx|ibx)[0-9a-f]{12}")
@@ -178,12 +176,7 @@ class Words:
     def _path(self, found: str) -> str:
         parts = [p for p in found.split("/") if p and p not in ("~", ".", "..")]
         public = bool(parts) and parts[0] in SYSTEM_ROOTS
-        if (
-            public
-            and parts[0] == "opt"
-            and len(parts) > 2
-            and parts[1].lower().split("-")[0] not in PUBLIC_OPT
-        ):
+        if public and parts[0] == "opt" and len(parts) > 2 and parts[1].lower().split("-")[0] not in PUBLIC_OPT:
             public = parts[1].lower() in PUBLIC_OPT
         if not found.startswith("~") and public:
             return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)

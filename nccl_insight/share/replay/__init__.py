@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from nccl_insight.share.replay.commands import (
-    LAUNCHERS,
-    Command,
-    Options,
-    commands,
-    render_json,
-    render_script,
-)
+from nccl_insight.share.replay.commands import LAUNCHERS, Command, Options, commands, render_json, render_script
 from nccl_insight.share.replay.groups import Shape
 from nccl_insight.share.replay.mix import Mix, Pattern, mix_of
 from nccl_insight.share.replay.param import render_param

@@ -33,9 +33,7 @@ _DTYPES: Final = {
     "float8e5m2": "f8e5m2", "float8_e5m2": "f8e5m2",
 }  # fmt: skip
 _OPS: Final = frozenset({"sum", "prod", "min", "max", "avg"})
-_NOT_PASSED: Final = re.compile(
-    r"NCCL_(?:DEBUG.*|.*_FILE(?:_RANK)?|COMM_ID|HOSTID|RAS_.*|CONF_FILE|NO_CACHE)"
-)
+_NOT_PASSED: Final = re.compile(r"NCCL_(?:DEBUG.*|.*_FILE(?:_RANK)?|COMM_ID|HOSTID|RAS_.*|CONF_FILE|NO_CACHE)")
 _ITERATIONS: Final = 200
 # nccl-tests cuts the share of a rank down to whole 16 bytes, so smaller buffers become nothing.
 _SHARED: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
@@ -169,11 +167,7 @@ def _settings(run: Run) -> tuple[tuple[str, str], ...]:
     values: dict[str, set[str]] = {}
     for setting in user_settings(run):
         variable = catalog().get(setting.name)
-        if (
-            variable is None
-            or variable.library not in {"nccl", "rccl"}
-            or _NOT_PASSED.fullmatch(setting.name)
-        ):
+        if variable is None or variable.library not in {"nccl", "rccl"} or _NOT_PASSED.fullmatch(setting.name):
             continue
         values.setdefault(setting.name, set()).add(setting.value)
     plain = re.compile(r"[\w.,:;=^/%+@-]{1,200}", re.ASCII)

@@ -81,11 +81,7 @@ def mix_of(run: Run, source: str = "auto") -> Mix:
 def _from_calls(run: Run) -> pl.DataFrame:
     """``group, rank, op, dtype, red_op, size_bytes, n`` (calls of that rank)."""
     element = dtype_size_expr(pl.col("dtype"))
-    whole = (
-        pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK))
-        .then(pl.col("nranks").cast(pl.UInt64))
-        .otherwise(1)
-    )
+    whole = pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK)).then(pl.col("nranks").cast(pl.UInt64)).otherwise(1)
     own = (
         run.lazy("calls")
         .filter(pl.col("op").is_not_null() & (pl.col("op") != "Recv"))
@@ -98,12 +94,7 @@ def _from_calls(run: Run) -> pl.DataFrame:
         .with_columns(pl.when(pl.col("op") == "Send").then(None).otherwise(pl.col("red_op")).alias("red_op"))
         .with_columns(pl.format("{}/{}", "name", pl.col("nranks").fill_null(0)).alias("group"))
         .group_by(*_RANK, maintain_order=True)
-        .agg(
-            pl.len().alias("n"),
-            pl.col("to").n_unique().alias("peers"),
-            pl.col("nranks").max(),
-            _commonest("root"),
-        )
+        .agg(pl.len().alias("n"), pl.col("to").n_unique().alias("peers"), pl.col("nranks").max(), _commonest("root"))
         .collect()
     )
     return _sends(own)
@@ -163,9 +154,7 @@ def _mix(run: Run, frame: pl.DataFrame, taken: str) -> Mix:
     left_out = []
     unsized = int(frame.filter(pl.col("size_bytes").is_null())["n"].sum())
     if unsized:
-        left_out.append(
-            f"{unsized:,} calls without a size (traces need record_param_comms, logs need the count)"
-        )
+        left_out.append(f"{unsized:,} calls without a size (traces need record_param_comms, logs need the count)")
     other = int(frame.filter(pl.col("op") == "Other")["n"].sum())
     if other:
         left_out.append(f"{other:,} calls of operations that nccl-tests does not have")

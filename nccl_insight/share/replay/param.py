@@ -25,9 +25,7 @@ _ENTRIES: Final = 20_000
 
 def render_param(mix: Mix) -> str:
     """The trace, of about 20,000 entries at most. Sends and unknown types are left out."""
-    able = [
-        p for p in mix.patterns if p.op in _NAMES and p.size_bytes > 0 and dtype_size(p.dtype) is not None
-    ]
+    able = [p for p in mix.patterns if p.op in _NAMES and p.size_bytes > 0 and dtype_size(p.dtype) is not None]
     groups: dict[tuple[Shape, int], int] = {}
     entries: list[dict[str, Any]] = []
     rounds = {id(p): max(1, round(p.calls / p.shape.groups)) for p in able}
@@ -38,12 +36,7 @@ def render_param(mix: Mix) -> str:
             for _ in range(max(1, round(rounds[id(pattern)] / scale))):
                 entries.append(_entry(pattern, number, ranks, len(entries)))
     init = [
-        {
-            "comms": "init",
-            "pg_id": number,
-            "world_size": shape.nranks,
-            "global_ranks": list(_members(shape))[index],
-        }
+        {"comms": "init", "pg_id": number, "world_size": shape.nranks, "global_ranks": list(_members(shape))[index]}
         for (shape, index), number in groups.items()
     ]
     return orjson.dumps([*init, *entries], option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

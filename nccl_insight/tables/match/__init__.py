@@ -43,19 +43,12 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     if unranked:
         tables = result = {**result, **unranked}
         collectives = result["collectives"]
-        text = (
-            "several profiles number their GPUs from 0 each and name no ranks, so their GPUs are not compared"
-        )
+        text = "several profiles number their GPUs from 0 each and name no ranks, so their GPUs are not compared"
         _add_note(result, "trace-metadata-missing", f"{text}; give the profile of one host alone")
     jobs = jobs_of(tables)
     if jobs.height:
-        result["trace_info"] = tables["trace_info"].join(
-            jobs, on="input_id", how="left", maintain_order="left"
-        )
-        tables = {
-            **tables,
-            "collectives": collectives.join(jobs, on="input_id", how="left", maintain_order="left"),
-        }
+        result["trace_info"] = tables["trace_info"].join(jobs, on="input_id", how="left", maintain_order="left")
+        tables = {**tables, "collectives": collectives.join(jobs, on="input_id", how="left", maintain_order="left")}
         _add_note(result, "several-jobs", jobs_text(result["trace_info"]))
     collectives = peers_of_job(ranks_of_job(join_log(tables)))
     rows = pl.concat([candidates(collectives), transfers(collectives)], how="diagonal_relaxed")

@@ -66,9 +66,7 @@ def candidates(collectives: pl.DataFrame) -> pl.DataFrame:
     wanted = ["rank", "process_group", "group_ranks", "seq", "op", "size_bytes", "dtype", "start_ns", "duration_ns",
               "step", "source", "comms_id", "job"]  # fmt: skip
     missing = [pl.lit(None, pl.String).alias(c) for c in wanted if c not in collectives.columns]
-    size = (
-        pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK_SIZE)).then(None).otherwise(pl.col("size_bytes"))
-    )
+    size = pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK_SIZE)).then(None).otherwise(pl.col("size_bytes"))
     return (
         collectives.with_row_index("row")
         .with_columns(missing)
@@ -80,11 +78,7 @@ def candidates(collectives: pl.DataFrame) -> pl.DataFrame:
             & pl.col("source").is_in(_TRACED)
             & (pl.col("duration_ns") >= 0)
         )
-        .unique(
-            ["rank", "op", "start_ns", "duration_ns", "process_group", "seq"],
-            keep="first",
-            maintain_order=True,
-        )
+        .unique(["rank", "op", "start_ns", "duration_ns", "process_group", "seq"], keep="first", maintain_order=True)
         .with_columns(
             group=pl.concat_str(
                 pl.col("job").cast(pl.String).fill_null(""),

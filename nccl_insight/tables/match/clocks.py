@@ -40,9 +40,7 @@ def clocks_text(clocks: pl.DataFrame) -> str:
     """Why the clocks cannot be compared, for a note."""
     hosts = clocks["host"].drop_nulls().n_unique()
     if hosts > 1:
-        return (
-            f"the traces come from {hosts} hosts, whose clocks are not proven equal: start skew is not judged"
-        )
+        return f"the traces come from {hosts} hosts, whose clocks are not proven equal: start skew is not judged"
     worst = clocks.sort(pl.col("offset_ns").abs(), descending=True).row(0, named=True)
     return (
         f"the ends of matched collectives differ by {abs(worst['offset_ns']) / 1e6:.3f} ms on rank {worst['rank']}: "

@@ -22,9 +22,7 @@ def without_device_numbers(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.D
         return {}
     alone = pl.when(~pl.col("input_id").is_in(numbered.implode())).then("rank").alias("rank")
     return {
-        name: frame.with_columns(alone)
-        for name, frame in tables.items()
-        if {"rank", "input_id"} <= set(frame.columns)
+        name: frame.with_columns(alone) for name, frame in tables.items() if {"rank", "input_id"} <= set(frame.columns)
     }
 
 
@@ -53,9 +51,7 @@ def jobs_of(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
             ),
         )
     )
-    jobs = sizes.with_columns(
-        job=pl.struct("period", pl.col("size").fill_null(-1)).rank("dense").cast(pl.Int32)
-    )
+    jobs = sizes.with_columns(job=pl.struct("period", pl.col("size").fill_null(-1)).rank("dense").cast(pl.Int32))
     return jobs.select("input_id", "job") if jobs["job"].n_unique() > 1 else none
 
 
@@ -123,9 +119,9 @@ def peers_of_job(collectives: pl.DataFrame) -> pl.DataFrame:
     groups = pairs.group_by("process_group", "group_ranks").agg(
         by_name=named.sum(), by_place=counted.sum(), count=pl.len()
     )
-    placed = groups.filter(
-        (pl.col("by_place") == pl.col("count")) & (pl.col("by_name") < pl.col("count"))
-    ).select("process_group", "group_ranks", placed=pl.lit(True))
+    placed = groups.filter((pl.col("by_place") == pl.col("count")) & (pl.col("by_name") < pl.col("count"))).select(
+        "process_group", "group_ranks", placed=pl.lit(True)
+    )
     return (
         collectives.join(placed, on=["process_group", "group_ranks"], how="left", maintain_order="left")
         .with_columns(peer=pl.when("placed").then(inside.cast(pl.Int32)).otherwise("peer"))

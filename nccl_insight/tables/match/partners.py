@@ -32,12 +32,10 @@ def matched(rows: pl.DataFrame) -> pl.DataFrame:
         position=pl.int_range(pl.len()).over("group", "rank"),
     )
     # One number can stand for several kernels (operations grouped into one call): they count in order.
-    numbered = numbered.with_columns(
-        nth=pl.int_range(pl.len()).over("group", "rank", "kind", "number", "sign"),
-    )
+    numbered = numbered.with_columns(nth=pl.int_range(pl.len()).over("group", "rank", "kind", "number", "sign"))
     shared = pl.col("rank").n_unique().over("group", "kind", "number") > 1
     numbered = numbered.with_columns(
-        all_seq=pl.col("number").is_not_null() & ((~point) | (shared.mean().over("group") >= _SAME_NUMBERS)),
+        all_seq=pl.col("number").is_not_null() & ((~point) | (shared.mean().over("group") >= _SAME_NUMBERS))
     )
     by_seq = _keyed(numbered.filter("all_seq"), "seq", pl.struct("kind", "number", "nth"))
     rest = numbered.filter(~pl.col("all_seq"))
@@ -82,12 +80,8 @@ def _split(rows: pl.DataFrame, within: list[str], position: str) -> tuple[pl.Dat
 def _by_time(rows: pl.DataFrame) -> pl.DataFrame:
     """Members by nearest end on a common clock: only between ranks of one known host, and only mutual choices."""
     if rows.is_empty() or rows["host"].null_count() or rows["host"].n_unique() != 1:
-        return rows.clear().with_columns(
-            key=pl.lit(None, pl.UInt64), match_method=pl.lit(None, dtype=_METHODS)
-        )
-    counts = (
-        rows.group_by("group", "rank").len().sort("group", "len", "rank", descending=[False, True, False])
-    )
+        return rows.clear().with_columns(key=pl.lit(None, pl.UInt64), match_method=pl.lit(None, dtype=_METHODS))
+    counts = rows.group_by("group", "rank").len().sort("group", "len", "rank", descending=[False, True, False])
     lead = counts.unique("group", keep="first", maintain_order=True).select("group", lead="rank")
     marked = rows.join(lead, on="group")
     reference = marked.filter(pl.col("rank") == pl.col("lead")).select(
@@ -115,9 +109,7 @@ def _by_time(rows: pl.DataFrame) -> pl.DataFrame:
 
 def members_of(keyed: pl.DataFrame) -> pl.DataFrame:
     """Matches of at least two ranks, each rank once, numbered in order of time."""
-    whole = keyed.filter(
-        (pl.len().over("key") > 1) & (pl.col("rank").n_unique().over("key") == pl.len().over("key"))
-    )
+    whole = keyed.filter((pl.len().over("key") > 1) & (pl.col("rank").n_unique().over("key") == pl.len().over("key")))
     at = pl.coalesce(pl.col("start_ns"), pl.col("seq"))
     return whole.with_columns(first=at.min().over("key")).with_columns(
         match_id=pl.struct("first", "key").rank("dense") - 1

@@ -53,9 +53,7 @@ def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
     """COLL and CALL lines: names for numbers, the operation count from hex, the size in bytes (count x type)."""
     width = _by_code(frame, "dtype_code", pl.Series(DTYPE_BYTES, dtype=pl.Int64))
     if width is None:
-        width = pl.col("dtype_code").replace_strict(
-            dict(enumerate(DTYPE_BYTES)), default=None, return_dtype=pl.Int64
-        )
+        width = pl.col("dtype_code").replace_strict(dict(enumerate(DTYPE_BYTES)), default=None, return_dtype=pl.Int64)
     columns = [
         _named(frame, "dtype_code", DTYPES).alias("dtype"),
         _named(frame, "red_op_code", RED_OPS).alias("red_op"),
@@ -68,10 +66,7 @@ def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
     ]
     if "root" in frame.columns and "peer" not in frame.columns:
         point = pl.col("op").is_in(["Send", "Recv"]).fill_null(False)
-        columns += [
-            pl.when(point).then("root").alias("peer"),
-            pl.when(~point).then("root").alias("root"),
-        ]
+        columns += [pl.when(point).then("root").alias("peer"), pl.when(~point).then("root").alias("root")]
     if "op_count_hex" in frame.columns:
         columns.append(pl.col("op_count_hex").str.to_integer(base=16, strict=False).alias("op_count"))
     return frame.with_columns(columns)
@@ -80,8 +75,7 @@ def coll_codes(frame: pl.DataFrame) -> pl.DataFrame:
 def tuning_codes(frame: pl.DataFrame) -> pl.DataFrame:
     """2.20-2.23: numbers for algorithm and protocol."""
     return frame.with_columns(
-        algorithm=_named(frame, "algorithm_code", ALGORITHMS),
-        protocol=_named(frame, "protocol_code", PROTOCOLS),
+        algorithm=_named(frame, "algorithm_code", ALGORITHMS), protocol=_named(frame, "protocol_code", PROTOCOLS)
     )
 
 
@@ -102,9 +96,7 @@ def plugin_kind(frame: pl.DataFrame) -> pl.DataFrame:
 def plugin_name(frame: pl.DataFrame) -> pl.DataFrame:
     """The name of a plugin whose kind is known, and how it ended; ``event`` keeps the finer word of the rule."""
     names = [pl.col(c) for c in ("plugin", "plugin_list", "library", "vendor_network") if c in frame.columns]
-    said = [
-        pl.col(c).str.strip_chars(" :") for c in ("detail", "dl_error", "vendor_text") if c in frame.columns
-    ]
+    said = [pl.col(c).str.strip_chars(" :") for c in ("detail", "dl_error", "vendor_text") if c in frame.columns]
     rows = frame.with_columns(name=pl.coalesce(names)) if names else frame
     rows = rows.with_columns(detail=pl.coalesce(said)) if said else rows
     if "name" not in rows.columns:

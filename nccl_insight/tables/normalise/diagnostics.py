@@ -14,13 +14,9 @@ _TOTAL: Final = r"\(N=([0-9]+)\)$"
 def rank_set(frame: pl.DataFrame) -> pl.DataFrame:
     """``{0,3,5}``, or ``{0,1,...} (N=20)``: ``ranks`` as far as they are printed, and ``n_ranks``."""
     printed = pl.col("rank_set")
-    ranks = (
-        printed.str.extract(_LISTED).str.strip_chars(",").str.split(",").cast(pl.List(pl.Int32), strict=False)
-    )
+    ranks = printed.str.extract(_LISTED).str.strip_chars(",").str.split(",").cast(pl.List(pl.Int32), strict=False)
     total = printed.str.extract(_TOTAL).cast(pl.Int64, strict=False)
-    return frame.with_columns(
-        ranks=ranks, n_ranks=pl.coalesce(total, ranks.list.len().cast(pl.Int64)).cast(pl.Int64)
-    )
+    return frame.with_columns(ranks=ranks, n_ranks=pl.coalesce(total, ranks.list.len().cast(pl.Int64)).cast(pl.Int64))
 
 
 def port_properties(frame: pl.DataFrame) -> pl.DataFrame:

@@ -43,15 +43,7 @@ _WORDS: Final[Sequence[tuple[str, str]]] = (
     ("sigterm", EFFECT), ("terminated", EFFECT), ("sigint", EFFECT), ("interrupt", EFFECT),
 )  # fmt: skip
 _EXITED: Final = r"[Ee]xited with exit code ([0-9]+)"
-_TEXTS: Final = (
-    "signal_name",
-    "signal_text",
-    "k8s_reason",
-    "lsf_reason",
-    "end_reason",
-    "task_end",
-    "exit_kind",
-)
+_TEXTS: Final = ("signal_name", "signal_text", "k8s_reason", "lsf_reason", "end_reason", "task_end", "exit_kind")
 
 
 def _text(frame: pl.DataFrame) -> pl.Expr:
@@ -91,9 +83,7 @@ def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     # of programs that a proxy ran the exit code itself.
     status = _number(frame, "wait_status")
     by_status = pl.when((status < 256) & (status % 128).is_in(list(_FATAL))).then(status % 128)
-    code = pl.coalesce(
-        code, pl.when(status >= 256).then(status // 256).when(by_status.is_null()).then(status)
-    )
+    code = pl.coalesce(code, pl.when(status >= 256).then(status // 256).when(by_status.is_null()).then(status))
     signal = pl.coalesce(_number(frame, "signal"), signal_of(code), by_status)
     lowered = text.str.to_lowercase()
     by_word = pl.lit(None, pl.String)
@@ -103,9 +93,7 @@ def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     cancelled = pl.lit(ENDED) if "job_number" in frame.columns else pl.lit(None, pl.String)
     plain = pl.when(code == 0).then(pl.lit(OTHER)).when(code.is_not_null()).then(pl.lit(FAILED))
     dead = pl.lit(CRASHED) if "ray_exit_type" in frame.columns else pl.lit(None, pl.String)
-    family = pl.coalesce(
-        pl.when(signal.is_not_null()).then(by_signal), by_word, plain, dead, cancelled, pl.lit(OTHER)
-    )
+    family = pl.coalesce(pl.when(signal.is_not_null()).then(by_signal), by_word, plain, dead, cancelled, pl.lit(OTHER))
     return frame.with_columns(end_kind=family, signal=signal, exit_code=code)
 
 

@@ -94,9 +94,7 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
         condition = _condition(have, case)
         if condition is None:
             continue
-        named = (
-            (None, None) if case.silent else (case.diagnosis or meaning.diagnosis, case.role or meaning.role)
-        )
+        named = (None, None) if case.silent else (case.diagnosis or meaning.diagnosis, case.role or meaning.role)
         diagnosis = pl.when(condition).then(pl.lit(named[0], pl.String)).otherwise(diagnosis)
         role = pl.when(condition).then(pl.lit(named[1], pl.String)).otherwise(role)
     decided = given.with_columns(diagnosis=diagnosis, role=role).select("diagnosis", "role")

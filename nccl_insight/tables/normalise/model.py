@@ -14,8 +14,7 @@ _PATH_PARTS: Final = r"^([^ ]+) \(([0-9]+)/([0-9.]+)/([A-Z0-9]+)\)$"
 def topo_paths(frame: pl.DataFrame) -> pl.DataFrame:
     """``GPU/0-1a000 :NVS/0-0 (1/360.0/NVL) ...``: one row a target, ``src, dst, hops, bw_gbps, path_type``."""
     rows = frame.with_columns(
-        src=pl.concat_str(pl.col("node"), pl.lit("/"), pl.col("node_id")),
-        _path=pl.col("paths").str.extract_all(_PATH),
+        src=pl.concat_str(pl.col("node"), pl.lit("/"), pl.col("node_id")), _path=pl.col("paths").str.extract_all(_PATH)
     )
     rows = rows.explode("_path").filter(pl.col("_path").is_not_null())
     part = [pl.col("_path").str.extract(_PATH_PARTS, i) for i in range(1, 5)]

@@ -43,11 +43,7 @@ def _tree_rows(
     rows: pl.DataFrame, channel: pl.Expr, tree: int, rank: pl.Expr, up: pl.Expr, *down: pl.Expr
 ) -> pl.DataFrame:
     return rows.with_columns(
-        channel=channel,
-        tree=pl.lit(tree),
-        rank=rank,
-        parent_rank=_rank_or_none(up),
-        child_ranks=_children(*down),
+        channel=channel, tree=pl.lit(tree), rank=rank, parent_rank=_rank_or_none(up), child_ranks=_children(*down)
     )
 
 
@@ -97,9 +93,7 @@ def env_value(frame: pl.DataFrame) -> pl.DataFrame:
     value = pl.col("value").fill_null("")
     dotted = value.str.contains(r"^-?[0-9]+\.$") | (pl.col("name") == "NCCL_COLLNET_ENABLE")
     bare = pl.when(dotted).then(value.str.strip_suffix(".")).otherwise(value)
-    unsigned = (
-        bare.str.extract(r"^(18446744073[0-9]{9})$").cast(pl.UInt64, strict=False).reinterpret(signed=True)
-    )
+    unsigned = bare.str.extract(r"^(18446744073[0-9]{9})$").cast(pl.UInt64, strict=False).reinterpret(signed=True)
     return frame.with_columns(value=pl.coalesce(unsigned.cast(pl.String), bare))
 
 

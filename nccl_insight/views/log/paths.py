@@ -99,9 +99,7 @@ def transports(run: Run) -> Transports | None:
         return None
     kinds = (
         table.group_by(pl.col("same_host").alias("inside"), *_WAY, maintain_order=True)
-        .agg(
-            pl.struct("comm_id", "src_rank", "dst_rank").n_unique().alias("pairs"), pl.col("n_channels").max()
-        )
+        .agg(pl.struct("comm_id", "src_rank", "dst_rank").n_unique().alias("pairs"), pl.col("n_channels").max())
         .sort("inside", "pairs", descending=[True, True], nulls_last=True, maintain_order=True)
     )
     world = main_comm(run)

@@ -27,9 +27,7 @@ def check_together(settings: Settings, version: str | None = None) -> Iterator[I
         yield from check(settings, version)
 
 
-def _contradiction(
-    variable: str, title: str, step: str, why: str, *others: str, error: bool = False
-) -> Issue:
+def _contradiction(variable: str, title: str, step: str, why: str, *others: str, error: bool = False) -> Issue:
     severity = Severity.ERROR if error else Severity.WARNING
     return Issue("env-contradiction", severity, variable, title, step, why, others=others)
 
@@ -54,9 +52,7 @@ def _network(settings: Settings, version: str | None) -> Iterator[Issue]:
         f"Remove {name} where the nodes have InfiniBand or RoCE.",
         "Sockets reach a fraction of what RDMA does; fine on one node or without RDMA hardware.", reason,
     )  # fmt: skip
-    unused = sorted(
-        n for n in settings if n.startswith("NCCL_IB_") and n != "NCCL_IB_DISABLE" and settings[n].strip()
-    )
+    unused = sorted(n for n in settings if n.startswith("NCCL_IB_") and n != "NCCL_IB_DISABLE" and settings[n].strip())
     if unused:
         yield Issue(
             "env-contradiction", Severity.INFO, unused[0],
@@ -101,12 +97,7 @@ def _nvls(settings: Settings, version: str | None) -> Iterator[Issue]:
     for entry in settings.get("NCCL_ALGO", "").split(";"):
         function, _, words = entry.rpartition(":")
         chosen = _forced(words)
-        if (
-            function
-            and chosen
-            and chosen <= {"nvls", "nvlstree"}
-            and switched_off(settings, "NCCL_NVLS_ENABLE")
-        ):
+        if function and chosen and chosen <= {"nvls", "nvlstree"} and switched_off(settings, "NCCL_NVLS_ENABLE"):
             yield _contradiction(
                 "NCCL_ALGO", f"NCCL_ALGO allows NVLS only for {function}, and NCCL_NVLS_ENABLE=0 switches NVLS off",
                 "Remove one of the two.", "No algorithm is left for the collective.", "NCCL_NVLS_ENABLE", error=True,
@@ -241,9 +232,7 @@ def _logging(settings: Settings, version: str | None) -> Iterator[Issue]:
 
 def _framework(settings: Settings, version: str | None) -> Iterator[Issue]:
     if settings.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").strip().lower() in {"1", "true", "y", "yes", "t"}:
-        sizes = [
-            settings[n] for n in ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE") if n in settings
-        ]
+        sizes = [settings[n] for n in ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE") if n in settings]
         if all(as_number(size) == 0 for size in sizes):
             yield Issue(
                 "env-contradiction", Severity.INFO, "TORCH_NCCL_DUMP_ON_TIMEOUT",

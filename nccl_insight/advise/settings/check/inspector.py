@@ -25,10 +25,7 @@ def check_inspector(settings: Mapping[str, str], version: str | None = None) -> 
         why = f"{_ENABLE}={settings[_ENABLE]}" if _ENABLE in settings else f"{_ENABLE} is not set"
         if len(ours) > 1 or _ENABLE not in settings:
             yield _issue(
-                first,
-                Severity.WARNING,
-                f"{why}: the other Inspector settings do nothing",
-                f"Set {_ENABLE}=1.",
+                first, Severity.WARNING, f"{why}: the other Inspector settings do nothing", f"Set {_ENABLE}=1."
             )
         return
     if not settings.get(_PLUGIN, "").strip():
@@ -44,9 +41,7 @@ def check_inspector(settings: Mapping[str, str], version: str | None = None) -> 
         return
     interval = as_number(settings.get(_INTERVAL, "-1"))
     if interval < 0:
-        how = (
-            f"{_INTERVAL}={settings[_INTERVAL]}" if _INTERVAL in settings else f"{_INTERVAL} is not set (-1)"
-        )
+        how = f"{_INTERVAL}={settings[_INTERVAL]}" if _INTERVAL in settings else f"{_INTERVAL} is not set (-1)"
         yield _issue(
             _INTERVAL if _INTERVAL in settings else _ENABLE, Severity.WARNING,
             f"{how}: nothing is written before a communicator is destroyed; a job that hangs leaves nothing",

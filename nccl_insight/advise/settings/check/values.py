@@ -37,9 +37,7 @@ _FUNCTIONS = frozenset(
 )  # fmt: skip
 
 
-def check_value(
-    name: str, value: str, version: str | None = None, data: Catalog | None = None
-) -> Issue | None:
+def check_value(name: str, value: str, version: str | None = None, data: Catalog | None = None) -> Issue | None:
     """``env-invalid-value``: NCCL cannot parse the value, or reads something else than was meant."""
     data = data or catalog()
     variable = data.get(name)
@@ -74,19 +72,11 @@ def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
     """Paths, plugins and address ranges."""
     text = value.strip()
     if text.startswith("~") and name.endswith(("_FILE", "_PATH", "_DIR", "_PLUGIN", "_LOG")):
-        return (
-            Severity.WARNING,
-            "no shell expands ~ here, and such a directory does not exist",
-            f"$HOME{text[1:]}",
-        )
+        return (Severity.WARNING, "no shell expands ~ here, and such a directory does not exist", f"$HOME{text[1:]}")
     if name.endswith("_PLUGIN") and re.fullmatch(r"lib[\w.-]+", text) and ".so" not in text:
         suffix = re.sub(r"^libnccl-(?:net|tuner|profiler|env)-|^lib", "", text)
         expected = f"{text}.so or {suffix}"
-        return (
-            Severity.WARNING,
-            f"neither a file nor a suffix: NCCL looks for libnccl-net-{text}.so",
-            expected,
-        )
+        return (Severity.WARNING, f"neither a file nor a suffix: NCCL looks for libnccl-net-{text}.so", expected)
     if name == "NCCL_NET" and text.lower() in _NO_NETWORKS:
         return (
             Severity.WARNING,
@@ -94,11 +84,7 @@ def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
             "IB, Socket or the plugin's name",
         )
     if name.endswith("_ADDR_RANGE") and "/" not in text:
-        return (
-            Severity.WARNING,
-            "without /bits the range is ignored",
-            f"{text}/16, address and number of bits",
-        )
+        return (Severity.WARNING, "without /bits the range is ignored", f"{text}/16, address and number of bits")
     return None
 
 
@@ -162,12 +148,8 @@ def _problem(variable: Variable, value: str, version: str | None) -> tuple[Sever
     if kind == "ctapolicy":
         words = [w.strip().upper() for w in value.split("|")]
         ok = value.strip() in {"0", "1", "2"} or all(w in {"DEFAULT", "EFFICIENCY", "ZERO"} for w in words)
-        return (
-            None if ok else (Severity.WARNING, "unknown policy", "DEFAULT, EFFICIENCY or ZERO, joined by |")
-        )
-    if kind == "hostport" and not re.fullmatch(
-        r"\[[^\]]+\]:[0-9]{1,5}|[^\s:\[\]]+:[0-9]{1,5}", value.strip()
-    ):
+        return None if ok else (Severity.WARNING, "unknown policy", "DEFAULT, EFFICIENCY or ZERO, joined by |")
+    if kind == "hostport" and not re.fullmatch(r"\[[^\]]+\]:[0-9]{1,5}|[^\s:\[\]]+:[0-9]{1,5}", value.strip()):
         return (Severity.ERROR, "not an address with a port", "HOST:PORT, an IPv6 address in brackets")
     if kind == "float" and not _FLOAT.fullmatch(value.strip()):
         return (Severity.WARNING, "not a number", "a number")
@@ -213,11 +195,7 @@ def _enum_problem(variable: Variable, value: str, version: str | None) -> tuple[
         return (Severity.WARNING, f"ATTN came with {_ATTN}: NCCL {version} prints nothing", "WARN or INFO")
     if text in variable.values or (not variable.case_sensitive and text.upper() in variable.values):
         return None
-    expected = (
-        ", ".join(variable.values[:-1]) + f" or {variable.values[-1]}"
-        if variable.values
-        else "a listed value"
-    )
+    expected = ", ".join(variable.values[:-1]) + f" or {variable.values[-1]}" if variable.values else "a listed value"
     if variable.name == "NCCL_DEBUG":
         expected = "VERSION, WARN, ATTN (2.32.3 and later), INFO or TRACE"
         if text.upper() == "ERROR":

@@ -19,20 +19,7 @@ LAUNCHERS = frozenset(
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _WRAPPERS = frozenset(
-    {
-        "sudo",
-        "time",
-        "timeout",
-        "nohup",
-        "stdbuf",
-        "numactl",
-        "taskset",
-        "exec",
-        "eval",
-        "env",
-        "nice",
-        "setsid",
-    }
+    {"sudo", "time", "timeout", "nohup", "stdbuf", "numactl", "taskset", "exec", "eval", "env", "nice", "setsid"}
 )
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _OPTION = re.compile(r"(?:-e|-x|--?env(?:ironment)?=|--export=)")

@@ -150,8 +150,7 @@ def _prints(script: Script) -> tuple[str, ...]:
     if not script.settings and not script.launches:
         return ()
     if any(
-        s.name in {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"} and (s.conditional or not s.complete)
-        for s in script.settings
+        s.name in {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"} and (s.conditional or not s.complete) for s in script.settings
     ):
         return ()
     return tuple(will_print({s.name: s.value for s in _effective(script)}))

@@ -152,11 +152,7 @@ class _Reader:
         if self.piped is not None:
             self.piped.pipe, self.piped = command, None
         self.found.append(command)
-        if (
-            words
-            and words[0].text == "exit"
-            and not (command.conditional or command.function or command.subshell)
-        ):
+        if words and words[0].text == "exit" and not (command.conditional or command.function or command.subshell):
             self.ended = True
 
     def blocks_of(self, command: Command) -> list[Token]:
@@ -186,9 +182,7 @@ class _Reader:
                     return []
                 words = words[1:]
             elif first in _CLOSERS[self.dialect]:
-                self.close(
-                    {"fi": {"if"}, "done": {"for", "while", "until", "select"}, "esac": {"case"}}.get(first)
-                )
+                self.close({"fi": {"if"}, "done": {"for", "while", "until", "select"}, "esac": {"case"}}.get(first))
                 words = words[1:]
             elif first in {"else", "elif"}:
                 self.otherwise()

@@ -16,9 +16,7 @@ from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell
 from nccl_insight.base.model import Severity
 
-_NAME: Final = re.compile(
-    r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*"
-)
+_NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
 _VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*([\"']?)([^\"'\n,}]*)\1")
 _CUT: Final = "\0"  # a line end that is written as \n
@@ -34,8 +32,7 @@ _MAKE_SET: Final = re.compile(
 )
 _MAKE_VARIABLE: Final = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|\$)")
 _LUA: Final = re.compile(
-    r"^[^\n-]*?\b(?:setenv|pushenv)[ \t]*\([ \t]*[\"'](\w+)[\"'][ \t]*,[ \t]*([^\n]*?)\)[ \t]*(?:--[^\n]*)?$",
-    re.M,
+    r"^[^\n-]*?\b(?:setenv|pushenv)[ \t]*\([ \t]*[\"'](\w+)[\"'][ \t]*,[ \t]*([^\n]*?)\)[ \t]*(?:--[^\n]*)?$", re.M
 )
 _TCL: Final = re.compile(r"^[ \t]*(?:setenv|pushenv)[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.M)
 # How programs write into their environment: Ruby, Perl, PowerShell, JavaScript, Go, Rust, Julia, C.
@@ -61,14 +58,7 @@ def read_declared(script: Script, text: str) -> None:
         given = _VALUE.search(text, match.end(), match.end() + 200)
         if given is not None and not _NAMED.search(text, match.end(), given.start()):
             line = text.count("\n", 0, given.start()) + 1
-            _add(
-                script,
-                match[1],
-                given[2].strip(),
-                line,
-                script.kind,
-                not _open(given[2].strip(), bool(given[1])),
-            )
+            _add(script, match[1], given[2].strip(), line, script.kind, not _open(given[2].strip(), bool(given[1])))
 
 
 def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
@@ -93,12 +83,7 @@ def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _open(value: str, quoted: bool) -> bool:
-    return (
-        "${" in value
-        or "{{" in value
-        or "$(" in value
-        or (not quoted and _EXPRESSION.fullmatch(value) is not None)
-    )
+    return "${" in value or "{{" in value or "$(" in value or (not quoted and _EXPRESSION.fullmatch(value) is not None)
 
 
 def _add(
@@ -156,14 +141,7 @@ def read_program(script: Script, text: str) -> None:
     for match in _PROGRAM.finditer(text):
         row = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip()
         if not row.startswith(("#", "//", "*", "--")):
-            _add(
-                script,
-                match[1],
-                match[3],
-                text.count("\n", 0, match.start()) + 1,
-                "program",
-                "$" not in match[3],
-            )
+            _add(script, match[1], match[3], text.count("\n", 0, match.start()) + 1, "program", "$" not in match[3])
 
 
 def read_definition(script: Script, text: str) -> None:
@@ -215,9 +193,7 @@ def read_make(script: Script, text: str) -> None:
     """Makefiles and justfiles: variables, and recipe lines, each of which is a shell of its own."""
     just = script.kind == "just"
     one_shell = re.search(r"(?m)^\.ONESHELL[ \t]*:", text) is not None
-    everything = (
-        re.search(r"(?m)^(?:export[ \t]*$|\.EXPORT_ALL_VARIABLES[ \t]*:|set export)", text) is not None
-    )
+    everything = re.search(r"(?m)^(?:export[ \t]*$|\.EXPORT_ALL_VARIABLES[ \t]*:|set export)", text) is not None
     named = {w for row in re.findall(r"(?m)^export[ \t]+([\w \t]+)$", text) for w in row.split()}
     known: dict[str, str] = {}
     recipe: list[tuple[int, str]] = []
@@ -234,13 +210,7 @@ def read_make(script: Script, text: str) -> None:
 
 
 def _variable(
-    script: Script,
-    row: str,
-    number: int,
-    known: dict[str, str],
-    everything: bool,
-    named: set[str],
-    just: bool,
+    script: Script, row: str, number: int, known: dict[str, str], everything: bool, named: set[str], just: bool
 ) -> None:
     match = _MAKE_SET.match(row)
     if match is None:
@@ -254,9 +224,7 @@ def _variable(
         value = value[1:-1] if complete else value
     else:
         value, complete = _filled(value, known)
-    exported = (
-        "export" in (match[1] or "") or "export " in row.partition(name)[0] or everything or name in named
-    )
+    exported = "export" in (match[1] or "") or "export " in row.partition(name)[0] or everything or name in named
     known[name] = value if complete else f"$({name})"
     if not exported:
         return
@@ -276,9 +244,7 @@ def _filled(text: str, known: dict[str, str]) -> tuple[str, bool]:
     return value, "$" not in value
 
 
-def _recipe(
-    script: Script, rows: list[tuple[int, str]], known: dict[str, str], one_shell: bool, just: bool
-) -> None:
+def _recipe(script: Script, rows: list[tuple[int, str]], known: dict[str, str], one_shell: bool, just: bool) -> None:
     if not rows:
         return
     if one_shell or rows[0][1].startswith("#!"):
@@ -362,13 +328,9 @@ def _cell(script: Script, rows: list[tuple[int, str]], python: dict[int, str]) -
     for line, row in rows:
         bare = row.strip()
         if bare.startswith("!"):
-            read_own_shell(
-                script, bare[1:], line, "a ! line", "Write %env {name}={value}: it lasts for the notebook."
-            )
+            read_own_shell(script, bare[1:], line, "a ! line", "Write %env {name}={value}: it lasts for the notebook.")
         elif match := re.match(r"%(?:set_)?env\s+(\w+)(?:\s*=\s*|\s+)(.*)", bare):
-            _add(
-                script, match[1], match[2].strip(), line, "%env", "$" not in match[2] and "{" not in match[2]
-            )
+            _add(script, match[1], match[2].strip(), line, "%env", "$" not in match[2] and "{" not in match[2])
         elif not bare.startswith("%"):
             # Several rows of a notebook may stand in one line of its file.
             while line in python:

@@ -89,9 +89,7 @@ def read_unit(script: Script, text: str) -> None:
             read_shell(script, f"podman {rest}", line, 1, "unit")
 
 
-def read_conf(
-    script: Script, text: str, path: str = "", first_line: int = 1, *, filled: bool = False
-) -> None:
+def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *, filled: bool = False) -> None:
     """``NAME=VALUE`` lines of nccl.conf, of an environment file, or of DeepSpeed's.
 
     nccl.conf takes quotes, blanks and ``export`` as they stand. ``filled``: a shell writes the text and puts
@@ -99,9 +97,7 @@ def read_conf(
     """
     pure = PurePath(path or script.path)
     deepspeed = pure.name == ".deepspeed_env"
-    literal = pure.name.lower().endswith(("nccl.conf", "rccl.conf")) or (
-        script.kind == "nccl.conf" and not path
-    )
+    literal = pure.name.lower().endswith(("nccl.conf", "rccl.conf")) or (script.kind == "nccl.conf" and not path)
     # Who reads these expands nothing: PAM, DeepSpeed, NCCL.
     plain = literal or deepspeed or str(pure).endswith("etc/environment") or pure.name == "environment"
     whose = "DeepSpeed" if deepspeed else "NCCL" if literal else "PAM"

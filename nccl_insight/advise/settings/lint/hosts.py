@@ -26,14 +26,7 @@ _VISIBLE: Final = re.compile(
     r"(?m)^(?:export[ \t]+)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=[\"']?([0-9,]+)[\"']?[ \t]*(?:$|;|#)"
 )
 _ADDRESS: Final = frozenset(
-    {
-        "--master_addr",
-        "--master-addr",
-        "--rdzv_endpoint",
-        "--rdzv-endpoint",
-        "--main_process_ip",
-        "--main-process-ip",
-    }
+    {"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--main_process_ip", "--main-process-ip"}
 )
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
 _GPUS_USED: Final = LOCAL_RANKS | {"--num_gpus", "--num-gpus"}

@@ -146,17 +146,13 @@ def kind_of_target(target: str, text: str, *, piped: bool = False) -> str | None
     if not target or target.startswith("/dev/") or "$" in PurePath(target).name:
         return None
     pure = PurePath(target)
-    telling = (
-        pure.suffix or pure.name.lower() in _BY_NAME or pure.name.startswith(".") or text.startswith("#!")
-    )
+    telling = pure.suffix or pure.name.lower() in _BY_NAME or pure.name.startswith(".") or text.startswith("#!")
     if not telling and not pure.name.lower().startswith("dockerfile"):
         return None
     kind = kind_of(target, text)
     known = pure.suffix.lower() in _BY_SUFFIX or pure.name.lower() in _BY_NAME or text.startswith("#!")
     return (
         kind
-        if kind != UNKNOWN
-        and (known or kind in {"nccl.conf", "env-file", "dockerfile"})
-        and pure.suffix != ".txt"
+        if kind != UNKNOWN and (known or kind in {"nccl.conf", "env-file", "dockerfile"}) and pure.suffix != ".txt"
         else None
     )

@@ -82,12 +82,7 @@ def _not_exported(script: Script) -> Iterator[Found]:
         return
     exported = {s.name for s in script.settings if s.exported} | script.exported_later
     for setting in script.settings:
-        if (
-            setting.exported
-            or setting.scope
-            or setting.dead
-            or {setting.name} & (exported | script.mentioned)
-        ):
+        if setting.exported or setting.scope or setting.dead or {setting.name} & (exported | script.mentioned):
             continue
         write = f"set -gx {setting.name} " if script.kind == "fish" else f"export {setting.name}="
         yield setting.line, Issue(
@@ -164,10 +159,7 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
     given = re.search(r"--shm-size[= ]([0-9.]+ ?[a-zA-Z]{0,2})(?= |$)", text)
     size = size_bytes(given[1]) if given else None
     if gpus and size is not None and size < LEAST_SHM_BYTES:
-        yield (
-            launch.line,
-            small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g"),
-        )
+        yield (launch.line, small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g"))
     if gpus and not shared and not opaque and not switched_on(environment, "NCCL_SHM_DISABLE"):
         yield launch.line, Issue(
             "shm-too-small", Severity.WARNING, "",

@@ -19,9 +19,7 @@ _COUNT: Final = re.compile(
     r"|node_?[Cc]ount|instance_?[Cc]ount|replicas|parallelism|completions|max_workers|min_workers|count|nodes|size|select)"
     r"[\"']?(?:[ \t]*[=:][ \t]*|[ \t]+)[\"']?(?:\d{1,5}[:-])?(\d{1,5})(?![\w.])"
 )
-_LISTED: Final = re.compile(
-    r"(?<![\w-])(?:-H|--?host|--?hosts|-w|--nodelist)[ =]([\w.:\[\]-]+,[\w.:,\[\]-]+)"
-)
+_LISTED: Final = re.compile(r"(?<![\w-])(?:-H|--?host|--?hosts|-w|--nodelist)[ =]([\w.:\[\]-]+,[\w.:,\[\]-]+)")
 _SEVERAL: Final = re.compile(
     r"--?(?:hostfile|machinefile|default-hostfile)\b|scontrol show hostnames|\bSLURM_(?:NNODES|JOB_NUM_NODES)\b"
     r"|worker_ips|ray start --address"
@@ -193,9 +191,7 @@ def _isolated(script: Script, text: str) -> Iterator[Found]:
             if one is not None and launch.conditional:
                 yield (
                     launch.line,
-                    _gpus(
-                        f"--gpus {one[0]}", "each container sees one GPU and has an IPC namespace of its own"
-                    ),
+                    _gpus(f"--gpus {one[0]}", "each container sees one GPU and has an IPC namespace of its own"),
                 )
                 return
 

@@ -78,9 +78,7 @@ def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.No
 
 def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
     shared = _true_anywhere(nodes, "hostIPC") or any(
-        key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
-        for node in nodes
-        for key, _ in entries(node)
+        key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"} for node in nodes for key, _ in entries(node)
     )
     # Other operators name their volumes in other words, such as emptyDirMedium of MiniCluster.
     shared = shared or any(
@@ -95,9 +93,7 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         if gpus and gpus[0] > 1 and not shared and not any((m or "").startswith("/dev/shm") for m in mounts):
             yield (
                 line_of(gpus[1]),
-                _shm(
-                    f"a container with {gpus[0]} GPUs", "Mount an emptyDir with medium: Memory at /dev/shm."
-                ),
+                _shm(f"a container with {gpus[0]} GPUs", "Mount an emptyDir with medium: Memory at /dev/shm."),
             )
         for place, count in _processes(container):
             if gpus and count > gpus[0]:
@@ -117,9 +113,7 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
 
 
 def _true_anywhere(nodes: list[yaml.MappingNode], name: str) -> bool:
-    return any(
-        key == name and (text_of(v) or "").lower() == "true" for node in nodes for key, v in entries(node)
-    )
+    return any(key == name and (text_of(v) or "").lower() == "true" for node in nodes for key, v in entries(node))
 
 
 def _shm(who: str, step: str) -> Issue:
@@ -137,16 +131,11 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
         mounted = "/dev/shm" in "".join(
             (text_of(v) or "") + (text_of(child(v, "target")) or "")
             for key in ("volumes", "tmpfs")
-            for v in [
-                *_items(child(service, key)),
-                *([child(service, key)] if text_of(child(service, key)) else []),
-            ]
+            for v in [*_items(child(service, key)), *([child(service, key)] if text_of(child(service, key)) else [])]
             if v is not None
         )
         low = (
-            text_of(child(service, "ulimits", "memlock"))
-            or text_of(child(service, "ulimits", "memlock", "soft"))
-            or ""
+            text_of(child(service, "ulimits", "memlock")) or text_of(child(service, "ulimits", "memlock", "soft")) or ""
         )
         if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or _infiniband(service)):
             yield line_of(child(service, "ulimits", "memlock") or service), Issue(
@@ -163,10 +152,7 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             continue
         if ipc == "host" or ipc == "shareable" or ipc.startswith(("container:", "service:")):
             continue
-        yield (
-            line_of(gpus),
-            _shm(f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."),
-        )
+        yield (line_of(gpus), _shm(f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."))
 
 
 def _launches_several(node: yaml.Node) -> yaml.Node | None:
@@ -302,11 +288,7 @@ def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
             for item in _items(child(container, "env")):
                 value = child(item, "value")
                 name, text = text_of(child(item, "name")) or "", (text_of(value) or "").strip()
-                if (
-                    name not in {"NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"}
-                    or value is None
-                    or text[:1] == "^"
-                ):
+                if name not in {"NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"} or value is None or text[:1] == "^":
                     continue
                 if (
                     text
@@ -326,8 +308,7 @@ def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
     """Several pods of one GPU each."""
     for node in nodes:
         count = next(
-            (text_of(child(node, k)) for k in ("replicas", "completions", "parallelism") if child(node, k)),
-            "",
+            (text_of(child(node, k)) for k in ("replicas", "completions", "parallelism") if child(node, k)), ""
         )
         if not (count or "").isdigit() or int(count or 0) < 2:
             continue

@@ -22,9 +22,7 @@ def will_print(settings: Mapping[str, str]) -> list[str]:
     """Sentences for the settings that hold at the end of a script (unconditional ones, by name)."""
     level = settings.get("NCCL_DEBUG", "").strip().upper()
     if level in {"", "NONE"}:
-        return [
-            "NCCL prints nothing: NCCL_DEBUG is not set, so a failure leaves only what the framework says"
-        ]
+        return ["NCCL prints nothing: NCCL_DEBUG is not set, so a failure leaves only what the framework says"]
     if level == "VERSION":
         return ["NCCL prints its version once, no warnings"]
     lines: list[str] = []
@@ -44,9 +42,7 @@ def will_print(settings: Mapping[str, str]) -> list[str]:
 
 def _subsystems(given: str) -> str:
     if not given:
-        return (
-            f"NCCL prints {_DEFAULT}; NET, GRAPH and TUNING (paths, rings, algorithms) need NCCL_DEBUG_SUBSYS"
-        )
+        return f"NCCL prints {_DEFAULT}; NET, GRAPH and TUNING (paths, rings, algorithms) need NCCL_DEBUG_SUBSYS"
     if given.startswith("^"):
         return f"NCCL prints all subsystems but {given[1:][:100]}"
     words = [w.strip().upper() for w in given.split(",") if w.strip()]

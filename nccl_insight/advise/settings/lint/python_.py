@@ -20,9 +20,7 @@ _SHELLS: Final = frozenset(
     {"system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 )
 _CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
-_LINE: Final = re.compile(
-    r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']"
-)
+_LINE: Final = re.compile(r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']")
 _EXPORT: Final = re.compile(r"(?m)^[ \t]*export[ \t]+([A-Za-z_]\w*)=")
 _QUOTED: Final = re.compile(r"(?s)(\"\"\"|\'\'\')(.*?)\1")
 _MAX_ROW: Final = 20_000
@@ -104,9 +102,7 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
         node = waiting.pop()
         yield node
         waiting.extend(
-            child
-            for child in ast.iter_child_nodes(node)
-            if not isinstance(child, (ast.stmt, ast.excepthandler))
+            child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.stmt, ast.excepthandler))
         )
 
 
@@ -150,9 +146,7 @@ def _text(script: Script, node: ast.Constant | ast.JoinedStr) -> None:
     """A text with lines of a shell, which some launcher will run; what the program fills in stays a variable."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
     if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts):
-        _shell_text(
-            script, "".join(str(p.value) if isinstance(p, ast.Constant) else "$x" for p in parts), node.lineno
-        )
+        _shell_text(script, "".join(str(p.value) if isinstance(p, ast.Constant) else "$x" for p in parts), node.lineno)
 
 
 def _shell_text(script: Script, value: str, line: int) -> None:
@@ -168,13 +162,7 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
         _child(script, node)
     if method in {"setdefault", "putenv", "setenv"} and len(node.args) >= 2:
         environ = isinstance(node.func, ast.Attribute) and _is_environ(node.func.value)
-        _set(
-            script,
-            node.args[0],
-            node.args[1],
-            "os.environ" if environ or method == "putenv" else "env",
-            conditional,
-        )
+        _set(script, node.args[0], node.args[1], "os.environ" if environ or method == "putenv" else "env", conditional)
         return
     if "env" in method.lower() and not method.startswith("get") and len(node.args) == 2:
         _set(script, node.args[0], node.args[1], "env", conditional)
@@ -185,13 +173,7 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
     how = "os.environ" if method == "update" and owner is not None and _is_environ(owner) else "env"
     for keyword in node.keywords:
         if keyword.arg is not None and keyword.arg.isupper():
-            _set(
-                script,
-                ast.Constant(keyword.arg, lineno=keyword.value.lineno),
-                keyword.value,
-                how,
-                conditional,
-            )
+            _set(script, ast.Constant(keyword.arg, lineno=keyword.value.lineno), keyword.value, how, conditional)
     if how == "os.environ":
         for argument in node.args:
             _mapping(script, argument, how, conditional)
@@ -207,8 +189,7 @@ def _commands(script: Script, node: ast.Call) -> None:
         read_own_shell(script, text.value, text.lineno, "this command", step, scope="command")
     elif isinstance(text, ast.List):
         words = [
-            (w.value if isinstance(w, ast.Constant) and isinstance(w.value, str) else "$x", w.lineno)
-            for w in text.elts
+            (w.value if isinstance(w, ast.Constant) and isinstance(w.value, str) else "$x", w.lineno) for w in text.elts
         ]
         read_words(script, words, "command")
 
@@ -237,11 +218,7 @@ def _mapping(script: Script, node: ast.AST, how: str, conditional: bool) -> None
 
 
 def _set(script: Script, key: ast.AST, value: ast.expr, how: str, conditional: bool) -> None:
-    if (
-        not isinstance(key, ast.Constant)
-        or not isinstance(key.value, str)
-        or not catalog().relevant(key.value)
-    ):
+    if not isinstance(key, ast.Constant) or not isinstance(key.value, str) or not catalog().relevant(key.value):
         return
     name, line = key.value, value.lineno
     if any(s.name == name and s.line == line and s.how.startswith("os.") for s in script.settings[-_NEAR:]):

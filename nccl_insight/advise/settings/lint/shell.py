@@ -37,9 +37,7 @@ _QUIET = frozenset(
 _WRITERS = frozenset({"echo", "printf", "cat", "tee"})
 _PREFIXES = ("SINGULARITYENV_", "APPTAINERENV_")
 _REMOTE = frozenset({"ssh", "pdsh", "clush", "pssh", "parallel-ssh", "kubectl", "docker", "podman"})
-_BODY_READERS = frozenset(
-    {"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub", "bsub", "sudo", "kubectl", "docker"}
-)
+_BODY_READERS = frozenset({"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub", "bsub", "sudo", "kubectl", "docker"})
 _MAX_NESTING = 4
 _MAX_CALLS = 200
 _NAMES_IN = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
@@ -300,9 +298,7 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
         _inside(command, launcher, words, texts, state)
 
 
-def _inside(
-    command: Command, launcher: str | None, words: list[Token], texts: list[str], state: _State
-) -> None:
+def _inside(command: Command, launcher: str | None, words: list[Token], texts: list[str], state: _State) -> None:
     """Scripts that the command hands to a shell: as an argument, or as a here-document."""
     program = texts[0].rsplit("/", 1)[-1]
     inside = state.scope if program == "eval" else launcher or program
@@ -328,9 +324,7 @@ def _inside(
             )  # fmt: skip
 
 
-def _writes(
-    program: str, command: Command, words: list[Token], state: _State, everything: Sequence[Command]
-) -> None:
+def _writes(program: str, command: Command, words: list[Token], state: _State, everything: Sequence[Command]) -> None:
     """``cat``, ``echo``, ``printf``, ``tee`` whose text ends in a file that NCCL or a launcher reads."""
     expanded = [expand(w.text, state.known)[0] for w in words[1:]]
     targets = [expand(t, state.known)[0] for t in command.targets]
@@ -391,31 +385,20 @@ def _fish_set(words: list[Token], state: _State) -> None:
         return
     name = plain[0].text
     if "=" in name and catalog().relevant(name.partition("=")[0]):
-        _blanks(
-            Token("word", name.partition("=")[0], plain[0].line), state, f"set -gx {name.replace('=', ' ')}"
-        )
+        _blanks(Token("word", name.partition("=")[0], plain[0].line), state, f"set -gx {name.replace('=', ' ')}")
         return
     parts = [expand(w.text, state.known) for w in plain[1:]]
     value, complete = " ".join(text for text, _ in parts), all(whole for _, whole in parts)
     _remember(state, name, value, complete, exported)
-    _add(
-        state, name, value, plain[0].line, "export" if exported else "assignment", complete, exported=exported
-    )
+    _add(state, name, value, plain[0].line, "export" if exported else "assignment", complete, exported=exported)
 
 
 def _export(program: str, tokens: list[Token], state: _State) -> bool:
     """Settings by ``export`` and its kin; False where the shell has no such command."""
     words = tokens[1:]
     if program == "setenv":
-        if (
-            state.dialect != "csh"
-            and state.script.kind == "shell"
-            and words
-            and catalog().relevant(words[0].text)
-        ):
-            _foreign(
-                words[0].text, tokens[0].line, "setenv belongs to csh: this shell does not know it", state
-            )
+        if state.dialect != "csh" and state.script.kind == "shell" and words and catalog().relevant(words[0].text):
+            _foreign(words[0].text, tokens[0].line, "setenv belongs to csh: this shell does not know it", state)
         elif state.dialect == "csh" and words and "=" in words[0].text:
             _blanks(Token("word", words[0].text.partition("=")[0], words[0].line), state, "setenv NAME VALUE")
         elif len(words) >= 2:
@@ -525,16 +508,7 @@ def _add(
         )))  # fmt: skip
     script.settings.append(
         Setting(
-            name,
-            value,
-            line,
-            how,
-            exported,
-            state.conditional,
-            complete,
-            scope or state.scope,
-            state.dead,
-            script.seq,
+            name, value, line, how, exported, state.conditional, complete, scope or state.scope, state.dead, script.seq
         )
     )
     if not complete and catalog().get(name) is not None and not state.dead:
@@ -543,6 +517,4 @@ def _add(
 
 def shell_settings(script: Script) -> Iterator[Setting]:
     """Settings of the script itself, not those inside containers or of one command."""
-    return (
-        s for s in script.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead
-    )
+    return (s for s in script.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead)

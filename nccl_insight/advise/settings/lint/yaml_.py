@@ -280,9 +280,7 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
 def _unknown(script: Script, name: str, node: yaml.Node, place: _Place) -> None:
     """A name whose value comes from elsewhere: the name itself can be judged."""
     script.settings.append(Setting(name, "", line_of(node), "YAML env", complete=False, scope=place.scope))
-    script.not_evaluated.append(
-        (line_of(node), f"{name}: its value comes from elsewhere (valueFrom or a template)")
-    )
+    script.not_evaluated.append((line_of(node), f"{name}: its value comes from elsewhere (valueFrom or a template)"))
 
 
 def _steps(script: Script, nodes: list[yaml.ScalarNode], place: _Place) -> None:
@@ -379,6 +377,4 @@ def _set(script: Script, name: str, value: str, line: int, place: _Place) -> Non
     script.settings.append(Setting(name, value, line, "YAML env", complete=complete, scope=place.scope))
     if not complete:
         shown = value.replace(_MARK, "{{ }}")
-        script.not_evaluated.append(
-            (line, f"{name}={shown}: known only when the manifest is rendered or the pod runs")
-        )
+        script.not_evaluated.append((line, f"{name}={shown}: known only when the manifest is rendered or the pod runs"))
