@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nccl_insight.base.version import __version__
 
-__all__ = [
-    "Analysis", "Finding", "Policy", "Run", "Severity", "__version__", "analyze", "diff", "load", "query",
-]  # fmt: skip
+__all__ = ["Analysis", "Finding", "Policy", "Run", "Severity", "__version__", "analyze", "diff", "load", "query"]
 
 if TYPE_CHECKING:
     from nccl_insight.base.model import Analysis, Finding, Severity
@@ -21,8 +19,10 @@ if TYPE_CHECKING:
     from nccl_insight.tables.run import Run
 
 _HOMES = dict.fromkeys(("analyze", "diff", "load", "query"), "share.api") | {
-    "Policy": "engine.policy", "Run": "tables.run", **dict.fromkeys(("Analysis", "Finding", "Severity"), "base.model"),
-}  # fmt: skip
+    "Policy": "engine.policy",
+    "Run": "tables.run",
+    **dict.fromkeys(("Analysis", "Finding", "Severity"), "base.model"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -78,9 +78,11 @@ def kineto(rng: random.Random) -> bytes:
         for i in range(rng.randrange(1, 12))
     ]  # fmt: skip
     whole = {
-        "schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rng.randrange(9), "world_size": 8},
-        "deviceProperties": [{"id": 0, "name": "H100"}], "traceEvents": events,
-    }  # fmt: skip
+        "schemaVersion": 1,
+        "distributedInfo": {"backend": "nccl", "rank": rng.randrange(9), "world_size": 8},
+        "deviceProperties": [{"id": 0, "name": "H100"}],
+        "traceEvents": events,
+    }
     return json.dumps(changed_json(whole, rng), indent=rng.choice([None, 1])).encode("utf-8", "replace")
 
 
@@ -93,10 +95,13 @@ def flight_recorder(rng: random.Random) -> bytes:
         for i in range(rng.randrange(1, 20))
     ]  # fmt: skip
     whole = {
-        "version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
-        "pg_status": {"0": {"last_enqueued_collective": 3, "last_started_collective": 2, "last_completed_collective": 1}},
+        "version": "2.10",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+        "pg_status": {
+            "0": {"last_enqueued_collective": 3, "last_started_collective": 2, "last_completed_collective": 1}
+        },
         "entries": entries,
-    }  # fmt: skip
+    }
     changed = changed_json(whole, rng)
     if rng.random() < 0.5:
         return json.dumps(changed).encode()

@@ -15,9 +15,10 @@ from typing import Any
 from tests.trace_maker import event, trace, write
 
 _KERNELS = {
-    "allreduce": "AllReduce_Sum_bf16_RING_LL", "_allgather_base": "AllGather_RING_LL",
+    "allreduce": "AllReduce_Sum_bf16_RING_LL",
+    "_allgather_base": "AllGather_RING_LL",
     "_reduce_scatter_base": "ReduceScatter_Sum_bf16_RING_LL",
-}  # fmt: skip
+}
 Slow = Callable[[int, int], float]
 """Factor on the compute of (rank, step)."""
 
@@ -177,10 +178,14 @@ class Simulation:
         rank.events.append(call)
 
     def write(
-        self, folder: Path, clock_us: Callable[[int], float] = lambda _r: 0.0, annotated: bool = True,
-        host: Callable[[int], str | None] = lambda _r: None, without: tuple[int, ...] = (),
+        self,
+        folder: Path,
+        clock_us: Callable[[int], float] = lambda _r: 0.0,
+        annotated: bool = True,
+        host: Callable[[int], str | None] = lambda _r: None,
+        without: tuple[int, ...] = (),
         lost: Callable[[int], float] = lambda _r: 0.0,
-    ) -> list[Path]:  # fmt: skip
+    ) -> list[Path]:
         """A trace a rank.
 
         ``clock_us`` shifts the clock of a rank, ``annotated=False`` leaves out the steps, ``without`` names ranks

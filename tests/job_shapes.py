@@ -73,9 +73,7 @@ def alternating(layout: Layout, plan: Plan, micro: int = 6) -> Simulation:
     builders = []
     for rank, stage, copy, place in layout.places():
         b = _Builder(plan, rank)
-        tensor, data, pipe = (
-            layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place),
-        )  # fmt: skip
+        tensor, data, pipe = (layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place))
 
         def layer(b: _Builder, took: float, tensor: Group = tensor) -> None:
             b.together("_allgather_base", tensor, 45.0, 1 << 20)
@@ -111,9 +109,7 @@ def sharded(layout: Layout, plan: Plan, layers: int = 6) -> Simulation:
     builders = []
     for rank, stage, copy, place in layout.places():
         b = _Builder(plan, rank)
-        tensor, shard, replica = (
-            layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place),
-        )  # fmt: skip
+        tensor, shard, replica = (layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place))
         for step in range(plan.steps):
             b.begin(step)
             for took in (300.0, 620.0):
@@ -187,9 +183,7 @@ def rings(layout: Layout, plan: Plan, layers: int = 3) -> Simulation:
     builders = []
     for rank, stage, copy, place in layout.places():
         b = _Builder(plan, rank)
-        tensor, ring, data = (
-            layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place),
-        )  # fmt: skip
+        tensor, ring, data = (layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place))
         n = layout.dp
         after, before = layout.rank(stage, (copy + 1) % n, place), layout.rank(stage, (copy - 1) % n, place)
         for step in range(plan.steps):
@@ -216,9 +210,7 @@ def experts(layout: Layout, plan: Plan, hot: int | None = None, layers: int = 3,
     builders = []
     for rank, stage, copy, place in layout.places():
         b = _Builder(plan, rank)
-        tensor, group, data = (
-            layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place),
-        )  # fmt: skip
+        tensor, group, data = (layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place))
         n = layout.dp
         tokens = 1 << 20
         for step in range(plan.steps):
@@ -236,14 +228,20 @@ def experts(layout: Layout, plan: Plan, hot: int | None = None, layers: int = 3,
                 b.together("allreduce", tensor, 50.0, 1 << 21)
                 worst = n * max(parts) / tokens
                 b.together(
-                    "all_to_allv", group, 120.0 * worst, tokens,
+                    "all_to_allv",
+                    group,
+                    120.0 * worst,
+                    tokens,
                     **{"In split size": str(parts), "Out split size": str([parts[copy]] * n)},
-                )  # fmt: skip
+                )
                 b.work(200.0 * long)
                 b.together(
-                    "all_to_allv", group, 120.0 * worst, parts[copy] * n,
+                    "all_to_allv",
+                    group,
+                    120.0 * worst,
+                    parts[copy] * n,
                     **{"In split size": str([parts[copy]] * n), "Out split size": str(parts)},
-                )  # fmt: skip
+                )
             b.together("allreduce", data, 300.0, 1 << 24)
             b.work(60.0)
         builders.append(b)
@@ -256,9 +254,7 @@ def decoding(layout: Layout, plan: Plan, tokens: int = 60) -> Simulation:
     builders = []
     for rank, stage, copy, place in layout.places():
         b = _Builder(plan, rank)
-        tensor, group, pipe = (
-            layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place),
-        )  # fmt: skip
+        tensor, group, pipe = (layout.tensor(stage, copy), layout.data(stage, place), layout.pipeline(copy, place))
         for token in range(tokens):
             b.begin(token * plan.steps // tokens)
             if stage > 0:

@@ -107,8 +107,9 @@ class Job:
         self.time += seconds
         self.run_to(self.time)
 
-    def watched(self, for_s: float, interval_s: float = 5.0, patience_s: float = 10.0, stall_s: float = 60.0
-                ) -> tuple[list[tuple[float, Event]], Watch]:  # fmt: skip
+    def watched(
+        self, for_s: float, interval_s: float = 5.0, patience_s: float = 10.0, stall_s: float = 60.0
+    ) -> tuple[list[tuple[float, Event]], Watch]:
         """Events with the time at which they were said, and the state at the end."""
         state = Watch(patience_s, stall_s)
         self.run_to(0.0)
@@ -139,8 +140,11 @@ def new_file(job: Job) -> None:
 
 def warn(job: Job) -> None:
     job.over = True
-    job.add(1, "node000:1001:1001 [1] misc/ibvwrap.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.3<44321> "
-               "with status=12 opcode=0 len=0 vendor err 129 (Recv)\n")  # fmt: skip
+    job.add(
+        1,
+        "node000:1001:1001 [1] misc/ibvwrap.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.3<44321> "
+        "with status=12 opcode=0 len=0 vendor err 129 (Recv)\n",
+    )
 
 
 def kill(job: Job) -> None:

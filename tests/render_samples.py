@@ -71,11 +71,12 @@ def finding(
     """A finding with sensible defaults."""
     lines = evidence or (
         Evidence(
-            "job-4711/rank40.log", 214,
+            "job-4711/rank40.log",
+            214,
             "gpu-node-05:24111:24633 [0] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out errno 110",
             True,
         ),
-    )  # fmt: skip
+    )
     return Finding(
         code, name, klass, severity, confidence, action, title, explanation, next_step, observed, expected, "",
         ranks, hosts, COMM, role, caused_by, lines, sources, f"fp-{code}-{name}", anchor or f"{code}-1",
@@ -110,15 +111,21 @@ def cluster_tables(nodes: int, *, channels: int = 4, bad_node: int | None = None
             "library": "nccl", "network": "Socket" if bad else "IB",
         })  # fmt: skip
         slow = 4.0 if bad else 1.0
-        parts = {p: round(v * (1 + (rank % 7) / 40), 4) for p, v in zip(
-            PHASES, (0.21, 0.03, 0.18 * slow, 0.02, 0.35, 0.05, 0.42 * slow, 0.02), strict=True)}  # fmt: skip
+        parts = {
+            p: round(v * (1 + (rank % 7) / 40), 4)
+            for p, v in zip(PHASES, (0.21, 0.03, 0.18 * slow, 0.02, 0.35, 0.05, 0.42 * slow, 0.02), strict=True)
+        }
         timings.append({**base, "comm_id": COMM, "rank": rank, "total_s": round(sum(parts.values()), 4), **parts})
         counts.append({**base, "comm_id": COMM, "rank": rank, "coll_channels": channels, "collnet_channels": 0,
                        "nvls_channels": 8, "p2p_channels": channels, "p2p_channels_per_peer": 2})  # fmt: skip
     for node, host in enumerate(hosts):
         pid = 24100 + node * GPUS
-        for name, value in (("NCCL_DEBUG", "INFO"), ("NCCL_SOCKET_IFNAME", "bond0"), ("NCCL_IB_HCA", "mlx5"),
-                            ("NCCL_IB_GID_INDEX", "3" if node != 1 else "0")):  # fmt: skip
+        for name, value in (
+            ("NCCL_DEBUG", "INFO"),
+            ("NCCL_SOCKET_IFNAME", "bond0"),
+            ("NCCL_IB_HCA", "mlx5"),
+            ("NCCL_IB_GID_INDEX", "3" if node != 1 else "0"),
+        ):
             env.append({"input_id": 0, "line": next(line), "host": host, "pid": pid, "name": name, "value": value,
                         "origin": "environment"})  # fmt: skip
         for dev in range(GPUS):
@@ -163,9 +170,11 @@ def cluster_tables(nodes: int, *, channels: int = 4, bad_node: int | None = None
         topo_nodes.append({**base, "line": next(line), "node": f"PCI/{dev}", "kind": "PCI", "index": dev,
                            "bus_id": None, "rank": None, "numa": dev // 4})  # fmt: skip
         for src, dst, link, bandwidth in (
-            (f"GPU/{dev}", f"PCI/{dev}", "PCI", 48.0), (f"PCI/{dev}", f"NIC/{dev}", "PCI", 48.0),
-            (f"GPU/{dev}", "NVS/0", "NVL", 370.8), (f"PCI/{dev}", f"CPU/{dev // 4}", "PCI", 48.0),
-        ):  # fmt: skip
+            (f"GPU/{dev}", f"PCI/{dev}", "PCI", 48.0),
+            (f"PCI/{dev}", f"NIC/{dev}", "PCI", 48.0),
+            (f"GPU/{dev}", "NVS/0", "NVL", 370.8),
+            (f"PCI/{dev}", f"CPU/{dev // 4}", "PCI", 48.0),
+        ):
             topo_links.append({**base, "line": next(line), "src": src, "dst": dst, "link": link, "bw_gbps": bandwidth})
     calls = []
     for rank in range(min(nranks, 64)):
@@ -246,9 +255,13 @@ def failing() -> tuple[Analysis, Run]:
     )
     text[0, 215] = "gpu-node-05:24140:24640 [0] NCCL INFO transport/net_ib.cc:1293 -> 2"
     root = finding(
-        role=Role.ROOT, anchor="NI223-1",
-        evidence=(Evidence("job-4711/all.log", 214, text[0, 214], True), Evidence("job-4711/all.log", 215, text[0, 215])),
-    )  # fmt: skip
+        role=Role.ROOT,
+        anchor="NI223-1",
+        evidence=(
+            Evidence("job-4711/all.log", 214, text[0, 214], True),
+            Evidence("job-4711/all.log", 215, text[0, 215]),
+        ),
+    )
     cascade = finding(
         "NI501", "peer-died", klass=FindingClass.SECONDARY, role=Role.CASCADE, caused_by="ib-qp-timeout",
         title="62 ranks lost a connection to a peer that had already failed", action=Action.NONE,
@@ -338,9 +351,12 @@ def traced() -> tuple[Analysis, Run]:
             })  # fmt: skip
     frame = pl.DataFrame(collectives)
     tables = cluster_tables(1) | {
-        "collectives": frame, "steps": pl.DataFrame(steps), "benchmarks": pl.DataFrame(benchmarks),
-        "waits": waiting.waits(frame), "collective_ranks": waiting.collective_ranks(frame),
-    }  # fmt: skip
+        "collectives": frame,
+        "steps": pl.DataFrame(steps),
+        "benchmarks": pl.DataFrame(benchmarks),
+        "waits": waiting.waits(frame),
+        "collective_ranks": waiting.collective_ranks(frame),
+    }
     straggler = finding(
         "NI605", "straggler-rank", Severity.WARNING, klass=FindingClass.PERFORMANCE, action=Action.TRIAGE,
         title="Rank 5 arrives 9.0 ms late at 12 of 12 all-reduces; the others wait for it", ranks=(5,), hosts=("gpu-node-01",),

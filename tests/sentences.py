@@ -45,7 +45,7 @@ _LIST: Final = (
     (r"\bchosen oddly\b", "unusual"),
     (r"\bCandidate: ", "Possible cause: "),
     (r"\b(?:initialis|recognis|optimis|synchronis|neighbour|colour|behaviour|judgement)", "American spelling"),
-)  # fmt: skip
+)
 PHRASES: Final = tuple((re.compile(pattern), better) for pattern, better in _LIST)
 
 # A unit or plural that does not fit its number, a placeholder, a Python value, punctuation gone wrong.
@@ -63,7 +63,7 @@ _LEFT: Final = (
     (r"\bRank [0-9]+[,-][0-9]", "Ranks"),
     (r"\b[a-z]+[0-9]+, [a-z]+[0-9]+ does not\b", "agreement"),
     (r"\b(GB/s|MB/s|KiB|MiB|GiB|ms|us) \1\b", "a unit twice"),
-)  # fmt: skip
+)
 LEFT: Final = tuple((re.compile(pattern), what) for pattern, what in _LEFT)
 
 

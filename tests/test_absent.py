@@ -308,8 +308,11 @@ def test_standings_hold_the_numbers_of_every_source(tmp_path: Path, behind: int)
         for source in (CALLS, DUMPS, RAS, INSPECTOR)
     }
     assert numbers == {
-        CALLS: [(5 - behind, None)], DUMPS: [(34, 34)], RAS: [(5 - behind, None)], INSPECTOR: [(None, 9)],
-    }  # fmt: skip
+        CALLS: [(5 - behind, None)],
+        DUMPS: [(34, 34)],
+        RAS: [(5 - behind, None)],
+        INSPECTOR: [(None, 9)],
+    }
     watchdog = rows.filter(pl.col("source") == WATCHDOG).sort("rank")
     assert watchdog["rank"].to_list() == [0, 1, 2]
     assert watchdog["enqueued"].to_list() == [36, 36, 36]

@@ -26,8 +26,11 @@ RUN = "tiny-shm/run.log"
 def test_the_verdict_is_that_of_the_command_line() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "nccl_insight", "analyze", str(RUNS / RUN), "--format", "json", "--exit-zero"],
-        capture_output=True, text=True, check=True, timeout=200,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
     told = DESK.analyze([RUN])
     printed = json.loads(done.stdout)
     assert told["findings"] == printed["findings"]

@@ -56,7 +56,9 @@ def _drawn(draw: random.Random) -> list[Process]:
         size = draw.choice([1, 2, 2, 4])
         own.append(
             Process(
-                (draw.choice("hg"), draw.randrange(5), 0), at, at + draw.choice([0, 1, 3, 10]),
+                (draw.choice("hg"), draw.randrange(5), 0),
+                at,
+                at + draw.choice([0, 1, 3, 10]),
                 version=draw.random() < 0.4,
                 ranks={(draw.randrange(3), draw.choice([size, size, 4])) for _ in range(draw.choice([0, 1, 1, 2]))},
                 comms={draw.choice("abcdefghij")} if draw.random() < 0.5 else set(),
@@ -64,7 +66,7 @@ def _drawn(draw: random.Random) -> list[Process]:
                 open=draw.random() < 0.3,
                 closed=draw.random() < 0.4,
             )
-        )  # fmt: skip
+        )
     return sorted(own, key=lambda p: p.first)
 
 

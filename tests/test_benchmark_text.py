@@ -30,7 +30,7 @@ def sweep(gpu: str, nodes: int, per_node: int, gbps: float, *, size: int = 1 << 
         ),
         "#",
         "#       size         count      type   redop    root " + "    time   algbw   busbw  #wrong" * 2,
-    ]  # fmt: skip
+    ]
     for each in (size, 2 * size):
         figures = f"{each / algbw / 1e3:9.1f} {algbw:7.2f} {gbps:7.2f}       0"
         lines.append(f"{each:12} {each // 4:12}     float    none      -1 {figures} {figures}")

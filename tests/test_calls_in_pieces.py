@@ -194,9 +194,11 @@ def test_sums_of_pieces_by_hand(tmp_path: Path) -> None:
     second = len([step for step in range(_STEPS) if step % 3 == 2 and step > 30])
     late = len([step for step in range(50, _STEPS) if step % 3 == 2])
     assert got == {
-        **{("0xa1", rank): _STEPS - second for rank in range(3)}, ("0xa1", 3): 50 - (second - late),
-        **{("0xb2", rank): second for rank in range(3)}, ("0xb2", 3): second - late,
-    }  # fmt: skip
+        **{("0xa1", rank): _STEPS - second for rank in range(3)},
+        ("0xa1", 3): 50 - (second - late),
+        **{("0xb2", rank): second for rank in range(3)},
+        ("0xb2", 3): second - late,
+    }
     small = facts.small_calls(run, 4 * 1030).sort("comm_id", "rank")
     assert small.filter(pl.col("comm_id") == "0xa1")["small"].to_list() == [30] * 4
     first = sorted(1000 + step for step in range(_STEPS) if not (step % 3 == 2 and step > 30))

@@ -374,9 +374,12 @@ def test_sizes_and_operations() -> None:
     assert plans.parse_ops("all") == plans.OPS
     assert plans.parse_injection("slow-rank=12") == 12
     for call in (
-        lambda: plans.parse_size("12x"), lambda: plans.parse_size("0"), lambda: plans.sweep(9, 8, 2),
-        lambda: plans.parse_ops("allreduce"), lambda: plans.parse_injection("fast-rank=1"),
-    ):  # fmt: skip
+        lambda: plans.parse_size("12x"),
+        lambda: plans.parse_size("0"),
+        lambda: plans.sweep(9, 8, 2),
+        lambda: plans.parse_ops("allreduce"),
+        lambda: plans.parse_injection("fast-rank=1"),
+    ):
         with pytest.raises(UsageError):
             call()
 

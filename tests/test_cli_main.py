@@ -112,8 +112,11 @@ AT_THE_END = (
 def test_the_end_waits_for_threads_and_handlers_and_keeps_the_exit_code(status: str, code: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", AT_THE_END.format(status=status)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (code, "command;thread;handler;")
 
 

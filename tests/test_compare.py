@@ -51,9 +51,13 @@ def _run(env: dict[str, str] | None = None, total_s: float = 1.0, version: str =
             "ranks": pl.DataFrame({"comm_id": ["c"], "rank": [0], "host": [host], "pid": [1], "nranks": [1]}),
             "env": pl.DataFrame(
                 {
-                    "host": [host] * len(settings), "pid": [1] * len(settings), "name": list(settings),
-                    "value": list(settings.values()), "origin": ["environment"] * len(settings),
-                    "input_id": [0] * len(settings), "line": list(range(5, 5 + len(settings))),
+                    "host": [host] * len(settings),
+                    "pid": [1] * len(settings),
+                    "name": list(settings),
+                    "value": list(settings.values()),
+                    "origin": ["environment"] * len(settings),
+                    "input_id": [0] * len(settings),
+                    "line": list(range(5, 5 + len(settings))),
                 },
                 schema_overrides={"name": pl.String, "value": pl.String, "host": pl.String},
             ),
@@ -61,7 +65,7 @@ def _run(env: dict[str, str] | None = None, total_s: float = 1.0, version: str =
                 {"comm_id": ["c"], "rank": [0], "total_s": [total_s], "input_id": [0], "line": [9]}
             ),
         }
-    )  # fmt: skip
+    )
 
 
 def _compare(good: Run, bad: Run, before: tuple[Finding, ...] = (), after: tuple[Finding, ...] = ()) -> Comparison:
@@ -113,9 +117,11 @@ def test_a_lost_data_path_outranks_seconds_of_init_and_the_setting_that_names_it
     lost = _finding("gdr-not-used", Severity.INFO, "GPUDirect RDMA is not used")
     slow = _finding("init-slow", Severity.INFO, "Init took 38 s")
     found = compare(
-        _run({"NCCL_IB_HCA": "mlx5_0"}, total_s=0.4), _run({"NCCL_NET_GDR_LEVEL": "LOC"}, total_s=18.0),
-        _analysis(), _analysis(slow, lost),
-    )  # fmt: skip
+        _run({"NCCL_IB_HCA": "mlx5_0"}, total_s=0.4),
+        _run({"NCCL_NET_GDR_LEVEL": "LOC"}, total_s=18.0),
+        _analysis(),
+        _analysis(slow, lost),
+    )
     first = next(c for c in found.changes if not c.effect)
     assert first.subject == "NCCL_NET_GDR_LEVEL"
     assert render.headline(found).startswith(

@@ -33,9 +33,11 @@ def judged(program: list[Op], folder: Path) -> dict[str, Finding]:
 
 LAYER = [Op("compute", 110.0), together("allreduce", 60.0)]
 SEQUENCE = [
-    Op("compute", 60.0), together("_allgather_base", 30.0), Op("compute", 60.0),
+    Op("compute", 60.0),
+    together("_allgather_base", 30.0),
+    Op("compute", 60.0),
     together("_reduce_scatter_base", 30.0),
-]  # fmt: skip
+]
 TOKENS = [Op("compute", 110.0), together("all_to_all", 60.0)]
 
 

@@ -19,8 +19,9 @@ ROOT = Path(__file__).parents[1]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 # What readers have of their own; the rest is written by `nccl-insight demo`.
 DATA = {name: source for files in FILES.values() for name, source in files.items()} | {
-    "good.log": "runs/healthy-16rank-ib/run.log", "logs": "runs/perrank-2.14",
-}  # fmt: skip
+    "good.log": "runs/healthy-16rank-ib/run.log",
+    "logs": "runs/perrank-2.14",
+}
 
 
 def commands() -> list[tuple[str, str]]:
@@ -96,8 +97,12 @@ def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "site" / "reference" / "checks" / "NI401.html").exists()
     assert "preflight" in (tmp_path / "site" / "reference" / "commands.html").read_text(encoding="utf-8")

@@ -94,8 +94,9 @@ def test_evidence_is_read_back_and_the_first_is_primary() -> None:
     analysis = analyze(run_of(reader=Lines("first", "second")), rules=[rule("x", yields(shown))])
     evidence = analysis.findings[0].evidence
     assert [(e.input, e.line, e.text, e.primary) for e in evidence] == [
-        ("run.log", 2, "second", True), ("run.log", 1, "first", False),
-    ]  # fmt: skip
+        ("run.log", 2, "second", True),
+        ("run.log", 1, "first", False),
+    ]
 
 
 def test_absence_is_evidence() -> None:
@@ -232,10 +233,14 @@ def test_groups_side_by_side_are_counted_together(groups: int, expected: tuple[i
 def test_job_is_the_largest_communicator() -> None:
     ranks = pl.DataFrame(
         {
-            "comm_id": ["a", "a", "b"], "host": ["h10", "h9", "h9"], "pid": [1, 2, 2], "rank": [0, 1, 0],
-            "nranks": [2, 2, 1], "bus_id": ["1b000", "1b000", "1b000"],
+            "comm_id": ["a", "a", "b"],
+            "host": ["h10", "h9", "h9"],
+            "pid": [1, 2, 2],
+            "rank": [0, 1, 0],
+            "nranks": [2, 2, 1],
+            "bus_id": ["1b000", "1b000", "1b000"],
         }
-    )  # fmt: skip
+    )
     comms = pl.DataFrame({"comm_id": ["a", "b"], "nranks": [2, 1], "n_nodes": [2, 1]})
     processes = pl.DataFrame(
         {"host": ["h10", "h9"], "pid": [1, 2], "nccl_version": ["2.21.5", None], "network": ["IB", "IB"]}
@@ -295,7 +300,7 @@ def _planted() -> list[str]:
         "WorkNCCL(SeqNum=51, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600060 milliseconds "
         "before timing out."
     )
-    return lines  # fmt: skip
+    return lines
 
 
 PLANTED = {

@@ -93,9 +93,13 @@ def test_generated_sentences(rule: str) -> None:
     drawn: list[str] = []
 
     @settings(
-        max_examples=EXAMPLES, deadline=None, database=None, phases=[Phase.generate], derandomize=True,
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        derandomize=True,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(from_lark(parser, start="start", alphabet=printable))
     def collect(text: str) -> None:
         if len(text) < 400 and text.strip():

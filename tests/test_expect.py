@@ -158,8 +158,9 @@ def test_changes() -> None:
 
 
 def test_command() -> None:
-    done = run_cli("expect", "--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--format", "json",
-                   "--what-if", "nodes=8")  # fmt: skip
+    done = run_cli(
+        "expect", "--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--format", "json", "--what-if", "nodes=8"
+    )
     assert done.returncode == 0
     document = json.loads(done.stdout)
     assert {e["op"] for e in document["expectations"]} == set(OPS)

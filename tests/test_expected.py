@@ -43,9 +43,13 @@ def test_published_constants_give_the_published_table() -> None:
     job = Job(8, 4, 90, "2.27.7")
     table = {(c.algorithm, c.protocol): c for c in costs("AllReduce", graphs, job)}
     printed = {
-        ("Tree", "LL"): (28.0, 8.7), ("Tree", "LL128"): (50.5, 35.2), ("Tree", "Simple"): (72.4, 37.5),
-        ("Ring", "LL"): (30.8, 11.7), ("Ring", "LL128"): (53.2, 50.5), ("Ring", "Simple"): (119.6, 54.9),
-    }  # fmt: skip
+        ("Tree", "LL"): (28.0, 8.7),
+        ("Tree", "LL128"): (50.5, 35.2),
+        ("Tree", "Simple"): (72.4, 37.5),
+        ("Ring", "LL"): (30.8, 11.7),
+        ("Ring", "LL128"): (53.2, 50.5),
+        ("Ring", "Simple"): (119.6, 54.9),
+    }
     assert set(table) == set(printed)
     for key, (latency, bandwidth) in printed.items():
         assert table[key].latency_us == pytest.approx(latency, abs=0.06)
@@ -75,9 +79,13 @@ def test_formulas_on_the_graph_give_the_table_of_the_log(name: str) -> None:
         key = {3: "Tree", 4: "Ring"}.get(row["pattern"])
         if key:
             graphs[key] = Graph(
-                row["n_channels"], row["bw_intra_gbps"], row["bw_inter_gbps"], row["type_intra"] == "NVL",
-                bool(row["same_channels"]), row["pattern"] == 3,
-            )  # fmt: skip
+                row["n_channels"],
+                row["bw_intra_gbps"],
+                row["bw_inter_gbps"],
+                row["type_intra"] == "NVL",
+                bool(row["same_channels"]),
+                row["pattern"] == 3,
+            )
     job = Job(8, 4, 90, name.partition("-")[0])
     compared = 0
     algorithms: list[str] = []

@@ -151,10 +151,14 @@ def _ring_run(known: int, ranks: int = 16) -> Run:
     """Two nodes of eight ranks; the order of channel 0 is cut after ``known`` ranks."""
     hosts = pl.DataFrame(
         {
-            "comm_id": "0x1", "rank": range(ranks), "nranks": ranks, "host": [f"node{r // 8}" for r in range(ranks)],
-            "pid": range(ranks), "cuda_dev": [r % 8 for r in range(ranks)],
+            "comm_id": "0x1",
+            "rank": range(ranks),
+            "nranks": ranks,
+            "host": [f"node{r // 8}" for r in range(ranks)],
+            "pid": range(ranks),
+            "cuda_dev": [r % 8 for r in range(ranks)],
         }
-    )  # fmt: skip
+    )
     order = pl.DataFrame(
         {"comm_id": "0x1", "channel": 0, "position": range(known), "rank": range(known), "truncated": known < ranks}
     )

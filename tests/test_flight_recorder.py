@@ -45,9 +45,11 @@ def done(seq: int, **more: Any) -> dict[str, Any]:
 def dump(entries: list[dict[str, Any]], ranks: int = 4) -> dict[str, Any]:
     members = str(list(range(ranks)))
     return {
-        "version": "2.10", "entries": entries,
-        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": members}}, "pg_status": {},
-    }  # fmt: skip
+        "version": "2.10",
+        "entries": entries,
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": members}},
+        "pg_status": {},
+    }
 
 
 def load(directory: Path) -> Run:
@@ -139,9 +141,11 @@ def test_a_cut_pickle_gives_the_complete_entries(tmp_path: Path, protocol: int) 
 def test_all_kinds_of_plain_values(protocol: int) -> None:
     value = {
         "int": [0, 255, 256, 65535, 65536, -1, 2**31, -(2**63), 2**200],
-        "float": [0.5, -1e300], "text": ["", "\u00e9", "x" * 300],
-        "nested": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [[]], {"a": {"b": None}}], "flags": [True, False, None],
-    }  # fmt: skip
+        "float": [0.5, -1e300],
+        "text": ["", "\u00e9", "x" * 300],
+        "nested": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [[]], {"a": {"b": None}}],
+        "flags": [True, False, None],
+    }
     shared = ["again", "again"]
     assert load_plain(pickle.dumps([value, shared, shared], protocol)) == ([value, shared, shared], "")
 

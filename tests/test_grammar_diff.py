@@ -63,17 +63,22 @@ def test_calls_and_settings_of_a_tree(tmp_path: Path) -> None:
     assert tree.calls[3].arguments == ("__FILE__", "__LINE__", 'f(a, "b,c")')
     assert (tree.calls[3].line, tree.calls[3].function) == (14, "ncclNewFunction")
     assert [(s.name, s.default) for s in tree.settings] == [
-        ("NCCL_BRAND_NEW_THING", "3"), ("NCCL_IB_TIMEOUT", "20"), ("NCCL_NEW_FROM_ENV", ""),
-    ]  # fmt: skip
+        ("NCCL_BRAND_NEW_THING", "3"),
+        ("NCCL_IB_TIMEOUT", "20"),
+        ("NCCL_NEW_FROM_ENV", ""),
+    ]
     assert tree.computed == 1
 
 
 def test_only_what_is_new_is_listed(tmp_path: Path) -> None:
     found = unknown_calls(default_catalog(), read_tree(tree_at(tmp_path)))
     assert [item.call.format for item in found] == [
-        'Checked %d see "here"', "Fresh trouble at %s:%d (%s)", "Fresh value 0x%lx of %s, share %g%%",
-        "Either fresh", "Or fresh too %d",
-    ]  # fmt: skip
+        'Checked %d see "here"',
+        "Fresh trouble at %s:%d (%s)",
+        "Fresh value 0x%lx of %s, share %g%%",
+        "Either fresh",
+        "Or fresh too %d",
+    ]
 
 
 def test_skeletons_are_rules(tmp_path: Path) -> None:

@@ -87,9 +87,13 @@ def test_ranks_that_differ_are_described_by_communicator_and_value() -> None:
         (None, 0, "h0", "y", 1, 7), (None, 1, None, "z", 1, 8),
     ]  # fmt: skip
     schema = {
-        "comm_id": pl.String, "rank": pl.Int32, "host": pl.String, "fact": pl.String, "input_id": pl.UInt16,
+        "comm_id": pl.String,
+        "rank": pl.Int32,
+        "host": pl.String,
+        "fact": pl.String,
+        "input_id": pl.UInt16,
         "line": pl.UInt64,
-    }  # fmt: skip
+    }
     first, second = outliers(pl.DataFrame(rows, schema=schema, orient="row"), "fact")
     # Three rows each: the value of the lowest rank is the usual one.
     assert (first.comm_id, first.value, first.majority, first.majority_ranks) == ("a", "y", "x", 3)

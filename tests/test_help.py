@@ -93,8 +93,10 @@ def test_a_value_of_the_line_decides_what_is_said(tmp_path: Path) -> None:
 
 
 def test_a_cuda_code_brings_its_own_advice_with_or_without_its_number(tmp_path: Path) -> None:
-    for line in ("Cuda failure 222 'the provided PTX was compiled with an unsupported toolchain.'",
-                 "Cuda failure 'the provided PTX was compiled with an unsupported toolchain.'"):  # fmt: skip
+    for line in (
+        "Cuda failure 222 'the provided PTX was compiled with an unsupported toolchain.'",
+        "Cuda failure 'the provided PTX was compiled with an unsupported toolchain.'",
+    ):
         finding = first(tmp_path, f"enqueue.cc:47 NCCL WARN {line}")
         assert "driver is older than the CUDA toolkit" in finding.title
         assert not any("compute-sanitizer" in step.text for step in finding.steps)
@@ -107,8 +109,9 @@ def test_a_remedy_that_the_line_offers_is_shown(tmp_path: Path) -> None:
         "enable this configuration.",
     )
     assert ("fix", "export NCCL_MULTI_RANK_GPU_ENABLE=1") in [(s.label, s.text) for s in finding.steps]
-    unknown = first(tmp_path, "graph/x.cc:9 NCCL WARN Quux is off here. Set NCCL_QUUX_ENABLE=2 to enable it.",
-                    code="NI518")  # fmt: skip
+    unknown = first(
+        tmp_path, "graph/x.cc:9 NCCL WARN Quux is off here. Set NCCL_QUUX_ENABLE=2 to enable it.", code="NI518"
+    )
     assert (unknown.steps[0].label, unknown.steps[0].text) == ("fix", "export NCCL_QUUX_ENABLE=2")
 
 
@@ -131,8 +134,11 @@ def test_steps_are_data_in_json(tmp_path: Path) -> None:
 
 
 def test_holes_are_filled_from_the_line_or_by_a_command(tmp_path: Path) -> None:
-    refused = first(tmp_path, "misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to 10.0.0.7<40861> returned "
-                    "113(No route to host) errno 11(Resource temporarily unavailable)")  # fmt: skip
+    refused = first(
+        tmp_path,
+        "misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to 10.0.0.7<40861> returned "
+        "113(No route to host) errno 11(Resource temporarily unavailable)",
+    )
     said = " ".join(step.text for step in refused.steps)
     assert "10.0.0.7" in said
     assert "<" not in said

@@ -631,9 +631,12 @@ def test_a_trace_needs_no_grammar_of_logs(tmp_path: Path) -> None:
 
 def test_members_of_a_cut_list_come_from_start_and_stride() -> None:
     args = {
-        "Collective name": "allreduce", "Group size": 4, "Process Group Ranks": "[0, 2, ...]",
-        "Global rank start": 0, "Global rank stride": 2,
-    }  # fmt: skip
+        "Collective name": "allreduce",
+        "Group size": 4,
+        "Process Group Ranks": "[0, 2, ...]",
+        "Global rank start": 0,
+        "Global rank stride": 2,
+    }
     whole = Meta.of(args)
     assert whole is not None
     assert whole.group_ranks == [0, 2, 4, 6]

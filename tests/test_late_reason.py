@@ -105,9 +105,12 @@ def test_waiting_that_compute_covers_is_no_skew(tmp_path: Path) -> None:
     def program(rank: int, step: int, _rng: random.Random) -> list[Op]:
         first = 100.0 * ((rank + step) % 4)
         return [
-            compute(1000 + first), reduce(WORLD, 200.0, blocking=False), compute(2000 - first), Op("join"),
+            compute(1000 + first),
+            reduce(WORLD, 200.0, blocking=False),
+            compute(2000 - first),
+            Op("join"),
             compute(50.0),
-        ]  # fmt: skip
+        ]
 
     assert not {"collective-skew", "straggler-rank"} & set(findings(job(program).write(tmp_path)))
 
@@ -160,9 +163,11 @@ def test_the_node_that_all_slow_groups_share(tmp_path: Path) -> None:
         pair, group = pairs[rank % 8], wide[rank // 8]
         slow = [6.0 if any(r // 4 == 1 for r in g.ranks) else 1.0 for g in (pair, group)]
         return [
-            compute(rng.gauss(900, 9)), reduce(pair, 300.0 * slow[0]), compute(100.0),
+            compute(rng.gauss(900, 9)),
+            reduce(pair, 300.0 * slow[0]),
+            compute(100.0),
             reduce(group, 500.0 * slow[1], name="_allgather_base"),
-        ]  # fmt: skip
+        ]
 
     (outlier,) = findings(job(program, 16).write(tmp_path, host=lambda r: f"node{r // 4}"))["busbw-outlier"]
     assert outlier.ranks == (4, 5, 6, 7)

@@ -247,10 +247,14 @@ command:
 """
     result = lint_text("x.yaml", text)
     assert {s.name: (s.value, s.line) for s in result.settings if s.complete} == {
-        "NCCL_DEBUG": ("INFO", 4), "NCCL_IB_HCA": ("=mlx5_0", 5), "NCCL_SOCKET_IFNAME": ("eth0", 8),
-        "NCCL_IB_SL": ("1", 11), "NCCL_IB_TIMEOUT": ("22", 12), "NCCL_CROSS_NIC": ("1", 19),
+        "NCCL_DEBUG": ("INFO", 4),
+        "NCCL_IB_HCA": ("=mlx5_0", 5),
+        "NCCL_SOCKET_IFNAME": ("eth0", 8),
+        "NCCL_IB_SL": ("1", 11),
+        "NCCL_IB_TIMEOUT": ("22", 12),
+        "NCCL_CROSS_NIC": ("1", 19),
         "NCCL_NET_GDR_LEVEL": ("SYS", 24),
-    }  # fmt: skip
+    }
     assert [line for line, _ in result.not_evaluated] == [14, 17]
 
 
@@ -268,8 +272,9 @@ def test_dockerfile_lines_and_version() -> None:
     result = lint_text("Dockerfile", DOCKERFILE.replace("WARN", "debug") + "ENV NCCL_SOCKET_FAMILY ipv4\n")
     assert result.version == "2.22.3"
     assert {(f.line, f.issue.name) for f in result.findings if f.severity is Severity.WARNING} == {
-        (3, "env-invalid-value"), (5, "env-invalid-value"),
-    }  # fmt: skip
+        (3, "env-invalid-value"),
+        (5, "env-invalid-value"),
+    }
 
 
 def test_nccl_conf_is_no_shell() -> None:

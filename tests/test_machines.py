@@ -23,9 +23,11 @@ from tests.stand_ins.pynvml import Machine
 
 Files = dict[str, str]
 LIMITS = {
-    resource.RLIMIT_MEMLOCK: None, resource.RLIMIT_NOFILE: 65536, resource.RLIMIT_STACK: 8 << 20,
+    resource.RLIMIT_MEMLOCK: None,
+    resource.RLIMIT_NOFILE: 65536,
+    resource.RLIMIT_STACK: 8 << 20,
     resource.RLIMIT_NPROC: None,
-}  # fmt: skip
+}
 HEALTH = "{n}, 00000000:{n:02X}:00.0, 0, No, No, Not Active, Not Active, Default, {mig}, 4, 16, 16\n"
 
 
@@ -84,10 +86,14 @@ def nics(count: int, first: int = 0, rate: str = "400 Gb/sec (4X NDR)", layer: s
     for n in range(first, first + count):
         base = f"sys/class/infiniband/mlx5_{n}"
         files |= {
-            f"{base}/fw_ver": "28.39.3004", f"{base}/board_id": f"MT_{rate.split()[0]}",
-            f"{base}/ports/1/state": "4: ACTIVE", f"{base}/ports/1/rate": rate, f"{base}/ports/1/link_layer": layer,
-            f"{base}/ports/1/pkeys/0": "0xffff", f"{base}/ports/1/counters/link_downed": "1",
-        }  # fmt: skip
+            f"{base}/fw_ver": "28.39.3004",
+            f"{base}/board_id": f"MT_{rate.split()[0]}",
+            f"{base}/ports/1/state": "4: ACTIVE",
+            f"{base}/ports/1/rate": rate,
+            f"{base}/ports/1/link_layer": layer,
+            f"{base}/ports/1/pkeys/0": "0xffff",
+            f"{base}/ports/1/counters/link_downed": "1",
+        }
         if layer == "Ethernet":
             files |= {
                 f"{base}/ports/1/gids/0": "fe80:0000:0000:0000:0a00:00ff:fe00:0001",
@@ -153,9 +159,12 @@ def amd() -> Files:
     for n in range(8):
         base = f"sys/class/drm/renderD{128 + n}/device"
         cards |= {
-            f"{base}/vendor": "0x1002", f"{base}/current_link_width": "16", f"{base}/max_link_width": "16",
-            f"{base}/ras/umc_err_count": "ue: 0\nce: 3\n", f"{base}/mem_info_vram_used": "10567680",
-        }  # fmt: skip
+            f"{base}/vendor": "0x1002",
+            f"{base}/current_link_width": "16",
+            f"{base}/max_link_width": "16",
+            f"{base}/ras/umc_err_count": "ue: 0\nce: 3\n",
+            f"{base}/mem_info_vram_used": "10567680",
+        }
     return {**cards, "dev/kfd": "", **{f"dev/dri/renderD{128 + n}": "" for n in range(8)}, "proc/cmdline": "iommu=pt"}
 
 
@@ -267,10 +276,12 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], str, Status, str]] = {
     "degraded fabric": ({"health": 0x1}, "nvlink fabric", Status.FAIL, "GPU 3: NVLink has less bandwidth"),
     "fabric with a wrong chassis": ({"health": 0x3AA}, "nvlink fabric", Status.FAIL, "serial number of the chassis"),
     "link errors of Blackwell": (
-        {"link_errors": None, "link_fields": {"208:5": 7_000_000_000, "215:5": 2}}, "nvlink errors", Status.WARN,
+        {"link_errors": None, "link_fields": {"208:5": 7_000_000_000, "215:5": 2}},
+        "nvlink errors",
+        Status.WARN,
         "7,000,000,002 of them on link 5",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", sorted(DIFFERENCES))
@@ -357,7 +368,7 @@ KERNEL: dict[str, tuple[list[str], Status, str]] = {
     "many corrected": ([XID.format("92, pid=12, name=python")], Status.WARN, "single-bit"),
     "remapped": ([XID.format("63, pid=1, Row Remapper: New row marked for remapping")], Status.PASS, "Xid 63"),
     "initialization": ([XID.format("143, GPU Initialization Failure")], Status.FAIL, "Xid 143"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", sorted(KERNEL))

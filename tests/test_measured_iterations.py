@@ -40,9 +40,11 @@ def test_each_iteration_of_each_process_is_a_collective(tmp_path: Path) -> None:
     run = nccl_insight.load([_benchmark(tmp_path / "a.json", [[400.0, 410.0], [390.0, 410.0]])])
     rows = run.table("collectives").sort("seq", "rank")
     assert rows.select("rank", "seq", "op", "duration_ns", "group_size", "wait_ns").rows() == [
-        (0, 0, "AllReduce", 400_000, 2, 10_000), (1, 0, "AllReduce", 390_000, 2, 0),
-        (0, 1, "AllReduce", 410_000, 2, 0), (1, 1, "AllReduce", 410_000, 2, 0),
-    ]  # fmt: skip
+        (0, 0, "AllReduce", 400_000, 2, 10_000),
+        (1, 0, "AllReduce", 390_000, 2, 0),
+        (0, 1, "AllReduce", 410_000, 2, 0),
+        (1, 1, "AllReduce", 410_000, 2, 0),
+    ]
     assert rows["busbw_gbps"][0] == pytest.approx((64 << 20) / 400_000)
 
 

@@ -86,8 +86,10 @@ def test_a_rank_that_may_be_cut_is_left_out() -> None:
     )
     rows = ring_ranks(frame)
     assert rows.filter(channel=0).select("position", "rank", "truncated").rows() == [
-        (0, 0, True), (1, 1, True), (2, 2, True),
-    ]  # fmt: skip
+        (0, 0, True),
+        (1, 1, True),
+        (2, 2, True),
+    ]
     assert rows.filter(channel=1)["rank"].to_list() == [0, 1]
     assert rows.filter(channel=2)["truncated"].to_list() == [False, False]
 

@@ -141,8 +141,9 @@ def test_two_ranks_in_one_report_with_payloads(tmp_path: Path) -> None:
     assert rows["busbw_gbps"].to_list() == pytest.approx([(1 << 20) / 2000, (1 << 20) / 1999])
     steps = part.tables["steps"].sort("rank")
     assert steps.select("step", "compute_ns", "comm_ns", "exposed_comm_ns").rows() == [
-        (3, 500, 2000, 1500), (3, 0, 1999, 1999),
-    ]  # fmt: skip
+        (3, 500, 2000, 1500),
+        (3, 0, 1999, 1999),
+    ]
     assert "no message size" not in told(part)
 
 

@@ -60,8 +60,9 @@ def test_a_folder_reads_as_the_database(tmp_path: Path) -> None:
     run = nccl_insight.load([folder])
     assert run.table("inputs").select("kind").rows() == [("nsys_parquet",)]
     assert run.table("collectives").select("rank", "size_bytes", "wait_ns").sort("rank").rows() == [
-        (0, 1 << 20, 500), (1, 1 << 20, 0),
-    ]  # fmt: skip
+        (0, 1 << 20, 500),
+        (1, 1 << 20, 0),
+    ]
     _same(nccl_insight.load([base]), run)
     # The file that stands for the folder may be named itself.
     _same(run, nccl_insight.load([folder / "StringIds.parquet"]))

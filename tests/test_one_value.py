@@ -32,7 +32,7 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "python list": lambda text: repr(text.splitlines()),
     "python bytes": lambda text: repr(text.encode()),
     "escaped": lambda text: text.replace("\n", "\\n"),
-}  # fmt: skip
+}
 
 
 def _said(path: Path) -> Any:

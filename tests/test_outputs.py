@@ -127,8 +127,11 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(log: Path, tmp_path: Path, o
     given = [option.format(log=log, dir=tmp_path) for option in options]
     done = subprocess.run(
         ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "-m", "nccl_insight", *given],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 2, done.stderr
     assert "cannot be written (File too large" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -140,8 +143,11 @@ def test_a_full_standard_output_is_told(log: Path) -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
             [sys.executable, "-m", "nccl_insight", "analyze", log, "--isolated"],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert "standard output" in result.stderr
@@ -244,9 +250,12 @@ def test_signals_leave_no_copy_of_the_input(tmp_path: Path, number: signal.Signa
     temporary.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "nccl_insight", "analyze", "-", "--isolated"],
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": str(temporary)}, preexec_fn=interruptible,  # noqa: PLW1509
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        preexec_fn=interruptible,  # noqa: PLW1509
+    )
     assert process.stdin is not None
     process.stdin.write(LOG.encode() * 10_000)
     process.stdin.flush()
@@ -265,10 +274,7 @@ def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", script], env=environ, check=False)
     (left,) = tmp_path.iterdir()
-    alive = subprocess.Popen(
-        [sys.executable, "-c", make + "input()"],
-        env=environ, stdin=subprocess.PIPE,
-    )  # fmt: skip
+    alive = subprocess.Popen([sys.executable, "-c", make + "input()"], env=environ, stdin=subprocess.PIPE)
     deadline = time.monotonic() + 30
     while left.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -327,9 +333,12 @@ def test_a_working_directory_that_was_removed(log: Path, tmp_path: Path) -> None
     script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m nccl_insight analyze "$1" --exit-zero'
     done = subprocess.run(
         ["sh", "-c", script, sys.executable, str(log)],
-        check=False, cwd=tmp_path,
+        check=False,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "NCCL 2.27.7" in done.stdout

@@ -44,9 +44,12 @@ def test_the_manual_page_has_every_command_and_option() -> None:
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_groff_has_nothing_to_say_about_the_manual_page() -> None:
     done = subprocess.run(
-        ["groff", "-man", "-Tascii", "-ww", "-z"], input="\n".join(page()) + "\n", capture_output=True, text=True,
+        ["groff", "-man", "-Tascii", "-ww", "-z"],
+        input="\n".join(page()) + "\n",
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     assert done.stderr == ""
 
 

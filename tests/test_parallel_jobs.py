@@ -195,9 +195,11 @@ def test_a_late_rank_that_was_not_recorded_is_missing_and_nobody_else_is_blamed(
 def test_lost_events_and_clocks_of_hosts_change_nothing(tmp_path: Path) -> None:
     job = job_shapes.alternating(ALTERNATING, slow(6))
     paths = job.write(
-        tmp_path, clock_us=lambda r: 3.3e6 * (r // 4), host=lambda r: f"node{r // 4}",
+        tmp_path,
+        clock_us=lambda r: 3.3e6 * (r // 4),
+        host=lambda r: f"node{r // 4}",
         lost=lambda r: 0.01 if r in (3, 6) else 0.0,
-    )  # fmt: skip
+    )
     found = {f.name: f for f in nccl_insight.analyze(nccl_insight.load(paths)).findings}
     assert found["straggler-rank"].ranks == (6,)
 

@@ -66,8 +66,11 @@ def test_a_bundle_of_a_pipe_holds_its_log(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     with subprocess.Popen(
         [sys.executable, "-m", "nccl_insight", "analyze", f"/dev/fd/{reading}", "--bundle", bundle, "--exit-zero"],
-        pass_fds=[reading], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:  # fmt: skip
+        pass_fds=[reading],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
         os.close(reading)
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(HEALTHY.read_bytes())
@@ -78,8 +81,11 @@ def test_a_bundle_of_a_pipe_holds_its_log(tmp_path: Path) -> None:
 
 
 def test_no_finding_sends_users_to_a_setting_that_is_not_there() -> None:
-    found = [p.name for p in (PACKAGE / "rules").rglob("*") if p.suffix in (".py", ".md")
-             and "in the configuration" in p.read_text("utf-8")]  # fmt: skip
+    found = [
+        p.name
+        for p in (PACKAGE / "rules").rglob("*")
+        if p.suffix in (".py", ".md") and "in the configuration" in p.read_text("utf-8")
+    ]
     assert found == []
 
 

@@ -148,7 +148,10 @@ def _two_hosts(network: str, using: str, first: str, second: str) -> str:
                 back = f"{source}[{source % 2}] -> {rank}[{dev}]"
                 lines.append(f"{head}Channel {channel:02}/0 : {back} [receive] via {via}")
                 lines.append(f"{head}Channel {channel:02}/0 : {pair} via P2P/IPC")
-        lines += [f"{head}Connected all rings", f"{head}4 coll channels, 0 nvls channels, 4 p2p channels, 2 p2p channels per peer"]  # noqa: E501  # fmt: skip
+        lines += [
+            f"{head}Connected all rings",
+            f"{head}4 coll channels, 0 nvls channels, 4 p2p channels, 2 p2p channels per peer",
+        ]
         lines += [f"{head}{who} commId 0x11ad3302 - Init COMPLETE"]
         lines += [f"{head}{who.replace(f' nvmlDev {dev}', '')} - Destroy COMPLETE"]
     return "\n".join(lines) + "\n"
@@ -184,7 +187,7 @@ def test_healthy_inputs_that_look_odd_are_silent(title: str, tmp_path: Path) -> 
         ("PXN through another GPU", {"NET/IB/0/GDRDMA", "NET/IB/1(1)/GDRDMA", "P2P/IPC"}),
         ("a plugin whose name has blanks", {"NET/AWS Libfabric/0/GDRDMA", "NET/AWS Libfabric/1/GDRDMA", "P2P/IPC"}),
     ],
-)  # fmt: skip
+)
 def test_odd_transports_are_read(title: str, vias: set[str], tmp_path: Path) -> None:
     """The silence above is not for want of reading."""
     path = tmp_path / "run.log"

@@ -32,9 +32,11 @@ FAKE = Path(__file__).with_name("fake_rank.py")
 DOCS = Path(__file__).parents[1] / "docs" / "jobs"
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 LIMITS = {
-    resource.RLIMIT_MEMLOCK: None, resource.RLIMIT_NOFILE: 65536, resource.RLIMIT_STACK: 8 << 20,
+    resource.RLIMIT_MEMLOCK: None,
+    resource.RLIMIT_NOFILE: 65536,
+    resource.RLIMIT_STACK: 8 << 20,
     resource.RLIMIT_NPROC: None,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def test_without_anything_nothing_passes_for_gpus(tmp_path: Path) -> None:
         ("stack", Status.WARN, "-", {"limits": tuple({**LIMITS, resource.RLIMIT_STACK: None}.items())}),
         ("environment", Status.WARN, "NI105", {"environ": {"NCCL_SOCKET_IFNAMES": "eth0"}}),
     ],
-)  # fmt: skip
+)
 def test_limits_and_settings(tmp_path: Path, name: str, status: Status, code: str, more: dict[str, object]) -> None:
     found = checks(node(good(tmp_path), **more))[name]
     assert (found.status, found.code) == (status, code)
@@ -547,9 +549,13 @@ def test_a_slow_link_is_reported(tmp_path: Path) -> None:
 def cli(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "nccl_insight", "preflight", *arguments],
-        capture_output=True, text=True, timeout=200, cwd=cwd, check=False,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=cwd,
+        check=False,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
+    )
 
 
 def test_the_quick_level_without_a_gpu_judges_nothing(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ FORMS = {
         (12, 99, 3.412, None),
     ),
     "verl": ("(TaskRunner pid=77) step:12 - actor/loss:0.1 - timing_s/step:32.1", (12, None, 32.1, None)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", FORMS)

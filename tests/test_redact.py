@@ -142,9 +142,13 @@ def test_tables_lines_and_analysis_are_redacted_and_the_findings_stay() -> None:
                 assert not series.str.contains("gpu-node|job-4711").any()
     assert safe.table("ranks")["host"].n_unique() == run.table("ranks")["host"].n_unique()
     outputs = {
-        "text": text.render(hidden, verbosity=2), "json": json_.render(hidden), "md": markdown.render(hidden),
-        "junit": junit.render(hidden), "html": pages.render(hidden, safe, js="none"), "cdn": pages.render(hidden, safe, js="cdn"),
-    }  # fmt: skip
+        "text": text.render(hidden, verbosity=2),
+        "json": json_.render(hidden),
+        "md": markdown.render(hidden),
+        "junit": junit.render(hidden),
+        "html": pages.render(hidden, safe, js="none"),
+        "cdn": pages.render(hidden, safe, js="cdn"),
+    }
     for name, out in outputs.items():
         assert "gpu-node" not in out, name
         assert "10.1.7.23" not in out, name

@@ -56,11 +56,14 @@ def dump(**more: Any) -> dict[str, Any]:
         "timeout_ms": 600000, "frames": [{"name": "step", "filename": f"/home/{USER}/train.py", "line": 7}],
     }  # fmt: skip
     return {
-        "version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
-        "entries": [entry], "host": f"{HOST}.zqcorp.io",
+        "version": "2.10",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+        "entries": [entry],
+        "host": f"{HOST}.zqcorp.io",
         "note": [f"{HOST} at {ADDRESS}", "GPU-5f8a12b4-9b3a-4c5d-a1b2-c3d4e5f60718"],
-        "env": {"WANDB_API_KEY": "x", "line": "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"}, **more,
-    }  # fmt: skip
+        "env": {"WANDB_API_KEY": "x", "line": "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567"},
+        **more,
+    }
 
 
 def tables(path: Path) -> dict[str, list[dict[str, Any]]]:

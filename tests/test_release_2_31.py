@@ -37,9 +37,11 @@ def test_flush_of_receive_lines(tmp_path: Path) -> None:
     )
     rows = run.table("connections").select("net_dev", "gdr", "shared", "pxn_rank", "flush").rows()
     assert rows == [
-        (3, True, False, None, "None"), (3, True, False, None, None), (2, True, True, 8, "C2c"),
+        (3, True, False, None, "None"),
+        (3, True, False, None, None),
+        (2, True, True, 8, "C2c"),
         (2, False, True, 50, None),
-    ]  # fmt: skip
+    ]
 
 
 def test_ranks_of_a_split_are_joined_by_its_id(tmp_path: Path) -> None:
@@ -57,12 +59,17 @@ def test_ranks_of_a_split_are_joined_by_its_id(tmp_path: Path) -> None:
         )
         lines += [info(f"{split} - Init START", rank), info(f"{split} - Init COMPLETE", rank)]
         lines.append(
-            info(f"comm {child} rank {rank // 2} nranks 2 cudaDev {rank} busId {rank + 1}000 commId {new} - Destroy COMPLETE", rank)
-        )  # fmt: skip
+            info(
+                f"comm {child} rank {rank // 2} nranks 2 cudaDev {rank} busId {rank + 1}000 commId {new} - Destroy COMPLETE",
+                rank,
+            )
+        )
     comms = load(tmp_path, *lines).table("communicators").sort("comm_id")
     assert comms.select("comm_id", "nranks", "ranks_seen", "parent_comm_id", "init_complete").rows() == [
-        ("0x11110", 2, 2, COMM, True), ("0x11111", 2, 2, COMM, True), (COMM, 4, 4, None, True),
-    ]  # fmt: skip
+        ("0x11110", 2, 2, COMM, True),
+        ("0x11111", 2, 2, COMM, True),
+        (COMM, 4, 4, None, True),
+    ]
 
 
 def test_predictions_of_the_model(tmp_path: Path) -> None:
@@ -108,8 +115,9 @@ def test_rank_sets_of_the_diagnostics(tmp_path: Path) -> None:
         f"node7:100 NCCL DIAG [OK]   NVLink: found 18 link(s) per device, all active across 64 ranks in comm {COMM}",
     )
     assert run.table("diagnostics").select("diag_check", "diag_result", "ranks", "n_ranks").rows() == [
-        ("NVLink", "finding", [0, 1, 2, 3, 4, 5, 6, 7], 20), ("NVLink", "ok", None, None),
-    ]  # fmt: skip
+        ("NVLink", "finding", [0, 1, 2, 3, 4, 5, 6, 7], 20),
+        ("NVLink", "ok", None, None),
+    ]
 
 
 def test_a_finding_of_the_diagnostics_names_its_cause(tmp_path: Path) -> None:
@@ -162,8 +170,11 @@ def test_latency_of_work_requests(tmp_path: Path) -> None:
     )
     row = run.table("ib_latency").row(0, named=True)
     assert (row["event"], row["hca_name"], row["latency_ns"], row["p999_ns"]) == (
-        "slow", "mlx5_0+mlx5_1", 2436505, 8000,
-    )  # fmt: skip
+        "slow",
+        "mlx5_0+mlx5_1",
+        2436505,
+        8000,
+    )
 
 
 def test_a_machine_without_libibverbs_is_healthy(tmp_path: Path) -> None:

@@ -158,8 +158,9 @@ def test_patterns_files_and_archives(memory: Any, job: Path, tmp_path: Path) -> 
         return [f.display for f in find_inputs([url], **options)]
 
     assert names("memory:///bucket/run/sub/*.log") == [
-        "memory:///bucket/run/sub/b.log", "memory:///bucket/run/sub/more.log",
-    ]  # fmt: skip
+        "memory:///bucket/run/sub/b.log",
+        "memory:///bucket/run/sub/more.log",
+    ]
     assert names("memory:///bucket/run/sub/more.log") == ["memory:///bucket/run/sub/more.log"]
     assert names("memory:///bucket/r*n/sub") == names("memory:///bucket/run/sub")
     for in_place in (False, True):

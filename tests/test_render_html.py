@@ -407,9 +407,11 @@ def hostile_run(payload: str) -> tuple[Analysis, Run]:
             pl.lit(short).alias(c)
             for c, dtype in frame.schema.items()
             if dtype == pl.String and c not in ("comm_id", "host", "transport", "network", "op", "direction")
-        ).with_columns(pl.concat_str(pl.lit(short[:200]), pl.col("host")).alias("host") if "host" in frame.columns else [])
+        ).with_columns(
+            pl.concat_str(pl.lit(short[:200]), pl.col("host")).alias("host") if "host" in frame.columns else []
+        )
         for name, frame in run.tables.items()
-    }  # fmt: skip
+    }
     lines = dict.fromkeys(((0, n) for n in range(200, 230)), payload)
     return analysis, build_run(tables, samples.FakeReader(lines))
 

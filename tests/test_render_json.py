@@ -35,8 +35,11 @@ def test_verdict_findings_and_roles() -> None:
     assert document["verdict"]["counts"] == {"error": 2, "warning": 2, "info": 0}
     assert document["verdict"]["word"] == "FAIL"
     assert [f["name"] for f in document["findings"]] == [
-        "ib-qp-timeout", "version-mix", "net-socket-fallback", "peer-died",
-    ]  # fmt: skip
+        "ib-qp-timeout",
+        "version-mix",
+        "net-socket-fallback",
+        "peer-died",
+    ]
     assert document["findings"][0]["class"] == "F"
     assert document["findings"][3]["caused_by"] == "ib-qp-timeout"
     assert document["findings"][0]["evidence"][0]["line"] == 214

@@ -19,8 +19,11 @@ def _suite(analysis: Analysis, **options: Severity) -> ElementTree.Element:
 def test_errors_fail_warnings_pass_with_output_and_gaps_are_skipped() -> None:
     suite = _suite(samples.failing()[0])
     assert {k: suite.get(k) for k in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "9", "failures": "2", "errors": "0", "skipped": "4",
-    }  # fmt: skip
+        "tests": "9",
+        "failures": "2",
+        "errors": "0",
+        "skipped": "4",
+    }
     failed = [c.get("name") for c in suite.findall("testcase") if c.find("failure") is not None]
     assert failed == ["ib-qp-timeout", "version-mix"]
     failure = suite.find("testcase[@name='ib-qp-timeout']/failure")

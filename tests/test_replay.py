@@ -68,9 +68,11 @@ class Job:
         self.work.append((rank, stream, step, kind, name, int(start * US), int(end * US)))
 
     def run(
-        self, hosts: Callable[[int], str] = lambda r: "h0", ahead: Callable[[int, int], int] = lambda r, t: 0,
+        self,
+        hosts: Callable[[int], str] = lambda r: "h0",
+        ahead: Callable[[int, int], int] = lambda r, t: 0,
         metadata: bool = True,
-    ) -> Run:  # fmt: skip
+    ) -> Run:
         """The traces; ``ahead``: what a rank's clock shows more at a time, nanoseconds."""
         names = ("rank", "stream", "step", "kind", "name", "start_ns", "end_ns")
         work = pl.DataFrame(self.work, schema=names, orient="row").with_columns(device=0, input_id="rank")

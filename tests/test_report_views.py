@@ -26,9 +26,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-TABLES = (
-    "polars", "nccl_insight.tables", "nccl_insight.readers", "nccl_insight.loading", "nccl_insight.facts",
-)  # fmt: skip
+TABLES = ("polars", "nccl_insight.tables", "nccl_insight.readers", "nccl_insight.loading", "nccl_insight.facts")
 
 
 def leaves(value: object) -> Iterator[object]:

@@ -31,8 +31,11 @@ def database(path: Path, suffix: str = ID) -> Path:
             f"create table `rocpd_memory_copy{suffix}` (id integer primary key, pid integer, start bigint, "
             '"end" bigint, name_id integer, dst_agent_id integer, stream_id integer, size integer)'
         )
-        names = ["ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
-                 "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(aiter::RankData*)"]  # fmt: skip
+        names = [
+            "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)",
+            "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
+            "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(aiter::RankData*)",
+        ]
         for number, name in enumerate(names, 1):
             base.execute(f"insert into `rocpd_info_kernel_symbol{suffix}` values (?, ?, ?)", (number, name, name))
         base.execute(f"insert into `rocpd_string{suffix}` values (7, 'MEMORY_COPY_DEVICE_TO_HOST')")
@@ -66,8 +69,11 @@ def test_a_damaged_database_says_so(tmp_path: Path) -> None:
 
 def results(path: Path) -> Path:
     """The kernels and the copy of :func:`database`, as rocprofv3 writes them in JSON."""
-    names = ["ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
-             "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(aiter::RankData*)"]  # fmt: skip
+    names = [
+        "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)",
+        "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
+        "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(aiter::RankData*)",
+    ]
     times = [(1, 100, 200), (2, 150, 300), (1, 400, 450), (3, 500, 520)]
     agent, stream = {"handle": 37946}, {"handle": 1}
     process = {

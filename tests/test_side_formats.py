@@ -80,7 +80,7 @@ EXPECTED_KIND = {
     "simulated/2.14.3-2node-8gpu-ib.topo.xml": "topo_xml",
     "simulated/2.14.3-2node-8gpu-ib.graph.xml": "graph_xml",
     "simulated/2.14.3-2node-8gpu-ib.log": None,
-}  # fmt: skip
+}
 
 
 @needs_shared
@@ -470,8 +470,10 @@ def test_topology_matrix_with_tabs(tmp_path: Path) -> None:
     assert links[("GPU0", "NIC0")] == ("PCI", "PIX", None)
     assert links[("NIC0", "GPU1")] == ("SYS", "SYS", None)
     assert found["topology_nodes"].select("node", "kind", "numa", "device").rows() == [
-        ("GPU0", "GPU", 0, None), ("GPU1", "GPU", 1, None), ("NIC0", "NIC", None, "mlx5_4"),
-    ]  # fmt: skip
+        ("GPU0", "GPU", 0, None),
+        ("GPU1", "GPU", 1, None),
+        ("NIC0", "NIC", None, "mlx5_4"),
+    ]
 
 
 def test_topology_matrix_with_joined_cells(tmp_path: Path) -> None:

@@ -137,9 +137,10 @@ def test_values_come_before_words() -> None:
 
 def test_a_trail_is_known_by_its_file() -> None:
     rows = frame(
-        text=["", "", "", ""], file=["init.cc", "transport/p2p.cc", "misc/socket.cc", "plugin_init.cc"],
+        text=["", "", "", ""],
+        file=["init.cc", "transport/p2p.cc", "misc/socket.cc", "plugin_init.cc"],
         result=[3, 1, 3, 3],
-    )  # fmt: skip
+    )
     assert told(rows, "trail").to_list() == ["application", "p2p-cuda", "socket", None]
 
 

@@ -17,14 +17,17 @@ def _nvlinks(*gpus: tuple[str, list[float | None]]) -> Run:
         {
             "nvlinks": pl.DataFrame(
                 {
-                    "input_id": [0] * len(rows), "line": list(range(1, len(rows) + 1)), "gpu": [r[0] for r in rows],
-                    "model": [r[1] for r in rows], "link": [r[2] for r in rows],
+                    "input_id": [0] * len(rows),
+                    "line": list(range(1, len(rows) + 1)),
+                    "gpu": [r[0] for r in rows],
+                    "model": [r[1] for r in rows],
+                    "link": [r[2] for r in rows],
                     "speed_gbps": pl.Series([r[3] for r in rows], dtype=pl.Float64),
                     "active": [r[3] is not None for r in rows],
                 }
             )
         }
-    )  # fmt: skip
+    )
 
 
 def _hits(found: object) -> list[Hit]:
@@ -66,13 +69,16 @@ def _trace(size_bytes: int, count: int, duration_ns: int, large_ns: int) -> Run:
         {
             "collectives": pl.DataFrame(
                 {
-                    "input_id": [0] * len(sizes), "rank": [0] * len(sizes), "op": ["AllReduce"] * len(sizes),
-                    "size_bytes": sizes, "duration_ns": [duration_ns] * count + [large_ns],
+                    "input_id": [0] * len(sizes),
+                    "rank": [0] * len(sizes),
+                    "op": ["AllReduce"] * len(sizes),
+                    "size_bytes": sizes,
+                    "duration_ns": [duration_ns] * count + [large_ns],
                     "source": ["kernel"] * len(sizes),
                 }
             )
         }
-    )  # fmt: skip
+    )
 
 
 def test_small_collectives_of_a_trace_count_by_their_time() -> None:

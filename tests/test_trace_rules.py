@@ -155,9 +155,13 @@ def test_lateness_that_moves_is_skew_not_a_straggler(tmp_path: Path) -> None:
 def test_hosts_without_a_common_clock(tmp_path: Path) -> None:
     """Clocks 5 ms apart: no skew is given, and the late rank is still found by durations."""
     paths = job(
-        tmp_path, 4, 60, late=lambda r, _i: 400.0 if r == 3 else 0.0, host=lambda r: f"node-{r // 2}",
+        tmp_path,
+        4,
+        60,
+        late=lambda r, _i: 400.0 if r == 3 else 0.0,
+        host=lambda r: f"node-{r // 2}",
         clock_us=lambda r: 5000.0 * (r // 2),
-    )  # fmt: skip
+    )
     run = load(paths)
     table = run.table("collectives")
     assert table["skew_ns"].null_count() == table.height
@@ -174,11 +178,15 @@ def test_a_whole_host_is_late(tmp_path: Path) -> None:
         found = hits(
             load(
                 job(
-                    tmp_path / name, 6, 40, late=lambda r, _i: 800.0 if r in (2, 3) else 0.0,
-                    host=lambda r: f"node-{r // 2}", clock_us=lambda r, s=shift: s * (r // 2),  # type: ignore[misc]
+                    tmp_path / name,
+                    6,
+                    40,
+                    late=lambda r, _i: 800.0 if r in (2, 3) else 0.0,
+                    host=lambda r: f"node-{r // 2}",
+                    clock_us=lambda r, s=shift: s * (r // 2),  # type: ignore[misc]
                 )
             )
-        )  # fmt: skip
+        )
         assert [(h.ranks, h.hosts) for h in found["straggler-rank"]] == [((2, 3), ("node-1",))]
         assert "collective-skew" not in found
 

@@ -25,7 +25,7 @@ _LINES: Final = (
     "2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer",
     f"{_INIT} - Init COMPLETE",
     "comm 0x70{r}00 rank {r} nranks 4 cudaDev {r} busId {r}b000 - Destroy COMPLETE",
-)  # fmt: skip
+)
 CHANGES: Final = {
     "a word more": (" - Init START", " - Communicator Init START", "init"),
     "another word": (" - Init COMPLETE", " - Init COMPLETED", "init"),

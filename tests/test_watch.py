@@ -81,8 +81,7 @@ def report(counts: list[int], missing: tuple[int, ...] = (), dead: bool = False)
     """A status as NCCL 2.28.7 and later write it."""
 
     def member(rank: int, **more: object) -> dict[str, object]:
-        return {"rank": rank, "host": f"10.0.0.{rank // 2 + 1}", "pid": 5000 + rank, "cuda_dev": rank % 2,
-                **more}  # fmt: skip
+        return {"rank": rank, "host": f"10.0.0.{rank // 2 + 1}", "pid": 5000 + rank, "cuda_dev": rank % 2, **more}
 
     status = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
     return json.dumps(
@@ -568,10 +567,12 @@ def test_metrics_in_a_file_and_over_http(tmp_path: Path) -> None:
     list(state.take(Seen(counts={"c": {0: 7, 1: 5}}, grew=True), 100.0))
     text = to_openmetrics(state, 103.0)
     for line in (
-        'nccl_insight_watch_job_state{state="running"} 1', 'nccl_insight_watch_comm_operation{comm="c"} 7',
-        'nccl_insight_watch_comm_spread{comm="c"} 2', "nccl_insight_watch_seconds_since_operation 3",
+        'nccl_insight_watch_job_state{state="running"} 1',
+        'nccl_insight_watch_comm_operation{comm="c"} 7',
+        'nccl_insight_watch_comm_spread{comm="c"} 2',
+        "nccl_insight_watch_seconds_since_operation 3",
         "nccl_insight_watch_warnings_total 0",
-    ):  # fmt: skip
+    ):
         assert line in text.splitlines()
     assert text.endswith("# EOF\n")
     page = Metrics(str(tmp_path / "nccl.prom"))
@@ -637,9 +638,8 @@ def test_flight_recorder_dumps_are_judged_when_all_are_there(tmp_path: Path) -> 
         (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(found))
 
     lines, _ = watched(
-        [str(tmp_path)], None, 25,
-        Clock({1: lambda: dump(0, 7), 2: lambda: (dump(1, 7), dump(2, 6), None)[-1]}),
-    )  # fmt: skip
+        [str(tmp_path)], None, 25, Clock({1: lambda: dump(0, 7), 2: lambda: (dump(1, 7), dump(2, 6), None)[-1]})
+    )
     found = [line for line in lines if "Flight Recorder dumps:" in line]
     assert len(found) == 1
     assert found[0].startswith("+15 3 Flight Recorder dumps:")

@@ -50,7 +50,7 @@ def one_gpu(refer: bool = True) -> list[Plane]:
             ("cuLaunchKernel", 130, 5, [("correlation_id", 3)]),
         ],
     )
-    return [gpu, host, Plane("/device:GPU:4")]  # fmt: skip
+    return [gpu, host, Plane("/device:GPU:4")]
 
 
 def write(path: Path, planes: list[Plane], host: str = "node-a") -> Path:
@@ -140,8 +140,10 @@ def test_numbers_of_the_wire_format() -> None:
         found, end = varint(raw, 0)
         assert (signed(found), end) == (value, len(raw))
     assert list(fields(number(1, 150) + part(2, "testing") + b"\x2d\x01\x02\x03\x04")) == [
-        (1, 150), (2, b"testing"), (5, b"\x01\x02\x03\x04"),
-    ]  # fmt: skip
+        (1, 150),
+        (2, b"testing"),
+        (5, b"\x01\x02\x03\x04"),
+    ]
     for broken in (b"\x08", b"\x08" + b"\xff" * 11, b"\x12\x05ab", b"\x0b", b"\x09\x01"):
         with pytest.raises(DamagedMessage):
             list(fields(broken))

@@ -254,9 +254,13 @@ def register(app: typer.Typer) -> None:
 
                 width = terminal_width()
                 shown = text.render(
-                    analysis, color=colored, verbosity=verbose - quiet, width=width,
-                    base=text.common_base(analysis), links=width is not None,
-                )  # fmt: skip
+                    analysis,
+                    color=colored,
+                    verbosity=verbose - quiet,
+                    width=width,
+                    base=text.common_base(analysis),
+                    links=width is not None,
+                )
             else:
                 shown = _render(parse_output(format_)[0], analysis, run, policy, js, redactor)
             write_text("-", shown)

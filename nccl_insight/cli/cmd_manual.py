@@ -14,7 +14,7 @@ _EXITS = (
     ("3", "nothing could be judged: no input, no NCCL output, no GPU"),
     ("4", "internal error"),
     ("5", "a deadline passed: a collective or a process hangs"),
-)  # fmt: skip
+)
 
 
 def register(app: typer.Typer) -> None:

@@ -133,9 +133,13 @@ def _blocks(frame: pl.DataFrame, width: int) -> str:
         for name, value in zip(names, row, strict=True):
             if value:
                 lines += textwrap.wrap(
-                    value, max(width, room + 20), initial_indent=f"{name:<{room}}  ",
-                    subsequent_indent=" " * (room + 2), break_long_words=False, break_on_hyphens=False,
-                )  # fmt: skip
+                    value,
+                    max(width, room + 20),
+                    initial_indent=f"{name:<{room}}  ",
+                    subsequent_indent=" " * (room + 2),
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -89,9 +89,7 @@ def first_lines(run: Run) -> FirstLines:
 # A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
 _LINK_REACH_S: Final = 60.0
 # What others report of ranks that are gone.
-_MISSED: Final = (
-    "collective-not-reached", "rank-desync", "rank-missing-in-init", "ib-completion-retry-exceeded",
-)  # fmt: skip
+_MISSED: Final = ("collective-not-reached", "rank-desync", "rank-missing-in-init", "ib-completion-retry-exceeded")
 _LINK: Final = ("ib-port-error", "link-flap", "ib-gid-changed")
 
 

@@ -39,13 +39,15 @@ def _transports(run: Run) -> Iterator[str]:
         return
     ways = (
         table.with_columns(
-            pl.col("transport").cast(pl.String), pl.col("network").fill_null(""), pl.col("gdr").fill_null(False),
+            pl.col("transport").cast(pl.String),
+            pl.col("network").fill_null(""),
+            pl.col("gdr").fill_null(False),
             pl.col("method").fill_null(""),
         )
         .group_by("transport", "network", "gdr")
         .agg(pl.struct("comm_id", "src_rank", "dst_rank").n_unique().alias("pairs"))
         .sort("pairs", "transport", "network", "gdr", descending=[True, False, False, False])
-    )  # fmt: skip
+    )
     parts = []
     for row in ways.head(3).iter_rows(named=True):
         name = f"{row['transport']}/{row['network']}" if row["network"] else row["transport"]

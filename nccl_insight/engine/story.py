@@ -169,8 +169,11 @@ def _died(run: Run, findings: Sequence[Finding], told: Sequence[_Told]) -> Itera
         end = replace(end, ranks=tuple(new))
         before = groups[-1][-1] if groups else None
         if before is not None and (before.kind, before.signal, before.exit_code, before.time_s) == (
-            end.kind, end.signal, end.exit_code, end.time_s
-        ):  # fmt: skip
+            end.kind,
+            end.signal,
+            end.exit_code,
+            end.time_s,
+        ):
             groups[-1].append(end)
         else:
             groups.append([end])

@@ -90,10 +90,14 @@ def coverage_of(run: Run) -> Coverage:
         .head(_TEMPLATES)
     )
     return Coverage(
-        lines=total("lines"), nccl_lines=total("nccl_lines"), parsed=total("parsed_lines"),
-        unknown=total("unknown_lines"), foreign=total("foreign_lines"), torn=total("torn_lines"),
+        lines=total("lines"),
+        nccl_lines=total("nccl_lines"),
+        parsed=total("parsed_lines"),
+        unknown=total("unknown_lines"),
+        foreign=total("foreign_lines"),
+        torn=total("torn_lines"),
         unknown_templates=tuple((str(t), int(c)) for t, c in unknown.iter_rows()),
-    )  # fmt: skip
+    )
 
 
 def inputs_of(run: Run) -> tuple[InputInfo, ...]:

@@ -146,9 +146,12 @@ def _agree(one: Claim, other: Claim) -> bool:
 def _twin(one: Claim, other: Claim) -> bool:
     """Whether one source says of several groups that they wait for the same ranks: that is one event."""
     return (
-        one.world and other.world and one.source == other.source and one.group != other.group
+        one.world
+        and other.world
+        and one.source == other.source
+        and one.group != other.group
         and set(one.ranks) == set(other.ranks)
-    )  # fmt: skip
+    )
 
 
 def _contradict(one: Claim, other: Claim) -> bool:

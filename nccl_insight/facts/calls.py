@@ -181,13 +181,17 @@ def _far(rows: pl.DataFrame) -> pl.DataFrame:
     key, place = ("comm_id", "rank"), ("input_id", "line")
     # By number first: millions of calls need not be grouped by names.
     each = rows.group_by(OWNER, maintain_order=True).agg(
-        pl.col(*key, "host").first(), pl.len().alias("calls"), pl.col("op").last().alias("last_op"),
+        pl.col(*key, "host").first(),
+        pl.len().alias("calls"),
+        pl.col("op").last().alias("last_op"),
         pl.col(place).last(),
-    )  # fmt: skip
+    )
     return each.group_by(key, maintain_order=True).agg(
-        pl.col("host").first(), pl.col("calls").sum(), pl.col("last_op").cast(pl.String).sort_by(place).last(),
+        pl.col("host").first(),
+        pl.col("calls").sum(),
+        pl.col("last_op").cast(pl.String).sort_by(place).last(),
         pl.col(place).sort_by(place).last(),
-    )  # fmt: skip
+    )
 
 
 def progress(run: Run) -> pl.DataFrame:
@@ -210,9 +214,11 @@ def _judgeable(run: Run) -> pl.DataFrame:
         pl.col("rank").n_unique().alias("known"), pl.col("nranks").max(),
         (pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all().alias("through"),
     )  # fmt: skip
-    called = progress(run).group_by("comm_id").agg(
-        pl.col("rank").n_unique().alias("ranks"), (pl.col("calls").n_unique() > 1).alias("uneven")
-    )  # fmt: skip
+    called = (
+        progress(run)
+        .group_by("comm_id")
+        .agg(pl.col("rank").n_unique().alias("ranks"), (pl.col("calls").n_unique() > 1).alias("uneven"))
+    )
     return (
         called.join(made, on="comm_id", how="inner")
         .filter((pl.col("ranks") > 1) & (pl.col("ranks") == pl.col("known")) & ~(pl.col("through") & pl.col("uneven")))
@@ -359,9 +365,10 @@ def _stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
     ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
     counts = progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
     spread = counts.group_by("comm_id").agg(
-        pl.col("calls").max().alias("most"), pl.col("calls").min().alias("least"),
+        pl.col("calls").max().alias("most"),
+        pl.col("calls").min().alias("least"),
         pl.col("calls").mode().max().alias("herd"),
-    )  # fmt: skip
+    )
     found: list[Stopped] = []
     unclear = 0
     rows = spread.filter(pl.col("most") > pl.col("least")).sort("comm_id").head(5)

@@ -20,10 +20,13 @@ def binomial_tail(successes: int, trials: int, chance: float) -> float:
     if chance <= 0:
         return 0.0
     terms = [
-        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        + k * math.log(chance) + (trials - k) * math.log1p(-chance)
+        math.lgamma(trials + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(trials - k + 1)
+        + k * math.log(chance)
+        + (trials - k) * math.log1p(-chance)
         for k in range(successes, trials + 1)
-    ]  # fmt: skip
+    ]
     top = max(terms, default=-math.inf)
     return min(1.0, math.exp(top) * sum(math.exp(t - top) for t in terms)) if terms else 0.0
 

@@ -138,9 +138,12 @@ def _of_process(run: Run, known: Identities, errors: pl.DataFrame) -> pl.DataFra
         orient="row",
     )
     numbers = (
-        run.table("ranks").select("host", "pid", "rank").drop_nulls()
-        .group_by("host", "pid").agg(pl.col("rank").unique().alias("_numbers"))
-    )  # fmt: skip
+        run.table("ranks")
+        .select("host", "pid", "rank")
+        .drop_nulls()
+        .group_by("host", "pid")
+        .agg(pl.col("rank").unique().alias("_numbers"))
+    )
     on = ["host", "pid"]
     rows = errors.join(places, on=on, how="left", maintain_order="left")
     rows = rows.join(numbers, on=on, how="left", maintain_order="left")

@@ -179,10 +179,14 @@ _Said: TypeAlias = tuple[tuple[int, float, str, str], ...]
 def _stated(run: Run) -> dict[tuple[str, str], _Said]:
     """Times that NCCL predicted for single calls (2.31 and later): size, us, algorithm, protocol by communicator."""
     rows = run.table("predicted").filter(
-        pl.col("chosen") & (pl.col("predicted_ns") > 0) & (pl.col("size_bytes") > 0)
-        & pl.col("comm_id").is_not_null() & pl.col("op").is_not_null() & pl.col("algorithm").is_not_null()
+        pl.col("chosen")
+        & (pl.col("predicted_ns") > 0)
+        & (pl.col("size_bytes") > 0)
+        & pl.col("comm_id").is_not_null()
+        & pl.col("op").is_not_null()
+        & pl.col("algorithm").is_not_null()
         & (pl.col("source") != "table").fill_null(True)
-    )  # fmt: skip
+    )
     if rows.is_empty():
         return {}
     rows = (

@@ -135,10 +135,13 @@ def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
     distance = {(g.index, n.index): far for g in gpus for n in nics if (far := _meet(ways[g.node], ways[n.node]))}
     numbers = {g.node: g.index for g in gpus}
     return Topology(
-        tuple(sorted(gpus, key=lambda g: g.index)), tuple(sorted(nics, key=lambda n: n.index)), distance,
+        tuple(sorted(gpus, key=lambda g: g.index)),
+        tuple(sorted(nics, key=lambda n: n.index)),
+        distance,
         {numbers[g]: n for g, n in counts.items() if g in numbers},
-        {numbers[g]: s for g, s in speeds.items() if g in numbers}, switched,
-    )  # fmt: skip
+        {numbers[g]: s for g, s in speeds.items() if g in numbers},
+        switched,
+    )
 
 
 def _meet(one: list[str], other: list[str]) -> str | None:

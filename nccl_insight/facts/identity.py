@@ -323,19 +323,21 @@ def _side_by_side(ranks: pl.DataFrame, one: pl.DataFrame) -> bool:
     Groups of a job (tensor, pipeline) are so; attempts of a job have its GPUs one after the other.
     """
     place = pl.struct("host", "bus_id")
-    known = ranks.filter(pl.col("comm_id").is_not_null()).group_by("comm_id").agg(
-        (pl.col("host").is_not_null() & pl.col("bus_id").is_not_null()).all().alias("told"),
-        place.is_in(one.select(place.implode()).to_series()).any().alias("again"),
-    )  # fmt: skip
+    known = (
+        ranks.filter(pl.col("comm_id").is_not_null())
+        .group_by("comm_id")
+        .agg(
+            (pl.col("host").is_not_null() & pl.col("bus_id").is_not_null()).all().alias("told"),
+            place.is_in(one.select(place.implode()).to_series()).any().alias("again"),
+        )
+    )
     return known.filter(pl.col("told") & ~pl.col("again")).height > 0
 
 
 def _by_launcher(run: Run, ranks: pl.DataFrame) -> pl.DataFrame:
     """The processes under the ranks that the launcher gave them; none where it tells them not all, or one twice."""
     key = ["host", "pid"]
-    tasks = run.table("processes").select(*key, "launcher_rank").join(
-        ranks.select(key).unique(), on=key, how="semi"
-    )  # fmt: skip
+    tasks = run.table("processes").select(*key, "launcher_rank").join(ranks.select(key).unique(), on=key, how="semi")
     found = tasks["launcher_rank"].cast(pl.Int64, strict=False)
     if not tasks.height or found.null_count() or found.n_unique() < tasks.height:
         return ranks.clear()

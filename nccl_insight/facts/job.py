@@ -88,8 +88,10 @@ def _some(*found: Fact | None) -> Iterator[Fact]:
 def _versions(run: Run) -> Iterator[Fact]:
     table = run.table("processes").with_columns(pl.col("driver_version", "library").cast(pl.String))
     for subject, column in (
-        ("NCCL", "nccl_version"), ("CUDA toolkit", "cuda_version"), ("CUDA driver", "driver_version"),
-    ):  # fmt: skip
+        ("NCCL", "nccl_version"),
+        ("CUDA toolkit", "cuda_version"),
+        ("CUDA driver", "driver_version"),
+    ):
         yield from _some(_spread("versions", subject, table, column, "process"))
     stated = table.filter(pl.col("nccl_version").is_not_null())
     yield from _some(_spread("versions", "library", stated, "library", "process"))
@@ -183,15 +185,19 @@ def _transports(run: Run) -> Iterator[Fact]:
 def _channels(run: Run) -> Iterator[Fact]:
     counts = run.table("channel_counts").join(
         members(run).select("comm_id", "rank", "host").unique(["comm_id", "rank"], keep="first"),
-        on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left",
-    )  # fmt: skip
+        on=["comm_id", "rank"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
     main = main_comm(run)
     if main is not None:
         counts = counts.filter(pl.col("comm_id").eq_missing(pl.lit(main.comm_id, dtype=pl.String)))
     for subject, column in (
-        ("collective channels", "coll_channels"), ("NVLS channels", "nvls_channels"),
+        ("collective channels", "coll_channels"),
+        ("NVLS channels", "nvls_channels"),
         ("point-to-point channels", "p2p_channels"),
-    ):  # fmt: skip
+    ):
         yield from _some(_spread("channels", subject, counts, column, "rank"))
     rings = ring_crossings(run).with_columns(
         pl.lit(None, dtype=pl.String).alias("host"),
@@ -231,9 +237,13 @@ def _calls(run: Run) -> Iterator[Fact]:
     for row in per_op.iter_rows(named=True):
         each = row["n"] / processes_
         yield Fact(
-            "calls", f"{row['op']} calls per process", (round(each, 1),), f"{each:.1f}", number=each,
+            "calls",
+            f"{row['op']} calls per process",
+            (round(each, 1),),
+            f"{each:.1f}",
+            number=each,
             evidence=(Ref(row["input_id"], row["line"]),) if row["line"] else (),
-        )  # fmt: skip
+        )
         if row["size_bytes"] is not None:
             size = float(row["size_bytes"])
             yield Fact("calls", f"{row['op']} median size", (size,), format_bytes(size), number=size, unit="B")
@@ -253,9 +263,12 @@ def _timings(run: Run) -> Iterator[Fact]:
             )
     steps = run.table("steps")
     for column, subject in (
-        ("duration_ns", "step"), ("compute_ns", "computation of a step"), ("comm_ns", "communication of a step"),
-        ("exposed_comm_ns", "exposed communication of a step"), ("idle_ns", "idle time of a step"),
-    ):  # fmt: skip
+        ("duration_ns", "step"),
+        ("compute_ns", "computation of a step"),
+        ("comm_ns", "communication of a step"),
+        ("exposed_comm_ns", "exposed communication of a step"),
+        ("idle_ns", "idle time of a step"),
+    ):
         value_ns = steps.get_column(column).median() if steps.height else None
         if isinstance(value_ns, (int, float)):
             yield Fact("timings", subject, (value_ns,), f"{value_ns / 1e6:.2f} ms", value_ns / 1e6, "ms")

@@ -310,10 +310,12 @@ def _found_doubts(run: Run) -> Iterator[str]:
     if not everyone:
         if not measured:
             yield (
-                "no line shows the init of a communicator" if nccl_lines
-                else _without_collectives(run) if run.has("trace_info")
+                "no line shows the init of a communicator"
+                if nccl_lines
+                else _without_collectives(run)
+                if run.has("trace_info")
                 else "the inputs describe a machine or a state, not a run"
-            )  # fmt: skip
+            )
         return
     closed = _closed(rows)
     open_ = [c for c in everyone if not c.init_complete and not (c.comm_id in closed and 2 * c.ranks_seen > c.nranks)]

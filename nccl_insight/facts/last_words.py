@@ -23,7 +23,7 @@ from nccl_insight.readers.embedded.forms import (
     goes_on,
     of_traceback,
     says,
-)  # fmt: skip
+)
 from nccl_insight.readers.embedded.tracebacks import ends_traceback
 from nccl_insight.tables.run import Run
 

@@ -42,7 +42,7 @@ def no_more_than_exposed(run: Run, late: Straggler) -> Straggler:
     share = most / late.delay_ns
     return replace(
         late, delay_ns=most, window_share=late.window_share * share, worst_delay_ns=min(late.worst_delay_ns, most)
-    )  # fmt: skip
+    )
 
 
 def not_held_elsewhere(run: Run, ranks: tuple[int, ...], delay_ns: int) -> tuple[int, ...]:

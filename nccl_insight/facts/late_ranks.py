@@ -104,13 +104,15 @@ def slow_members(rows: pl.DataFrame, events: pl.DataFrame, scale: Scale, halves:
     cost = (
         rows.group_by("match_id", "step")
         .agg(
-            own=pl.col("own_ns").filter(among).max(), other=pl.col("limit_ns").filter(~among).max(),
-            since=pl.col("since").first(), start_ns=pl.col("start_ns").min(),
+            own=pl.col("own_ns").filter(among).max(),
+            other=pl.col("limit_ns").filter(~among).max(),
+            since=pl.col("since").first(),
+            start_ns=pl.col("start_ns").min(),
         )
         .sort("start_ns", "match_id")
         .with_columns(delay=pl.max_horizontal(pl.col("own") - pl.col("other"), 0))
         .with_columns(delay=growth(pl.col("delay"), ["since"]))
-    )  # fmt: skip
+    )
     delay, worst = int(cost["delay"].sum()), int(cost["delay"].max() or 0)  # type: ignore[arg-type]
     if not material(delay, worst, scale):
         return ()

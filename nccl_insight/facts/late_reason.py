@@ -53,9 +53,11 @@ def reason(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence
         return None
     idle = pl.coalesce("idle_host_ns", "idle_ns")
     each = rows.group_by("rank").agg(
-        work=pl.col("compute_ns").mean(), host=idle.mean(),
-        copies=pl.col("exposed_copy_ns").mean(), kernels=pl.col("compute_kernels").mean(),
-    )  # fmt: skip
+        work=pl.col("compute_ns").mean(),
+        host=idle.mean(),
+        copies=pl.col("exposed_copy_ns").mean(),
+        kernels=pl.col("compute_kernels").mean(),
+    )
     names = ("work", "host", "copies", "kernels")
     mine = each.filter(late).select(pl.col(names).mean()).row(0, named=True)
     usual = each.filter(~late).select(pl.col(names).median()).row(0, named=True)

@@ -233,12 +233,11 @@ def _waits(table: pl.DataFrame) -> pl.DataFrame:
         rows.with_columns(before_end=pl.col("end_ns") - _HANDOVER_NS)
         .sort("before_end", maintain_order=True)
         .join_asof(
-            entered, left_on="before_end", right_on="entered", by="rank", strategy="backward",
-            check_sortedness=False,
+            entered, left_on="before_end", right_on="entered", by="rank", strategy="backward", check_sortedness=False
         )
         .with_columns(exposed_from=pl.max_horizontal("exposed_from", "entered"))
         .drop("entered", "first", "before_end")
-    )  # fmt: skip
+    )
 
 
 def _behind(rows: pl.DataFrame) -> pl.DataFrame:
@@ -296,13 +295,11 @@ def _stages(run: Run) -> pl.DataFrame:
     rows = (
         steps.join(members, on="rank")
         .group_by("group", "rank", "step")
-        .agg(
-            pl.col("start_ns").min(), pl.col("duration_ns").sum(), pl.col("exposed_comm_ns").sum(),
-        )
+        .agg(pl.col("start_ns").min(), pl.col("duration_ns").sum(), pl.col("exposed_comm_ns").sum())
         .with_columns(members=pl.col("rank").n_unique().over("group").cast(pl.Int32))
         .with_columns(matched=pl.len().over("group", "step"))
         .filter((pl.col("matched") == pl.col("members")) & (pl.col("members") > 1))
-    )  # fmt: skip
+    )
     rows = rows.with_columns(match_id=pl.struct("group", "step").rank("dense"))
     rows = _without_lost(rows, run.table("collectives"), "start_ns", pl.col("start_ns") + pl.col("duration_ns"))
     own = pl.col("duration_ns") - pl.col("exposed_comm_ns")

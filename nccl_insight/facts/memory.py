@@ -92,9 +92,11 @@ def connection_memory(run: Run) -> Connections | None:
         for end, name in (("dst_rank", "receives"), ("src_rank", "sends"))
     ]
     both = ends[0].join(ends[1], on=["comm_id", "rank"], how="full", coalesce=True).fill_null(0)
-    worst = both.with_columns(
-        need=pl.col("receives").cast(pl.Int64) * receive + pl.col("sends").cast(pl.Int64) * send
-    ).sort("need", "rank", descending=[True, False]).row(0, named=True)  # fmt: skip
+    worst = (
+        both.with_columns(need=pl.col("receives").cast(pl.Int64) * receive + pl.col("sends").cast(pl.Int64) * send)
+        .sort("need", "rank", descending=[True, False])
+        .row(0, named=True)
+    )
     first = rows.filter((pl.col("dst_rank") == worst["rank"]) | (pl.col("src_rank") == worst["rank"])).row(
         0, named=True
     )

@@ -34,10 +34,13 @@ def schedule_waits(run: Run) -> pl.DataFrame:
 def _schedule_waits(run: Run) -> pl.DataFrame:
     none = pl.DataFrame(
         schema={
-            "input_id": pl.UInt16, "rank": pl.Int32, "device": pl.Int32, "stage_wait_ns": pl.Int64,
+            "input_id": pl.UInt16,
+            "rank": pl.Int32,
+            "device": pl.Int32,
+            "stage_wait_ns": pl.Int64,
             "stage_exposed_ns": pl.Int64,
         }
-    )  # fmt: skip
+    )
     table = run.table("collectives")
     if any(table[name].null_count() == table.height for name in ("exposed_ns", "match_id", "peer")):
         return none

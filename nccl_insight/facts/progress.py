@@ -131,9 +131,13 @@ def _series(run: Run) -> Iterator[Series]:
         rows = rows.join_asof(own, on="line", strategy="backward")
         rows = rows.with_columns(pause=pl.when(pl.col("_met") > pl.col("_last")).then("pause"))
         yield Series(
-            int(first["input_id"]), first["rank"], str(first["unit"]), bar or said != "rate", first["total"],
+            int(first["input_id"]),
+            first["rank"],
+            str(first["unit"]),
+            bar or said != "rate",
+            first["total"],
             rows.select("line", "counter", "time_s", "cost", "pause"),
-        )  # fmt: skip
+        )
 
 
 def _costs(one: Series, warm: int) -> pl.DataFrame:
@@ -177,10 +181,14 @@ def periodic(run: Run) -> Periodic | None:
     pause, met = next(iter(Counter(slow["pause"].drop_nulls().to_list()).most_common(1)), ("", 0))
     costs: list[float] = slow["cost"].to_list()
     return Periodic(
-        one, int(every), statistics.median(costs), usual,
+        one,
+        int(every),
+        statistics.median(costs),
+        usual,
         sum(cost - usual for cost in costs) / sum(rows["cost"].to_list()),
-        tuple(slow["n"].to_list()), str(pause) if met * 2 >= slow.height else "",
-    )  # fmt: skip
+        tuple(slow["n"].to_list()),
+        str(pause) if met * 2 >= slow.height else "",
+    )
 
 
 def stalled(run: Run, hung: bool) -> Stalled | None:

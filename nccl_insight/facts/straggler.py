@@ -133,12 +133,16 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
         rows.join(index, on="rank")
         .group_by("match_id", rank="index")
         .agg(
-            pl.col("own_ns", "limit_ns").max(), pl.col("since").first(),
-            pl.col("step").min(), pl.col("start_ns").min(), pl.col("group").first(),
-            pl.col("duration_ns").max(), pl.col("wait_ns", "shown_wait_ns").min(),
+            pl.col("own_ns", "limit_ns").max(),
+            pl.col("since").first(),
+            pl.col("step").min(),
+            pl.col("start_ns").min(),
+            pl.col("group").first(),
+            pl.col("duration_ns").max(),
+            pl.col("wait_ns", "shown_wait_ns").min(),
         )
         .filter(pl.len().over("match_id") > 1)
-    )  # fmt: skip
+    )
     if arrived.is_empty():
         return ()
     scale = _scale(run, rows)

@@ -141,9 +141,12 @@ class Instance:
         """Whether all members wait in one collective, so that its data does not move."""
         waits = self.waits
         return (
-            self.comparable and self.whole and len(self.members) > 1 and self.members <= self.entered
+            self.comparable
+            and self.whole
+            and len(self.members) > 1
+            and self.members <= self.entered
             and waits["timed_out_seq"].n_unique() == 1
-        )  # fmt: skip
+        )
 
     @property
     def sound(self) -> bool:
@@ -389,9 +392,13 @@ def _first_s(rows: pl.DataFrame) -> float | None:
 def _stalled(group: Instance) -> Stalled:
     waits, op = group.waits, group.waits["op"].drop_nulls()
     return Stalled(
-        group.name, group.low or 0, str(op[0]) if op.len() else None, tuple(sorted(group.entered)), _first_s(waits),
+        group.name,
+        group.low or 0,
+        str(op[0]) if op.len() else None,
+        tuple(sorted(group.entered)),
+        _first_s(waits),
         refs(waits, 4),
-    )  # fmt: skip
+    )
 
 
 def _silent(run: Run, group: Instance, ranks: tuple[int, ...], present: set[int]) -> Missing:

@@ -156,7 +156,10 @@ def ends_after_last_arrival(run: Run) -> pl.DataFrame:
         pl.col("match_id").is_not_null() & pl.col("skew_ns").is_not_null() & pl.col("kernel").is_not_null()
     )
     return rows.select(
-        "match_id", "input_id", "rank",
+        "match_id",
+        "input_id",
+        "rank",
         (pl.col("start_ns") + pl.col("duration_ns") - pl.col("start_ns").max().over("match_id")).alias("after_ns"),
-        pl.col("op").cast(pl.String), pl.col("source").cast(pl.String),
-    )  # fmt: skip
+        pl.col("op").cast(pl.String),
+        pl.col("source").cast(pl.String),
+    )

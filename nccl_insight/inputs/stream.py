@@ -221,9 +221,7 @@ def _bzip2(raw: IO[bytes]) -> _Blocks:
     return _several(raw, bz2.BZ2Decompressor, MAGIC["bzip2"])
 
 
-_UNPACK: Final[dict[str, Callable[[IO[bytes]], _Blocks]]] = {
-    "gzip": _gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2,
-}  # fmt: skip
+_UNPACK: Final[dict[str, Callable[[IO[bytes]], _Blocks]]] = {"gzip": _gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}
 
 
 class Stream(io.RawIOBase):

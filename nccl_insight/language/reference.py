@@ -65,9 +65,13 @@ class Reference:
         """lark's parser of one rule."""
         if rule not in self._parsers:
             self._parsers[rule] = Lark(
-                self.source(rule), parser="earley", lexer="dynamic_complete", ambiguity="explicit",
-                keep_all_tokens=True, maybe_placeholders=False,
-            )  # fmt: skip
+                self.source(rule),
+                parser="earley",
+                lexer="dynamic_complete",
+                ambiguity="explicit",
+                keep_all_tokens=True,
+                maybe_placeholders=False,
+            )
         return self._parsers[rule]
 
     def parse(self, rule: str, text: str) -> Parsed | None:

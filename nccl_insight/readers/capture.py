@@ -34,9 +34,7 @@ PEERS = {
     "size_bytes": pl.UInt64, "gbps": pl.Float64,
 }  # fmt: skip
 
-NODES = {
-    "node": pl.Int32, "host": pl.String, "ranks": pl.List(pl.Int32), "verdict": pl.List(pl.String),
-}  # fmt: skip
+NODES = {"node": pl.Int32, "host": pl.String, "ranks": pl.List(pl.Int32), "verdict": pl.List(pl.String)}
 PAIRS = {
     "round": pl.Int32, "first": pl.Int32, "second": pl.Int32, "local_rank": pl.Int32, "size_bytes": pl.UInt64,
     "nranks": pl.Int32,

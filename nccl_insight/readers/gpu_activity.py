@@ -117,8 +117,8 @@ def assign_steps(
     known = before = pl.repeat(False, activity.height, eager=True)
     if launches.height and steps.height:
         at = activity.select("correlation").join(
-            first_launches(launches), on="correlation", how="left", maintain_order="left",
-        )  # fmt: skip
+            first_launches(launches), on="correlation", how="left", maintain_order="left"
+        )
         known = at["start_ns"].is_not_null()
         begun = where.filter(known).group_by("device", "stream").agg(begun=pl.col("start_ns").min())
         before = where.join(begun, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left").select(
@@ -182,10 +182,9 @@ def idle_causes(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
         gaps.filter(pl.col("end_ns") > pl.col("start_ns"))
         .join(launched, on=["device", "end_ns"])
         .select(
-            "device", "start_ns", "end_ns",
-            host_to=pl.min_horizontal(pl.max_horizontal("launch", "start_ns"), "end_ns"),
+            "device", "start_ns", "end_ns", host_to=pl.min_horizontal(pl.max_horizontal("launch", "start_ns"), "end_ns")
         )
-    )  # fmt: skip
+    )
 
 
 def queue_lengths(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
@@ -236,9 +235,12 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFra
         lanes, on=["device", "step"], nulls_equal=True
     )
     kinds = {
-        "compute": [COMPUTE], "comm": [COMM], "other_comm": [OTHER], "memcpy": [MEMCPY, MEMSET],
+        "compute": [COMPUTE],
+        "comm": [COMM],
+        "other_comm": [OTHER],
+        "memcpy": [MEMCPY, MEMSET],
         "working": [COMPUTE, COMM],
-    }  # fmt: skip
+    }
     parts = {n: _intervals.union(rows.filter(pl.col("kind").is_in(k)), by="lane") for n, k in kinds.items()}
     copies = rows.filter((pl.col("kind") == MEMCPY) & pl.col("name").str.contains(_PAGEABLE))
     parts["pageable"] = _intervals.union(copies, by="lane")

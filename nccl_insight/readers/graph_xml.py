@@ -45,12 +45,16 @@ def read(source: InputFile) -> Partial:
             for number, channel in enumerate(c for c in graph.children if c.name == "channel"):
                 channels += [
                     {
-                        "line": hop.line, "graph_id": row["graph_id"], "algorithm": row["algorithm"],
-                        "channel": number, "position": position, "kind": hop.name.upper()[:8],
+                        "line": hop.line,
+                        "graph_id": row["graph_id"],
+                        "algorithm": row["algorithm"],
+                        "channel": number,
+                        "position": position,
+                        "kind": hop.name.upper()[:8],
                         "dev": _number(hop.get("dev")),
                     }
                     for position, hop in enumerate(channel.children)
-                ]  # fmt: skip
+                ]
     tables = {
         "graphs": _side.with_input(pl.DataFrame(graphs, schema=GRAPHS, strict=False), source.input_id),
         "graph_channels": _side.with_input(pl.DataFrame(channels, schema=CHANNELS, strict=False), source.input_id),
@@ -64,15 +68,18 @@ def read(source: InputFile) -> Partial:
 def _graph(graph: Element) -> dict[str, object]:
     pattern, identity = graph.get("pattern"), graph.get("id")
     return {
-        "line": graph.line, "graph_id": _number(identity, 2**31 - 1), "pattern": _number(pattern, 2**31 - 1),
+        "line": graph.line,
+        "graph_id": _number(identity, 2**31 - 1),
+        "pattern": _number(pattern, 2**31 - 1),
         "algorithm": _BY_PATTERN.get(pattern) or _ALGORITHMS.get(identity),
         "cross_nic": _number(graph.get("crossnic"), 2**31 - 1),
         "n_channels": _number(graph.get("nchannels"), 2**31 - 1),
         "bw_intra_gbps": _side.as_float(graph.get("speedintra")),
         "bw_inter_gbps": _side.as_float(graph.get("speedinter")),
-        "type_intra": graph.get("typeintra") or None, "type_inter": graph.get("typeinter") or None,
+        "type_intra": graph.get("typeintra") or None,
+        "type_inter": graph.get("typeinter") or None,
         "same_channels": _number(graph.get("samechannels"), 2**31 - 1),
-    }  # fmt: skip
+    }
 
 
 def _number(text: str, high: int = 2**63 - 1) -> int | None:

@@ -24,11 +24,13 @@ from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import known_op
 
 _FIELDS = {
-    "process_group": (r'"id":\s*"([^"\\]{1,64})"', pl.String), "rank": (r'"rank":\s*([0-9]{1,9})\b', pl.Int32),
+    "process_group": (r'"id":\s*"([^"\\]{1,64})"', pl.String),
+    "rank": (r'"rank":\s*([0-9]{1,9})\b', pl.Int32),
     "group_size": (r'"n_ranks":\s*([0-9]{1,9})\b', pl.Int32),
     "n_nodes": (r'"nnodes":\s*([0-9]{1,9})\b', pl.Int32),
     "comm_name": (r'"comm_name":\s*"((?:[^"\\]|\\.){0,200})"', pl.String),
-    "host": (r'"hostname":\s*"([^"\\]{1,255})"', pl.String), "pid": (r'"pid":\s*([0-9]{1,12})\b', pl.Int64),
+    "host": (r'"hostname":\s*"([^"\\]{1,255})"', pl.String),
+    "pid": (r'"pid":\s*([0-9]{1,12})\b', pl.Int64),
     "dump_timestamp_us": (r'"dump_timestamp_us":\s*([0-9]{1,18})\b', pl.Int64),
     "op": (r'"(?:coll|p2p)":\s*"([A-Za-z]{1,40})"', pl.String),
     "seq": (r'"(?:coll|p2p)_sn":\s*([0-9]{1,18})\b', pl.Int64),
@@ -41,14 +43,16 @@ _FIELDS = {
     "algorithm": (r'"coll_algo":\s*"([A-Za-z0-9_]{1,40})"', pl.String),
     "protocol": (r'"coll_proto":\s*"([A-Za-z0-9_]{1,40})"', pl.String),
     "start_us": (r'"kernel_start_ts":\s*([0-9]{1,16})\b', pl.Int64),
-}  # fmt: skip
+}
 _HEADER = ("process_group", "rank", "group_size", "n_nodes", "comm_name", "host", "pid", "dump_timestamp_us")
 _COUNTS = ("coll_records", "p2p_records", "proxy_records")
 _DROPS = {
-    "coll_dropped_total": "collectives", "p2p_dropped_total": "point-to-point operations",
-    "proxy_dropped_total": "proxy records", "proxy_ops_dropped_total": "proxy operations",
+    "coll_dropped_total": "collectives",
+    "p2p_dropped_total": "point-to-point operations",
+    "proxy_dropped_total": "proxy records",
+    "proxy_ops_dropped_total": "proxy operations",
     "proxy_steps_overwritten_total": "proxy steps",
-}  # fmt: skip
+}
 _PROXY_FIELDS = {
     "record": (r'"record_type":\s*"([a-z_]{1,40})"', pl.String),
     "parent_type": (r'"parent_type":\s*"([a-z0-9_]{1,40})"', pl.String),
@@ -70,7 +74,7 @@ _PROXY_FIELDS = {
     "produce_us": (r'"gpu_produce_us":\s*([0-9]{1,16})\b', pl.Int64),
     "credit_us": (r'"peer_credit_us":\s*([0-9]{1,16})\b', pl.Int64),
     "transfer_us": (r'"wire_us":\s*([0-9]{1,16})\b', pl.Int64),
-}  # fmt: skip
+}
 _CONNECTION: Final = ("parent_type", "parent_sn", "proxy_op_sn", "channel_id", "peer", "direction")
 _MOST_STEPS: Final = 100_000
 _ALGORITHMS = {
@@ -137,12 +141,14 @@ def _records(text: str) -> _Found:
     body = pl.col("text").str.strip_chars()
     frame = _with_context(
         lines.select(
-            "line", "text", body.str.ends_with("}").alias("_whole"),
+            "line",
+            "text",
+            body.str.ends_with("}").alias("_whole"),
             pl.col("text").str.contains('"dump_stats"', literal=True).alias("_marker"),
             pl.col("text").str.contains('"proxy_trace"', literal=True).alias("_proxy"),
             *(pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _FIELDS.items()),
         )
-    )  # fmt: skip
+    )
     whole = pl.col("_whole")
     good = (
         whole
@@ -156,9 +162,12 @@ def _records(text: str) -> _Found:
     known = records.height + markers.height + proxy.height
     bare = records["rank"].null_count() + proxy["rank"].null_count()
     return _Found(
-        records.drop("_whole", "_marker", "_proxy", "text"), _proxy_steps(proxy), frame.height - known, bare,
+        records.drop("_whole", "_marker", "_proxy", "text"),
+        _proxy_steps(proxy),
+        frame.height - known,
+        bare,
         _dropped(markers),
-    )  # fmt: skip
+    )
 
 
 def _with_context(frame: pl.DataFrame) -> pl.DataFrame:
@@ -207,9 +216,13 @@ def _proxy_steps(lines: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame()
     lines = _unnested(lines)
     rows = lines.select(
-        pl.col("line"), pl.col("host"), pl.col("pid"), pl.col("process_group").alias("comm_id"), pl.col("rank"),
+        pl.col("line"),
+        pl.col("host"),
+        pl.col("pid"),
+        pl.col("process_group").alias("comm_id"),
+        pl.col("rank"),
         *(pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _PROXY_FIELDS.items()),
-    )  # fmt: skip
+    )
     one = ["host", "pid", "comm_id", "rank", "proxy_op"]
     ended = (pl.col("record") == "proxy_op").any().over(one)
     begun = pl.col("record") == "proxy_op_start"
@@ -306,15 +319,19 @@ def _metrics(text: str) -> pl.DataFrame:
             labels = dict(re.findall(r'([a-z_]{1,40})="([^"]{0,200})"', match["labels"]))
             rows.append(
                 {
-                    "line": line, "metric": "busbw_gbps" if "bus" in match["what"] else "time_us",
-                    "value": _side.as_float(match["value"]), "host": labels.get("node"), "gpu": labels.get("gpu"),
+                    "line": line,
+                    "metric": "busbw_gbps" if "bus" in match["what"] else "time_us",
+                    "value": _side.as_float(match["value"]),
+                    "host": labels.get("node"),
+                    "gpu": labels.get("gpu"),
                     "comm_name": labels.get("comm_name"),
                     "op": labels.get("collective") or labels.get("p2p_operation"),
-                    "size_range": labels.get("message_size"), "algorithm": labels.get("algo_proto"),
+                    "size_range": labels.get("message_size"),
+                    "algorithm": labels.get("algo_proto"),
                     "nranks": _side.as_int(labels.get("nranks"), 0, 2**31 - 1),
                     "n_nodes": _side.as_int(labels.get("n_nodes"), 0, 2**31 - 1),
                 }
-            )  # fmt: skip
+            )
     schema = {
         "line": pl.UInt64, "metric": pl.String, "value": pl.Float64, "host": pl.String, "gpu": pl.String,
         "comm_name": pl.String, "op": pl.String, "size_range": pl.String, "algorithm": pl.String,

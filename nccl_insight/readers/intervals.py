@@ -49,9 +49,11 @@ def union(frame: pl.DataFrame, by: str = "device") -> pl.DataFrame:
     before = length.cum_sum() - length
     first = pl.when(lane.ne_missing(lane.shift(1))).then(before).forward_fill()
     return parts.select(
-        (lane + line.lane_0).cast(frame.schema[by]).alias(by), start_ns=pl.col("at") + base,
-        end_ns=pl.col("end") + base, before_ns=before - first,
-    )  # fmt: skip
+        (lane + line.lane_0).cast(frame.schema[by]).alias(by),
+        start_ns=pl.col("at") + base,
+        end_ns=pl.col("end") + base,
+        before_ns=before - first,
+    )
 
 
 def covered(frame: pl.DataFrame, parts: pl.DataFrame, by: str = "device") -> pl.Series:

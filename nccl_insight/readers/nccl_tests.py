@@ -138,13 +138,14 @@ def _iterations(document: Mapping[str, object]) -> pl.DataFrame:
                         # a process is a rank only where each has one GPU
                         rank=pl.lit(process if each and len(each) == ranks else None, pl.Int32),
                         process_group=pl.lit(f"{number}:{key.removesuffix('_per_iter')}"),
-                        op=pl.lit(op, pl.String), size_bytes=pl.lit(size, pl.UInt64),
+                        op=pl.lit(op, pl.String),
+                        size_bytes=pl.lit(size, pl.UInt64),
                         dtype=pl.lit((_side.as_text(result.get("type")) or "").strip() or None, pl.String),
                         group_size=pl.lit(ranks or None, pl.Int32),
                         duration_ns=(pl.col("us") * 1000).round().cast(pl.Int64),
                         source=pl.lit("nccl_tests"),
                     )
-                )  # fmt: skip
+                )
     if not parts:
         return pl.DataFrame()
     from nccl_insight.readers.gpu_activity import with_bandwidth

@@ -87,12 +87,15 @@ def _from_json(documents: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
             peer = _side.mapping(document.get("peer"))
             facts.append(
                 {
-                    "event": "peer", "status": _side.as_text(document.get("event"), 40), "report": number,
-                    "host": _side.as_text(peer.get("host")), "pid": _side.as_int(peer.get("pid")),
+                    "event": "peer",
+                    "status": _side.as_text(document.get("event"), 40),
+                    "report": number,
+                    "host": _side.as_text(peer.get("host")),
+                    "pid": _side.as_int(peer.get("pid")),
                     "gpu": ",".join(str(d)[:9] for d in _side.sequence(peer.get("cuda_devs"))[:64]) or None,
                     "text": f"{document.get('timestamp')} {document.get('event')}"[:300],
                 }
-            )  # fmt: skip
+            )
         for item in _side.sequence(document.get("communicators")):
             _communicator(_side.mapping(item), number, facts, ranks, counts)
         timeouts = _side.as_int(_side.mapping(document.get("ras")).get("timeouts_count"), 0)
@@ -125,10 +128,12 @@ def _communicator(
         for member in members:
             status = _side.mapping(member.get("status"))
             row: dict[str, Any] = {
-                "comm_hash": comm_hash, "size": size, "missing": is_missing,
+                "comm_hash": comm_hash,
+                "size": size,
+                "missing": is_missing,
                 "host": _side.as_text(member.get("host")),
                 **{k: _side.as_int(member.get(k)) for k in ("rank", "pid", "cuda_dev", "nvml_dev")},
-            }  # fmt: skip
+            }
             for flag in _FLAGS:
                 value = status.get(flag)
                 row[flag] = value if isinstance(value, bool) else _side.as_int(value)
@@ -141,20 +146,28 @@ def _communicator(
     if count:
         facts.append(
             {
-                "event": "incomplete", "comm_hash": comm_hash, "count": count, "report": report,
-                "ranks_per_comm": size, "text": f"missing_ranks_count {count} of {size}",
+                "event": "incomplete",
+                "comm_hash": comm_hash,
+                "count": count,
+                "report": report,
+                "ranks_per_comm": size,
+                "text": f"missing_ranks_count {count} of {size}",
             }
-        )  # fmt: skip
+        )
     for row in ranks[before:]:
         if row["missing"]:
             facts.append(
                 {
                     "event": "dead_member" if row["considered_dead"] else "incomplete_member",
-                    "comm_hash": comm_hash, "report": report, "rank": row["rank"], "host": row["host"],
-                    "pid": row["pid"], "gpu": None if row["cuda_dev"] is None else str(row["cuda_dev"]),
+                    "comm_hash": comm_hash,
+                    "report": report,
+                    "rank": row["rank"],
+                    "host": row["host"],
+                    "pid": row["pid"],
+                    "gpu": None if row["cuda_dev"] is None else str(row["cuda_dev"]),
                     "text": f"missing rank {row['rank']} process {row['pid']} on node {row['host']}"[:300],
                 }
-            )  # fmt: skip
+            )
 
 
 def garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:

@@ -137,9 +137,11 @@ KNOWN: Final = (
 )  # fmt: skip
 _BINARY: Final = Known("binary file of an unknown kind", "it is not text", "file {path}", lambda *_: True)
 _PICKLE: Final = Known(
-    "Python pickle", "it is no dump of PyTorch's flight recorder", "",
+    "Python pickle",
+    "it is no dump of PyTorch's flight recorder",
+    "",
     _starts(*(b"\x80" + bytes([n]) for n in range(2, 6))),
-)  # fmt: skip
+)
 
 
 def looks_binary(head: bytes) -> bool:

@@ -11,9 +11,10 @@ from nccl_insight.views.steps import Spent
 from nccl_insight.views.traces import LongestWaits
 
 _SOURCES = {
-    "gpu_annotation": "the GPU's own annotation", "launch": "the step in which the CPU launched them",
+    "gpu_annotation": "the GPU's own annotation",
+    "launch": "the step in which the CPU launched them",
     "cpu_span": "the CPU's span of the step, since the trace holds neither GPU annotations nor launches",
-}  # fmt: skip
+}
 _PARTS = (
     ("compute_ns", "compute"), ("exposed_comm_ns", "exposed communication"), ("exposed_copy_ns", "exposed copies"),
     ("other_comm_ns", "communication outside NCCL"), ("idle_ns", "idle"),

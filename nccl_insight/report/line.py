@@ -63,8 +63,11 @@ def _own_help(line: Line) -> list[str]:
     if line.help is None:
         return []
     where = f"   ({line.help['where']})" if line.help["where"] else ""
-    rows = [f"  {part:<6} {text}{where if part == 'check' else ''}"
-            for part in ("check", "fix", "do") if (text := without_holes(line.help[part]))]  # fmt: skip
+    rows = [
+        f"  {part:<6} {text}{where if part == 'check' else ''}"
+        for part in ("check", "fix", "do")
+        if (text := without_holes(line.help[part]))
+    ]
     return ["", *([line.help["says"]] if line.help["says"] else []), *rows]
 
 

@@ -14,9 +14,7 @@ from nccl_insight.base.version import __version__
 from nccl_insight.report.sanitize import one_line
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-LEVELS: Final[Mapping[Severity, str]] = {
-    Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note",
-}  # fmt: skip
+LEVELS: Final[Mapping[Severity, str]] = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _LIMIT: Final = 300
 _LOCATIONS: Final = 10
 
@@ -52,16 +50,20 @@ def render(analysis: Analysis) -> str:
     """The findings of an analysis; the evidence lines are the locations, the fingerprint is stable across runs."""
     results = [
         Result(
-            f.code, f.severity,
+            f.code,
+            f.severity,
             [one_line(f.title, 500), one_line(f.explanation, 1000), one_line(f.next_step, 500)],
-            [(e.input, e.line) for e in sorted(f.evidence, key=lambda e: not e.primary)], f.fingerprint,
+            [(e.input, e.line) for e in sorted(f.evidence, key=lambda e: not e.primary)],
+            f.fingerprint,
         )
         for f in analysis.findings
-    ]  # fmt: skip
+    ]
     return document(
-        "nccl-insight", results, {f.code: f.name for f in analysis.findings},
+        "nccl-insight",
+        results,
+        {f.code: f.name for f in analysis.findings},
         {f.code: _summary(f) for f in analysis.findings},
-    )  # fmt: skip
+    )
 
 
 def _summary(finding: Finding) -> str:

@@ -81,9 +81,13 @@ class _Page:
         if self._width is None:
             return [first + text]
         return textwrap.wrap(
-            text, self._width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False,
+            text,
+            self._width,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_on_hyphens=False,
             break_long_words=False,
-        ) or [first.rstrip()]  # fmt: skip
+        ) or [first.rstrip()]
 
     def _place(self, evidence: Evidence) -> str:
         shown = self._path(evidence.input)

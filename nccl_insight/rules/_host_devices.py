@@ -46,10 +46,14 @@ def acs(run: Run) -> Iterator[Said | Beside]:
         if control is None or not name or "ReqRedir+" not in control.value:
             continue
         ends = [
-            key[2] for key, kind in kinds.items()
-            if key[:2] == (input_id, host) and kind in ("gpu", "nic") and "pci.buses" in own
-            and key[2][:4] == name[:4] and _below(own["pci.buses"].value, key[2])
-        ]  # fmt: skip
+            key[2]
+            for key, kind in kinds.items()
+            if key[:2] == (input_id, host)
+            and kind in ("gpu", "nic")
+            and "pci.buses" in own
+            and key[2][:4] == name[:4]
+            and _below(own["pci.buses"].value, key[2])
+        ]
         any_end = any(kind == "gpu" for key, kind in kinds.items() if key[:2] == (input_id, host))
         # Bridges of which the listing shows what stands behind them count only where that is a GPU or a NIC.
         if ends or not any_end or "pci.buses" not in own:
@@ -281,7 +285,7 @@ _DCGM: Final = (
     ("gpu-throttled", r"thermal|power|clocks? event|temperature|throttl"),
     ("xid-error", r"xid"),
     ("fabric-manager-issue", r"fabric|nvswitch"),
-)  # fmt: skip
+)
 
 
 def dcgm(run: Run) -> Iterator[Said | Beside]:

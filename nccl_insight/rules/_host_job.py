@@ -120,11 +120,14 @@ def versions(run: Run) -> Iterator[Said | Beside]:
     hosts = {d.host: d for d in drivers if d.host}
     if len({d.value for d in hosts.values()}) > 1:
         yield hit(
-            "driver-mix", f"Hosts have different drivers: "
-                f"{listed(f'{h} {d.value}' for h, d in sorted(hosts.items()))}", list(hosts.values()),
-            "nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on each "
-            "host", Severity.INFO, observed=listed(d.value for d in hosts.values()), expected="one version",
-        )  # fmt: skip
+            "driver-mix",
+            f"Hosts have different drivers: {listed(f'{h} {d.value}' for h, d in sorted(hosts.items()))}",
+            list(hosts.values()),
+            "nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on each host",
+            Severity.INFO,
+            observed=listed(d.value for d in hosts.values()),
+            expected="one version",
+        )
 
 
 _BY_SCHEDULER: Final = {
@@ -165,12 +168,16 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         ):
             reason = more.get((fact.input_id, fact.device, "job.reason"))
             nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
-            yield hit("job-ended-by-scheduler",
+            yield hit(
+                "job-ended-by-scheduler",
                 f"Slurm job {job} ended by {why} ({', '.join(f.value for f in (fact, reason, nodes) if f)})",
-                      [f for f in (fact, reason, nodes) if f], step,
-                      Severity.ERROR,
-                      explanation="The scheduler ended the job; what its processes print on the way out follows "
-                          "from that.", observed=fact.value, expected="COMPLETED")  # fmt: skip
+                [f for f in (fact, reason, nodes) if f],
+                step,
+                Severity.ERROR,
+                explanation="The scheduler ended the job; what its processes print on the way out follows from that.",
+                observed=fact.value,
+                expected="COMPLETED",
+            )
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
@@ -337,21 +344,27 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
         tools = {f.tool for f in severe}
         name = "mnnvl-imex-missing" if "imex log" in tools else "fabric-manager-issue"
         yield hit(
-            name, f"{'IMEX' if name.startswith('mnnvl') else 'The fabric manager'} reports: "
-                f"{severe[-1].value[:160]}", severe,
-            "systemctl status nvidia-imex nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that "
-            "host", Severity.ERROR,
+            name,
+            f"{'IMEX' if name.startswith('mnnvl') else 'The fabric manager'} reports: {severe[-1].value[:160]}",
+            severe,
+            "systemctl status nvidia-imex nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host",
+            Severity.ERROR,
             explanation="The service that sets up NVLink between GPUs or hosts logged an error. Without it NVLS "
-                "and multi-node NVLink do not work.",
-            observed=severe[-1].value, expected="no error",
-        )  # fmt: skip
+            "and multi-node NVLink do not work.",
+            observed=severe[-1].value,
+            expected="no error",
+        )
     domain = [f for f in named(run, r"imex\.(?:domain|state)") if f.value not in ("UP", "READY")]
     if domain:
-        yield hit("mnnvl-imex-missing", f"The IMEX domain is not up: "
-            f"{listed(f'{f.device} {f.value}'.strip() for f in domain)}", domain,
-                  "nvidia-imex-ctl -N; systemctl status nvidia-imex   # on each host of the "
-                  "domain", Severity.ERROR, observed=listed(f.value for f in domain), expected="UP, all nodes "
-                      "READY")  # fmt: skip
+        yield hit(
+            "mnnvl-imex-missing",
+            f"The IMEX domain is not up: {listed(f'{f.device} {f.value}'.strip() for f in domain)}",
+            domain,
+            "nvidia-imex-ctl -N; systemctl status nvidia-imex   # on each host of the domain",
+            Severity.ERROR,
+            observed=listed(f.value for f in domain),
+            expected="UP, all nodes READY",
+        )
 
 
 _SERVICES: Final = {"nvidia-fabricmanager": "fabric-manager-issue", "nvidia-imex": "mnnvl-imex-missing"}
@@ -365,18 +378,20 @@ def services(run: Run) -> Iterator[Said | Beside]:
         if name and re.match(r"failed|inactive|deactivating", fact.value):
             why = words.get(fact.device)
             yield hit(
-                name, f"{fact.device} does not run ({fact.value.split(' since')[0]})"
-        + (f": {why.value[:140]}" if why else ""),
+                name,
+                f"{fact.device} does not run ({fact.value.split(' since')[0]})"
+                + (f": {why.value[:140]}" if why else ""),
                 [f for f in (fact, why) if f],
                 f"journalctl -u {fact.device} -b --no-pager | tail -30; nvidia-smi -q | grep -A 8 Fabric   # on that "
                 f"host; "
                 f"fix: the package of the driver's version, then systemctl restart {fact.device}",
                 Severity.ERROR if fact.value.startswith("failed") else Severity.WARNING,
                 explanation="The service that sets up NVLink between GPUs or hosts does not run. Without it CUDA, "
-                    "NVLS or "
-                    "multi-node NVLink does not work on machines with NVSwitch.",
-                observed=fact.value, expected="active (running)",
-            )  # fmt: skip
+                "NVLS or "
+                "multi-node NVLink does not work on machines with NVSwitch.",
+                observed=fact.value,
+                expected="active (running)",
+            )
 
 
 _OF_HARDWARE: Final = re.compile(
@@ -389,14 +404,18 @@ def drained(run: Run) -> Iterator[Said | Beside]:
     found = [f for f in named(run, r"node\.reason") if _OF_HARDWARE.search(f.value)]
     if found:
         yield hit(
-            "host-check-failed", f"Slurm took {listed(f'{f.device} out of service: {f.value[:80]}' for f in found)}",
-        found,
+            "host-check-failed",
+            f"Slurm took {listed(f'{f.device} out of service: {f.value[:80]}' for f in found)}",
+            found,
             "scontrol show node <node>; dmesg -T | grep -iE 'xid|nvlink|link down'   # on that node; leave it out of "
             "the job: "
             "sbatch --exclude=<node>",
-            Severity.WARNING, explanation="A health check or an administrator drained the node and wrote down why.",
-            observed=listed(f.value for f in found), expected="nodes of the job in service", action=Action.ISOLATE,
-        )  # fmt: skip
+            Severity.WARNING,
+            explanation="A health check or an administrator drained the node and wrote down why.",
+            observed=listed(f.value for f in found),
+            expected="nodes of the job in service",
+            action=Action.ISOLATE,
+        )
 
 
 def kernel_links(run: Run) -> Iterator[Said | Beside]:
@@ -416,11 +435,12 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
                 downs,
                 f"ethtool {device}; dmesg -T | grep -iE 'link|module event'   # on that host: when, and whether "
                 f"the cable was unplugged; then reseat or replace cable and transceiver",
-                Severity.WARNING, explanation="Traffic of a job stops while a link is down; beyond the retry "
-                    "time of RDMA it ends.",
-                observed=f"{plural(len(downs), 'link-down event')}", expected="no link event while a job "
-                    "runs", confidence=Confidence.MEDIUM,
-            )  # fmt: skip
+                Severity.WARNING,
+                explanation="Traffic of a job stops while a link is down; beyond the retry time of RDMA it ends.",
+                observed=f"{plural(len(downs), 'link-down event')}",
+                expected="no link event while a job runs",
+                confidence=Confidence.MEDIUM,
+            )
 
 
 # Findings of the log, the facts that belong to them, the values that tell of it, and what these facts are.

@@ -273,11 +273,15 @@ def gids(run: Run) -> Iterator[Said | Beside]:
         )
     if devices:
         yield hit(
-            "ib-no-device", "There is no RDMA device here", devices, "ls /dev/infiniband; lspci | grep -iE "
-                "'mellanox|infiniband|ethernet'   # on the host and in the container",
-            Severity.INFO, explanation="Without a device NCCL uses sockets between hosts.", observed="no device",
+            "ib-no-device",
+            "There is no RDMA device here",
+            devices,
+            "ls /dev/infiniband; lspci | grep -iE 'mellanox|infiniband|ethernet'   # on the host and in the container",
+            Severity.INFO,
+            explanation="Without a device NCCL uses sockets between hosts.",
+            observed="no device",
             expected="one device per NIC",
-        )  # fmt: skip
+        )
     pinned = setting(run, "NCCL_IB_GID_INDEX")
     tables: dict[tuple[str | None, str], dict[int, Fact]] = {}
     for fact in named(run, r"gid\.[0-9]+"):
@@ -285,10 +289,11 @@ def gids(run: Run) -> Iterator[Said | Beside]:
     if tables and pinned.height and str(pinned.item(0, "value")).isdecimal():
         index = int(pinned.item(0, "value"))
         wrong = {
-            port: rows for port, rows in tables.items()
-            if index not in rows or (re.search(r"\bv1\b|RoCE v1|fe80",
-                rows[index].value) and any(_routable(r) for r in rows.values()))
-        }  # fmt: skip
+            port: rows
+            for port, rows in tables.items()
+            if index not in rows
+            or (re.search(r"\bv1\b|RoCE v1|fe80", rows[index].value) and any(_routable(r) for r in rows.values()))
+        }
         if wrong:
             (_, port), rows = next(iter(wrong.items()))
             good = sorted(i for i, r in rows.items() if _routable(r))
@@ -376,12 +381,16 @@ def wires(run: Run) -> Iterator[Said | Beside]:
         )
         if name or re.search(r"to RTR|to RTS", fact.value):
             yield hit(
-                name or "ib-qp-timeout", f"The bandwidth test itself fails: {fact.value[:100]}", [fact],
+                name or "ib-qp-timeout",
+                f"The bandwidth test itself fails: {fact.value[:100]}",
+                [fact],
                 "show_gids; ibstat; ib_write_bw -d <device> -x <GID index>   # on both hosts: the same GID "
                 "index, MTU and port state",
-                Severity.ERROR, explanation="RDMA between these two hosts does not work without NCCL "
-                    "either.", observed=fact.value, expected="the test ends with a bandwidth",
-            )  # fmt: skip
+                Severity.ERROR,
+                explanation="RDMA between these two hosts does not work without NCCL either.",
+                observed=fact.value,
+                expected="the test ends with a bandwidth",
+            )
 
 
 def peermem(run: Run) -> Iterator[Said | Beside]:

@@ -106,9 +106,10 @@ def _one(run: Run, comm_id: str, started: pl.DataFrame, failed: pl.DataFrame, co
         return None
     later = [t for t in _LATER if run.table(t).filter(pl.col("comm_id") == comm_id).height]
     reached = (
-        "They got as far as " + ", ".join(t.replace("_", " ") for t in later) + "." if later
+        "They got as far as " + ", ".join(t.replace("_", " ") for t in later) + "."
+        if later
         else "They did not get past the bootstrap."
-    )  # fmt: skip
+    )
     return Waiting(comm_id, top, started, missing, reached, _doubt(run, started, missing, bool(later), coming))
 
 

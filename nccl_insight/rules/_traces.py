@@ -76,7 +76,10 @@ def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | N
     by_log = nodes.len() > 0 and int(nodes.max() or 0) == 1  # type: ignore[arg-type]
     worlds, gpus = info["world_size"].drop_nulls(), info["visible_gpus"].drop_nulls()
     by_size = (
-        worlds.len() > 0 and gpus.len() > 0 and worlds.n_unique() == 1 and int(worlds[0]) == group_size
+        worlds.len() > 0
+        and gpus.len() > 0
+        and worlds.n_unique() == 1
+        and int(worlds[0]) == group_size
         and group_size <= int(gpus.min() or 0)  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
     return peak if by_trace or by_log or by_size else None

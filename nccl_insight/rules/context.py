@@ -89,9 +89,13 @@ class Context:
         )
         if rows.height:
             yield from self.report(
-                title, next_step, explanation=explanation, severity=severity, confidence=Confidence.MEDIUM,
+                title,
+                next_step,
+                explanation=explanation,
+                severity=severity,
+                confidence=Confidence.MEDIUM,
                 rows=Trouble(rows),
-            )  # fmt: skip
+            )
 
 
 def spoken(ctx: Context, page: Page) -> Iterator[Hit]:

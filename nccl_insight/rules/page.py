@@ -40,9 +40,7 @@ from typing import Final
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Step
 
-HEADINGS: Final = (
-    "What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References",
-)  # fmt: skip
+HEADINGS: Final = ("What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References")
 FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")

@@ -79,11 +79,14 @@ def _tuned(collectives: pl.DataFrame, choices: pl.DataFrame | None) -> pl.DataFr
     return (
         collectives.with_columns(_op=pl.col("op").cast(pl.String))
         .join(
-            one, left_on=["comm_id", "_op", "size_bytes"], right_on=["comm_id", "op", "size_bytes"], how="left",
+            one,
+            left_on=["comm_id", "_op", "size_bytes"],
+            right_on=["comm_id", "op", "size_bytes"],
+            how="left",
             maintain_order="left",
         )
         .with_columns(
             algorithm=pl.coalesce("log_algorithm", "algorithm"), protocol=pl.coalesce("log_protocol", "protocol")
         )
         .drop("_op", "log_algorithm", "log_protocol")
-    )  # fmt: skip
+    )

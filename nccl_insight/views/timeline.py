@@ -139,10 +139,14 @@ def gaps(run: Run) -> Gaps | None:
     table = _timed(run)
     if table.is_empty() or table["rank"].null_count() < table.height:
         return None
-    ends = table.drop_nulls("device").sort("device", "start_ns").with_columns(
-        end=(pl.col("start_ns") + pl.col("duration_ns")).cum_max().shift(1).over("device"),
-        after=pl.col("op").cast(pl.String).shift(1).over("device"),
-    )  # fmt: skip
+    ends = (
+        table.drop_nulls("device")
+        .sort("device", "start_ns")
+        .with_columns(
+            end=(pl.col("start_ns") + pl.col("duration_ns")).cum_max().shift(1).over("device"),
+            after=pl.col("op").cast(pl.String).shift(1).over("device"),
+        )
+    )
     between = ends.with_columns(gap=pl.col("start_ns") - pl.col("end")).filter(pl.col("gap") > 0)
     if between.is_empty():
         return None

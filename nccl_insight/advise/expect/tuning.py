@@ -23,7 +23,7 @@ _TREE_SHARE: Final = (
     (1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 1.0),
     (1.0, 1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1.0, 1.0),
     (0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,12 @@ def time_us(cost: Cost, op: str, size_bytes: int, job: Job, channels: int) -> fl
     if cost.algorithm == "Tree" and 0 <= step < 23:
         bandwidth *= _TREE_SHARE[PROTOCOLS.index(cost.protocol)][step]
     if (
-        cost.algorithm == "Ring" and cost.protocol == "Simple" and job.nodes > 1 and op == "AllReduce"
+        cost.algorithm == "Ring"
+        and cost.protocol == "Simple"
+        and job.nodes > 1
+        and op == "AllReduce"
         and size_bytes / (channels * job.ranks) >= 64
-    ):  # fmt: skip
+    ):
         latency *= _era(job.version)["plateau"][job.capability >= 80]
     return latency + size_bytes / (1000 * bandwidth)
 

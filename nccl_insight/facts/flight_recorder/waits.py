@@ -68,16 +68,24 @@ def stalled_in(group: Group, pending: pl.DataFrame, dumped: frozenset[int], time
     waiting = {r for r in here - running if r in timed}
     return [
         Stalled(
-            group, operation_of(rows.sort("rank").row(0, named=True)), tuple(sorted(running)), tuple(sorted(waiting)),
-            tuple(sorted(here - running - waiting)), members <= dumped and group.members is not None,
+            group,
+            operation_of(rows.sort("rank").row(0, named=True)),
+            tuple(sorted(running)),
+            tuple(sorted(waiting)),
+            tuple(sorted(here - running - waiting)),
+            members <= dumped and group.members is not None,
         )
-    ]  # fmt: skip
+    ]
 
 
 def starved_in(
-    group: Group, frame: pl.DataFrame, pending: pl.DataFrame, dumped: frozenset[int], unnamed: dict[int, int],
+    group: Group,
+    frame: pl.DataFrame,
+    pending: pl.DataFrame,
+    dumped: frozenset[int],
+    unnamed: dict[int, int],
     timed: frozenset[int],
-) -> list[Starved]:  # fmt: skip
+) -> list[Starved]:
     """The first operation that some ranks wait in and others of the group never issued.
 
     Ranks whose dumps tell starts (``timed``) and whose GPUs have not come to it do not wait in it yet: where that is so

@@ -60,9 +60,7 @@ def part_run(run: Run, part: Part) -> Run:
 
 def _place_in_path(paths: Mapping[int, str], world: World) -> int | None:
     """The number of the attempt that the launcher's folder names, where all inputs agree."""
-    found = {
-        int(m[-1]) for s in world.spans if (m := _ATTEMPT.findall(paths.get(s.input_id, "")))
-    }  # fmt: skip
+    found = {int(m[-1]) for s in world.spans if (m := _ATTEMPT.findall(paths.get(s.input_id, "")))}
     return found.pop() if len(found) == 1 else None
 
 

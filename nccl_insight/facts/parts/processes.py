@@ -41,13 +41,15 @@ def _processes_of(run: Run) -> dict[int, list[Process]]:
     ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
     key = list(_PROCESS)
     lines = [
-        *(ranks.select(*key, pl.col(c).cast(pl.Int64).alias("line")) for c in (
-            "line", "init_started_line", "init_completed_line", "destroyed_line")),
+        *(
+            ranks.select(*key, pl.col(c).cast(pl.Int64).alias("line"))
+            for c in ("line", "init_started_line", "init_completed_line", "destroyed_line")
+        ),
         *(
             run.table(name).select(*key, pl.col("line").cast(pl.Int64))
             for name in ("processes", "errors", "versions", "networks")
         ),
-    ]  # fmt: skip
+    ]
     extents = (
         pl.concat(lines, how="vertical_relaxed")
         .drop_nulls(["line", "pid", "input_id"])

@@ -83,9 +83,11 @@ def worlds_of(run: Run) -> list[World]:
 def _failures(run: Run) -> dict[int, list[int]]:
     """Lines by input that report a failure, or the end of the job from outside."""
     rows = causes(run).filter(
-        pl.col("loud") & (pl.col("cause") != BENIGN) & pl.col("line").is_not_null()
+        pl.col("loud")
+        & (pl.col("cause") != BENIGN)
+        & pl.col("line").is_not_null()
         & pl.col("role").is_in(["root", "effect"])
-    )  # fmt: skip
+    )
     found: dict[int, list[int]] = {}
     for input_id, line in rows.select("input_id", "line").iter_rows():
         found.setdefault(input_id, []).append(int(line))

@@ -169,11 +169,13 @@ def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
     )
     excess = dict(more.select("rank", "more").iter_rows())
     suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][:_MOST]
-    wanders = more.filter(pl.col("rank").is_in(suspects)).group_by("role").agg(
-        n=pl.len(), often=pl.col("often").max()
-    ).join(more.group_by("role").agg(of=pl.len()), on="role").filter(
-        (pl.col("n") >= 3) & (pl.col("n") >= pl.col("of") / 2) & (pl.col("often") <= 0.5)
-    )  # fmt: skip
+    wanders = (
+        more.filter(pl.col("rank").is_in(suspects))
+        .group_by("role")
+        .agg(n=pl.len(), often=pl.col("often").max())
+        .join(more.group_by("role").agg(of=pl.len()), on="role")
+        .filter((pl.col("n") >= 3) & (pl.col("n") >= pl.col("of") / 2) & (pl.col("often") <= 0.5))
+    )
     found = []
     for role in wanders["role"].sort():
         part = rows.filter(pl.col("role") == role)
@@ -247,8 +249,10 @@ def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
     """The few steps that hold what some ranks take more than their peers; none where it is in most of them."""
     by_step = (
         each.filter(pl.col("rank").is_in(who) & (pl.col("step") >= 0))
-        .group_by("step").agg(pl.col("more").sum()).sort("more", descending=True)
-    )  # fmt: skip
+        .group_by("step")
+        .agg(pl.col("more").sum())
+        .sort("more", descending=True)
+    )
     more = by_step["more"].to_numpy()
     if more.size < 4:
         return ()
@@ -399,9 +403,11 @@ def _slow_transfers(line: Timeline, replay: Replay) -> _Slow:
     # Groups transfer side by side: those of one kind count once.
     excess = (
         table.with_columns(op=pl.col("kind").str.split(" ").list.first())
-        .group_by("step", "op", "nth").agg(more=(pl.col("took") - pl.col("usual")).max())
-        .group_by("step").agg(pl.col("more").sum())
-    )  # fmt: skip
+        .group_by("step", "op", "nth")
+        .agg(more=(pl.col("took") - pl.col("usual")).max())
+        .group_by("step")
+        .agg(pl.col("more").sum())
+    )
 
     def change(steps: tuple[int, ...]) -> Change:
         rows = table.filter(pl.col("step").is_in(steps))
@@ -417,10 +423,12 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
         .filter((pl.col("gap") > _PAUSE_NS) & (pl.col("gap") > pl.col("usual") + _PAUSE_NS))
     )
     excess = (
-        table.group_by("step", "rank").agg(more=(pl.col("gap") - pl.col("usual")).sum())
-        .group_by("step").agg(pl.col("more").min(), n=pl.len())
+        table.group_by("step", "rank")
+        .agg(more=(pl.col("gap") - pl.col("usual")).sum())
+        .group_by("step")
+        .agg(pl.col("more").min(), n=pl.len())
         .filter(pl.col("n") == len(line.ranks))
-    )  # fmt: skip
+    )
 
     def change(steps: tuple[int, ...]) -> Change:
         part = table.filter(pl.col("step").is_in(steps))

@@ -47,10 +47,13 @@ def probe() -> dict[str, object]:
     if available and torch.distributed.is_available() and torch.distributed.is_nccl_available():
         nccl = ".".join(str(v) for v in torch.cuda.nccl.version())
     return {
-        "torch": str(torch.__version__), "cuda": torch.version.cuda, "nccl": nccl, "cuda_available": available,
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "nccl": nccl,
+        "cuda_available": available,
         "gloo": bool(torch.distributed.is_available() and torch.distributed.is_gloo_available()),
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if available else [],
-    }  # fmt: skip
+    }
 
 
 def _host_measurements(torch: Any, dist: Any, device: Any, local: int, recorder: Recorder) -> None:
@@ -282,9 +285,12 @@ def measure(plan: Plan, directory: Path) -> None:
         recorder.add("unusable", why=f"torch {seen['torch']} of this Python cannot use a GPU", rank=rank)
         return
     recorder.add(
-        "versions", torch=seen["torch"], cuda=seen["cuda"], nccl=seen["nccl"],
+        "versions",
+        torch=seen["torch"],
+        cuda=seen["cuda"],
+        nccl=seen["nccl"],
         gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-    )  # fmt: skip
+    )
     store, rank, world = _join(dist, plan, rank, world, recorder)
     recorder.add("ready", rank=rank)
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []

@@ -54,9 +54,12 @@ def of_host(torch: Any, device: Any) -> Iterator[dict[str, object]]:
                     target.copy_(source, non_blocking=pinned)
                 torch.cuda.synchronize(device)
                 yield {
-                    "direction": direction, "pinned": pinned, "size_bytes": size, "numa_node": numa,
+                    "direction": direction,
+                    "pinned": pinned,
+                    "size_bytes": size,
+                    "numa_node": numa,
                     "gbps": 5 * size / (time.perf_counter() - started) / 1e9,
-                }  # fmt: skip
+                }
 
 
 def between_gpus(torch: Any) -> Iterator[dict[str, object]]:
@@ -78,6 +81,9 @@ def between_gpus(torch: Any) -> Iterator[dict[str, object]]:
             torch.cuda.synchronize(src)
             torch.cuda.synchronize(dst)
             yield {
-                "src": src, "dst": dst, "peer_access": bool(torch.cuda.can_device_access_peer(src, dst)),
-                "size_bytes": size, "gbps": 5 * size / (time.perf_counter() - started) / 1e9,
-            }  # fmt: skip
+                "src": src,
+                "dst": dst,
+                "peer_access": bool(torch.cuda.can_device_access_peer(src, dst)),
+                "size_bytes": size,
+                "gbps": 5 * size / (time.perf_counter() - started) / 1e9,
+            }

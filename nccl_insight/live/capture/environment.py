@@ -35,9 +35,12 @@ class World:
     def variables(self) -> dict[str, str]:
         """The settings that torch's ``env://`` reads."""
         return {
-            "RANK": str(self.rank), "WORLD_SIZE": str(self.size), "LOCAL_RANK": str(self.local_rank),
-            "MASTER_ADDR": self.address, "MASTER_PORT": str(self.port),
-        }  # fmt: skip
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.size),
+            "LOCAL_RANK": str(self.local_rank),
+            "MASTER_ADDR": self.address,
+            "MASTER_PORT": str(self.port),
+        }
 
 
 def world_of(environ: Mapping[str, str]) -> World | None:

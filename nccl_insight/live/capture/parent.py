@@ -210,9 +210,11 @@ def capture(
     roll_s = min(deadline_s * 0.3, _ROLL_S[0] + _ROLL_S[1] * math.log2(size))
     replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience)), roll_s=roll_s).write(plan_file)
     command = tuple(child) or (sys.executable, "-m", "nccl_insight.live.capture.child")
-    places = [world.variables()] if world else [
-        {"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)
-    ]  # fmt: skip
+    places = (
+        [world.variables()]
+        if world
+        else [{"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)]
+    )
     clean = {name: value for name, value in environ.items() if name not in UNWANTED}
 
     def settings(rank: str) -> dict[str, str]:

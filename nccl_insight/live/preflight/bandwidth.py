@@ -97,8 +97,11 @@ def _copies(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[
     if min(rates) >= low * link:
         yield Check("host copies", Status.PASS, f"{shown}; expected {wanted}")
     elif slot is None and min(rates) >= low * link / 2:  # a host of the generation before is no fault
-        yield Check("host copies", Status.PASS,
-                    f"{shown}: what one PCIe generation less or 8 lanes give; the GPU can do twice that")  # fmt: skip
+        yield Check(
+            "host copies",
+            Status.PASS,
+            f"{shown}: what one PCIe generation less or 8 lanes give; the GPU can do twice that",
+        )
     else:
         yield Check("host copies", Status.WARN, shown, wanted,
                     "nvidia-smi -q -d PCIE (width, generation under load); check the BIOS and that no other program "
@@ -248,9 +251,11 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
     fine = []
     for op, key in KEYS.items():
         rows = table.filter(
-            (pl.col("op") == op) & pl.col("busbw_gbps").is_not_null() & pl.col("gpu").is_not_null()
+            (pl.col("op") == op)
+            & pl.col("busbw_gbps").is_not_null()
+            & pl.col("gpu").is_not_null()
             & (pl.col("size_bytes") >= _EXPECTED_BYTES)
-        )  # fmt: skip
+        )
         if key in given or rows.is_empty():
             continue
         row = rows.sort("size_bytes").row(-1, named=True)
@@ -263,10 +268,13 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
             fine.append(f"{op} {value:.0f} of {expected.busbw_gbps:.0f}")
             continue
         yield Check(
-            "expected busbw", Status.WARN, f"{op} {value:.0f} GB/s", f"{low:.0f} GB/s or more on "
-            f"{machine.describe()}; source: {expected.source}",
-            "nvidia-smi nvlink -s; nvidia-smi topo -m; nccl-insight analyze the logs with --output", "NI601",
+            "expected busbw",
+            Status.WARN,
+            f"{op} {value:.0f} GB/s",
+            f"{low:.0f} GB/s or more on {machine.describe()}; source: {expected.source}",
+            "nvidia-smi nvlink -s; nvidia-smi topo -m; nccl-insight analyze the logs with --output",
+            "NI601",
             Action.TRIAGE,
-        )  # fmt: skip
+        )
     if fine:
         yield Check("expected busbw", Status.PASS, f"{', '.join(fine)} GB/s expected")

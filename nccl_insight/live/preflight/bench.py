@@ -72,11 +72,15 @@ def _absent(done: Captured) -> Iterator[Check]:
         shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
         where = f", on {', '.join(hosts[:8])}" if hosts else ""
         yield Check(
-            "ranks", Status.FAIL, f"rank {shown} did not come{where}; the other {done.ranks} went on without",
+            "ranks",
+            Status.FAIL,
+            f"rank {shown} did not come{where}; the other {done.ranks} went on without",
             f"{done.ranks + len(ranks)} ranks",
             "see whether the process started there (node, container, output), and whether it resolves rank 0's address",
-            "NI110", Action.TRIAGE, hosts[0] if len(hosts) == 1 else "",
-        )  # fmt: skip
+            "NI110",
+            Action.TRIAGE,
+            hosts[0] if len(hosts) == 1 else "",
+        )
 
 
 def _ended(done: Captured) -> Check:
@@ -90,10 +94,14 @@ def _ended(done: Captured) -> Check:
     if done.hung:
         what = "hang: " if done.started else ""
         return Check(
-            "all-reduce", Status.FAIL, f"{what}{describe(done)}", "an end within the deadline",
+            "all-reduce",
+            Status.FAIL,
+            f"{what}{describe(done)}",
+            "an end within the deadline",
             f"nccl-insight analyze {done.directory}" if done.started else "raise --deadline; see why the start is slow",
-            "NI506" if done.started else "-", Action.TRIAGE,
-        )  # fmt: skip
+            "NI506" if done.started else "-",
+            Action.TRIAGE,
+        )
     if not done.outcome.ok:
         return Check(
             "all-reduce", Status.FAIL, describe(done), "all processes exit cleanly",

@@ -99,8 +99,9 @@ def run_plugin(node: Node, name: str, command: Sequence[str], limit_s: float) ->
     """
     done = node.tool(*command, timeout_s=limit_s)
     if done.state == "hung":
-        return Check(name, Status.FAIL, f"no answer within {limit_s:g} s", "an answer", shlex.join(command), "-",
-                     Action.TRIAGE)  # fmt: skip
+        return Check(
+            name, Status.FAIL, f"no answer within {limit_s:g} s", "an answer", shlex.join(command), "-", Action.TRIAGE
+        )
     said = next((line.strip() for line in (done.text + "\n" + done.error).splitlines() if line.strip()), "")
     status = {0: Status.PASS, 1: Status.WARN, _UNKNOWN: Status.SKIP}.get(done.code, Status.FAIL)
     if done.state == "missing" or (done.state == "failed" and done.code == 0):

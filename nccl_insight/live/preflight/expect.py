@@ -33,9 +33,7 @@ MEASURED = (*RATES, "ranks", "nodes", "transport", "cuda")
 VERSIONS = ("driver", "nccl", "cuda", "torch")
 TEXTS = ("transport", "gpu_model")
 KEYS = NUMBERS + VERSIONS + TEXTS
-_UNITS = {
-    **dict.fromkeys(RATES, " GB/s"), "nic_gbit": " Gb/s", "shm_gib": " GiB", "memlock_gib": " GiB",
-}  # fmt: skip
+_UNITS = {**dict.fromkeys(RATES, " GB/s"), "nic_gbit": " Gb/s", "shm_gib": " GiB", "memlock_gib": " GiB"}
 _FORM = re.compile(r"\s*([a-z_]+)\s*(==|!=|>=|<=|=|>|<)\s*(.+?)\s*")
 _CODES = {"busbw": "NI601", "transport": "NI210", "nics": "NI240", "shm_gib": "NI401", "memlock_gib": "NI407"}
 
@@ -188,6 +186,10 @@ def _holds(wanted: Expectation, value: str | float) -> bool:
 
 def _ordered(operator: str, have: tuple[float, ...], want: tuple[float, ...]) -> bool:
     return {
-        "=": have == want, "!=": have != want, ">=": have >= want, "<=": have <= want,
-        ">": have > want, "<": have < want,
-    }[operator]  # fmt: skip
+        "=": have == want,
+        "!=": have != want,
+        ">=": have >= want,
+        "<=": have <= want,
+        ">": have > want,
+        "<": have < want,
+    }[operator]

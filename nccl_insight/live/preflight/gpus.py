@@ -73,10 +73,14 @@ def gpu_checks(node: Node, answer: Answer, window_s: float | None = None) -> Ite
     lost = [gpu for gpu in gpus if gpu.lost]
     if lost:
         yield Check(
-            "lost gpus", Status.FAIL, f"{_ids(lost)} fell off the bus (no UUID, or no answer on the bus)",
-            f"{len(gpus)} GPUs that answer", "drain the node, then reset the GPU or power-cycle the machine",
-            "NI515", Action.ISOLATE,
-        )  # fmt: skip
+            "lost gpus",
+            Status.FAIL,
+            f"{_ids(lost)} fell off the bus (no UUID, or no answer on the bus)",
+            f"{len(gpus)} GPUs that answer",
+            "drain the node, then reset the GPU or power-cycle the machine",
+            "NI515",
+            Action.ISOLATE,
+        )
     yield from _widths(gpus)
     if gpus:
         yield from _count(gpus)
@@ -94,11 +98,14 @@ def _widths(gpus: list[Gpu]) -> Iterator[Check]:
     rest = [g for g in gpus if g not in narrow]
     shown = ", ".join(f"{g.bus_id} x{g.width} of x{g.widest}" for g in narrow[:4])
     yield Check(
-        "pcie width", Status.WARN, shown,
+        "pcie width",
+        Status.WARN,
+        shown,
         f"x{narrow[0].widest}, as the other GPUs have" if rest else "the width the GPU supports",
         f"sudo lspci -vv -s {narrow[0].bus_id} | grep -i lnksta; reseat the GPU or riser if only some are narrow",
-        "NI601", Action.TRIAGE if rest else Action.NONE,
-    )  # fmt: skip
+        "NI601",
+        Action.TRIAGE if rest else Action.NONE,
+    )
 
 
 @dataclass(frozen=True)
@@ -161,10 +168,14 @@ def _xids(node: Node, window_s: float | None) -> Iterator[Check]:
     later = [e for e in events if e.code in _LATER and not e.switch]
     if grave:
         yield Check(
-            "xid", Status.FAIL, f"{_by_device(grave)} {since}", f"no hardware Xid {since}",
+            "xid",
+            Status.FAIL,
+            f"{_by_device(grave)} {since}",
+            f"no hardware Xid {since}",
             "drain the node, then reset the GPU or restart the node; dcgmi diag -r 3 before it takes jobs again",
-            "NI515", Action.ISOLATE,
-        )  # fmt: skip
+            "NI515",
+            Action.ISOLATE,
+        )
     elif later:
         yield Check("xid", Status.WARN, f"{_by_device(later)} {since}", "no memory errors",
                     "reset the GPU when the node is idle; nvidia-smi -q -d ECC,ROW_REMAPPER", "NI515",

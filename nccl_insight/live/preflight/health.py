@@ -117,7 +117,7 @@ def ask(node: Node) -> Answer:
             return Answer("failed", "NVML", str(answer.get("error", "no answer")))
     return _of_tool(
         node.tool("nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", timeout_s=TOOL_S)
-    )  # fmt: skip
+    )
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -191,17 +191,21 @@ def health_checks(node: Node, answer: Answer, known_lost: int = 0) -> Iterator[C
     """
     if answer.state == "missing":
         yield Check(
-            "gpu health", Status.SKIP,
+            "gpu health",
+            Status.SKIP,
             "neither NVML (nvidia-ml-py) nor nvidia-smi is installed: ECC, remapped rows and clocks were not checked",
-        )  # fmt: skip
+        )
         return
     if answer.state == "hung":
         yield Check(
-            "driver", Status.FAIL,
+            "driver",
+            Status.FAIL,
             f"{answer.source} did not return within {TOOL_S:.0f} s: memory, clocks and links were not checked",
             "an answer within a second",
-            "look for Xid messages in dmesg; drain the node and reset the GPUs", "NI515", Action.ISOLATE,
-        )  # fmt: skip
+            "look for Xid messages in dmesg; drain the node and reset the GPUs",
+            "NI515",
+            Action.ISOLATE,
+        )
         return
     if answer.state == "failed":
         yield Check(
@@ -213,27 +217,34 @@ def health_checks(node: Node, answer: Answer, known_lost: int = 0) -> Iterator[C
     gpus = [gpu for gpu in answer.gpus if not gpu.error]
     if len(silent) > known_lost:
         yield Check(
-            "silent gpus", Status.FAIL,
+            "silent gpus",
+            Status.FAIL,
             "; ".join(f"GPU {gpu.index} does not answer ({gpu.error[:60]})" for gpu in silent[:4]),
-            f"{len(answer.gpus)} GPUs that answer", "drain the node, then reset the GPU or power-cycle the machine",
-            "NI515", Action.ISOLATE,
-        )  # fmt: skip
+            f"{len(answer.gpus)} GPUs that answer",
+            "drain the node, then reset the GPU or power-cycle the machine",
+            "NI515",
+            Action.ISOLATE,
+        )
     bad = [*_memory_and_clocks(gpus), *_fabric(gpus)]
     yield from bad
     yield from _modes(gpus)
     yield from _leftovers(node, gpus)
     yield from _siblings(gpus)
     if not bad and gpus:
-        asked = (("ecc", "no uncorrected ECC error"), ("remap_pending", "no row waits for remapping"),
-                 ("hot", "clocks not throttled"))  # fmt: skip
+        asked = (
+            ("ecc", "no uncorrected ECC error"),
+            ("remap_pending", "no row waits for remapping"),
+            ("hot", "clocks not throttled"),
+        )
         read = {field: any(getattr(gpu, field) is not None for gpu in gpus) for field, _ in asked}
         fine = ", ".join(words for field, words in asked if read[field]) or "they answer"
         names = {"ecc": "ECC", "remap_pending": "remapped rows", "hot": "clocks"}
         untold = ", ".join(names[field] for field, _ in asked if not read[field])
         yield Check(
-            "gpu health", Status.PASS,
+            "gpu health",
+            Status.PASS,
             f"{plural(len(gpus), 'GPU')} by {answer.source}: {fine}{f'; not read: {untold}' if untold else ''}",
-        )  # fmt: skip
+        )
 
 
 def _named(gpus: Sequence[Health]) -> str:
@@ -407,9 +418,12 @@ def link_errors(answer: Answer) -> Iterator[Check]:
         if gpu.index in far:
             errors, number = max(told[gpu.index])
             yield Check(
-                "nvlink errors", Status.WARN,
-                f"GPU {gpu.index}: {far[gpu.index]:,} replays and recoveries, "
-                f"{errors:,} of them on link {number}",
-                "about as many as the others", "nvidia-smi nvlink -e; look for Xid 74; if the count grows under load, "
-                "have the GPU board or baseboard checked", "NI313", Action.TRIAGE,
-            )  # fmt: skip
+                "nvlink errors",
+                Status.WARN,
+                f"GPU {gpu.index}: {far[gpu.index]:,} replays and recoveries, {errors:,} of them on link {number}",
+                "about as many as the others",
+                "nvidia-smi nvlink -e; look for Xid 74; if the count grows under load, "
+                "have the GPU board or baseboard checked",
+                "NI313",
+                Action.TRIAGE,
+            )

@@ -116,13 +116,15 @@ def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> lis
         if now < _FALL * usual:
             checks.append(
                 Check(
-                    "trend", Status.WARN,
+                    "trend",
+                    Status.WARN,
                     f"{key} {now:.1f} GB/s: this node lost {1 - now / usual:.0%} since {past[0][0]}",
                     f"about {usual:.1f} GB/s, the median of its last {len(past)} runs",
-                    "compare with a node that has not changed; look for new Xid, ECC or link errors", "NI608",
+                    "compare with a node that has not changed; look for new Xid, ECC or link errors",
+                    "NI608",
                     Action.TRIAGE,
                 )
-            )  # fmt: skip
+            )
     return checks
 
 
@@ -133,9 +135,12 @@ def remember(path: Path, result: Result, time_text: str) -> None:
         UsageError: it cannot be written.
     """
     entry = {
-        "time": time_text, "node": result.node, "level": result.level, "verdict": result.verdict.value,
+        "time": time_text,
+        "node": result.node,
+        "level": result.level,
+        "verdict": result.verdict.value,
         "facts": {k: v for k, v in result.facts.items() if not isinstance(v, float) or math.isfinite(v)},
-    }  # fmt: skip
+    }
     try:
         with path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry) + "\n")

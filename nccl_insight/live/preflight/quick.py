@@ -291,10 +291,14 @@ def _acs(node: Node, gpus: int) -> Check:
         return Check("pci acs", Status.SKIP, "the configuration of PCI bridges is readable by root only")
     if redirecting:
         return Check(
-            "pci acs", Status.WARN, f"on in {len(redirecting)} bridges ({', '.join(redirecting[:3])})",
+            "pci acs",
+            Status.WARN,
+            f"on in {len(redirecting)} bridges ({', '.join(redirecting[:3])})",
             "off on bare metal",
-            "disable ACS in the BIOS or with setpci (administrator); in a VM it must stay on", "NI301", Action.TRIAGE,
-        )  # fmt: skip
+            "disable ACS in the BIOS or with setpci (administrator); in a VM it must stay on",
+            "NI301",
+            Action.TRIAGE,
+        )
     return Check("pci acs", Status.PASS, f"off in {readable} bridges")
 
 

@@ -65,8 +65,12 @@ class Every:
             self.since, self.overdue = now, False
         elif now - self.since > self.seconds and not self.overdue:
             self.overdue = True
-            yield Event("overdue", f"no line like {self.pattern!r} for {now - self.since:.0f} s: one every "
-                        f"{self.seconds:g} s was expected", since_s=now - self.since)  # fmt: skip
+            yield Event(
+                "overdue",
+                f"no line like {self.pattern!r} for {now - self.since:.0f} s: one every "
+                f"{self.seconds:g} s was expected",
+                since_s=now - self.since,
+            )
 
 
 @dataclass
@@ -239,8 +243,12 @@ class _Watcher:
         with contextlib.suppress(InsightError):
             found = api.analyze(sorted(self.dumps))
             for finding in found.findings[:1]:
-                yield Event("dump", f"{len(self.dumps)} Flight Recorder dumps: {finding.title}",
-                            ranks=tuple(finding.ranks), commands=(finding.next_step,))  # fmt: skip
+                yield Event(
+                    "dump",
+                    f"{len(self.dumps)} Flight Recorder dumps: {finding.title}",
+                    ranks=tuple(finding.ranks),
+                    commands=(finding.next_step,),
+                )
 
 
 def _read(growth: Growth) -> Seen:

@@ -39,10 +39,12 @@ def to_json(event: Event, time_text: str) -> str:
 def to_openmetrics(state: Watch, now: float) -> str:
     """The state of the job: of communicators the thousand with the largest spread."""
     found: dict[str, tuple[str, list[tuple[str, float]]]] = {
-        "job_state": ("1 for the state that the job is in.",
-                      [(f'{{state="{name}"}}', float(name == state.state)) for name in STATES]),
+        "job_state": (
+            "1 for the state that the job is in.",
+            [(f'{{state="{name}"}}', float(name == state.state)) for name in STATES],
+        ),
         "warnings": ("Failure lines of NCCL and its surroundings that were seen.", [("", state.warnings)]),
-    }  # fmt: skip
+    }
     for name, text, value in (
         ("step", "The newest training step.", state.step),
         ("step_seconds", "Seconds that one training step takes.", state.step_s),
@@ -160,9 +162,12 @@ class Command:
             return
         try:
             process = subprocess.Popen(
-                self._argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
                 env={**os.environ, "NCCL_INSIGHT_EVENT": event.kind},
-            )  # fmt: skip
+            )
         except OSError as error:
             yield f"--exec: {self._argv[0]}: {error.strerror or error}"
             return

@@ -176,8 +176,9 @@ class Watch:
             for name in [n for n, comm in self.comms.items() if comm.absolute and n not in seen.counts]:
                 self.comms[name].ranks.clear()
         for name, counts, absolute in (
-            *((n, c, False) for n, c in seen.begun.items()), *((n, c, True) for n, c in seen.counts.items()),
-        ):  # fmt: skip
+            *((n, c, False) for n, c in seen.begun.items()),
+            *((n, c, True) for n, c in seen.counts.items()),
+        ):
             self._count(name, counts, absolute, now)
         if seen.step is not None and (self.step is None or seen.step != self.step):
             before, at = self.step, self._step_at
@@ -236,9 +237,11 @@ class Watch:
             self._faulty = True
             text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             yield Event(
-                "end", f"{text}: the process is gone, without having closed its communicators",
-                ranks=tuple(sorted({rank for _, rank in keys})), hosts=tuple(sorted({host for host, _ in left})),
-            )  # fmt: skip
+                "end",
+                f"{text}: the process is gone, without having closed its communicators",
+                ranks=tuple(sorted({rank for _, rank in keys})),
+                hosts=tuple(sorted({host for host, _ in left})),
+            )
         for name, rank in keys:
             self._close(name, rank)
 
@@ -275,8 +278,12 @@ class Watch:
         if seen.counts or seen.gone:
             for comm, rank in [key for key in self._gone if key[0] in seen.counts and key not in seen.gone]:
                 del self._gone[comm, rank]
-                yield Event("answers", f"{self._name(comm, rank)} answers again{_of(comm)}", comm,
-                            () if rank is None else (rank,))  # fmt: skip
+                yield Event(
+                    "answers",
+                    f"{self._name(comm, rank)} answers again{_of(comm)}",
+                    comm,
+                    () if rank is None else (rank,),
+                )
 
     def _take_open(self, seen: Seen, now: float) -> bool:
         """Ranks that began or ended a communicator; whether any began."""

@@ -54,9 +54,13 @@ class Owners:
 
     def __init__(self, ranks: pl.DataFrame) -> None:
         self._any = ranks.height > 0
-        starts = ranks.with_columns(
-            _started=pl.col("init_started") & (pl.col("_done").is_null() | (pl.col("_done") > pl.col("_pos")))
-        ) if self._any else ranks  # fmt: skip
+        starts = (
+            ranks.with_columns(
+                _started=pl.col("init_started") & (pl.col("_done").is_null() | (pl.col("_done") > pl.col("_pos")))
+            )
+            if self._any
+            else ranks
+        )
         self._lives = [_intervals(starts, by) for by in _KEYS] if self._any else []
         self._pointers = Pointers(ranks, "comm")
         # Lines from which on a thread or a pointer may belong to another communicator.

@@ -111,8 +111,9 @@ def _identify(ranks: pl.DataFrame) -> pl.DataFrame:
         known = pl.concat([known, split.with_columns(comm_id=orphan).select(known.columns)]).sort("_pos")
     parents = resolve(
         known.filter(pl.col("parent_comm").is_not_null()).select(*_PROCESS, "_pos", "parent_comm", "comm", "rank"),
-        known, "parent_comm",
-    )  # fmt: skip
+        known,
+        "parent_comm",
+    )
     if parents.height:
         named = parents.select(*_PROCESS, "comm", "rank", "_pos", parent_comm_id="comm_id")
         return known.join(named, on=[*_PROCESS, "comm", "rank", "_pos"], how="left", nulls_equal=True)
@@ -155,8 +156,10 @@ class Pointers:
     """
 
     _TRIES: Final[tuple[tuple[tuple[str, ...], Strategy], ...]] = (
-        (_PROCESS, "backward"), (("_host", "_pid"), "backward"), (_PROCESS, "forward"),
-    )  # fmt: skip
+        (_PROCESS, "backward"),
+        (("_host", "_pid"), "backward"),
+        (_PROCESS, "forward"),
+    )
 
     def __init__(self, ranks: pl.DataFrame, pointer: str) -> None:
         self._pointer = pointer

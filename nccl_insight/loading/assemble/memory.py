@@ -58,8 +58,12 @@ def allocations(rows: pl.DataFrame) -> pl.DataFrame:
         made.filter(~repeated)
         .group_by("_host", "_pid", "rank", "comm_id", "purpose", "place", maintain_order=True)
         .agg(
-            pl.col("input_id").first(), pl.col("_line").first(), pl.col("_pos").first(),
-            pl.col("_size").sum().alias("bytes"), pl.len().cast(pl.UInt32).alias("count"),
-            pl.col("_size").max().alias("largest_bytes"), pl.col("_size").sum().alias("peak_bytes"),
+            pl.col("input_id").first(),
+            pl.col("_line").first(),
+            pl.col("_pos").first(),
+            pl.col("_size").sum().alias("bytes"),
+            pl.len().cast(pl.UInt32).alias("count"),
+            pl.col("_size").max().alias("largest_bytes"),
+            pl.col("_size").sum().alias("peak_bytes"),
         )
-    )  # fmt: skip
+    )

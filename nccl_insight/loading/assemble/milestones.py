@@ -95,11 +95,15 @@ def _end() -> pl.Expr:
     behind = (calls < calls.max().over("comm_id")) & (calls.max().over("comm_id") > 0)
     left = gone.any().over("comm_id")
     return (
-        pl.when(pl.col("_way") == "aborted").then(pl.lit("aborted"))
-        .when(gone).then(pl.lit("destroyed"))
-        .when(others_done | behind | left).then(pl.lit("silent"))
-        .otherwise(pl.lit("running")).alias("end")
-    )  # fmt: skip
+        pl.when(pl.col("_way") == "aborted")
+        .then(pl.lit("aborted"))
+        .when(gone)
+        .then(pl.lit("destroyed"))
+        .when(others_done | behind | left)
+        .then(pl.lit("silent"))
+        .otherwise(pl.lit("running"))
+        .alias("end")
+    )
 
 
 def _printed(connections: pl.DataFrame) -> pl.DataFrame:

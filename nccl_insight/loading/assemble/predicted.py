@@ -57,16 +57,19 @@ def answers(rows: pl.DataFrame) -> pl.DataFrame:
         "comm",
         "op",
         "size_bytes",
-        pl.when(pl.col("kernel") != "Unknown").then(pl.lit("Symmetric"))
-        .when(pl.col("ce_method") != _NO_COPY_ENGINE).then(pl.lit("CopyEngine"))
-        .otherwise(pl.col("algorithm")).alias("algorithm"),
+        pl.when(pl.col("kernel") != "Unknown")
+        .then(pl.lit("Symmetric"))
+        .when(pl.col("ce_method") != _NO_COPY_ENGINE)
+        .then(pl.lit("CopyEngine"))
+        .otherwise(pl.col("algorithm"))
+        .alias("algorithm"),
         "protocol",
         pl.when(pl.col("kernel") != "Unknown").then(pl.col("kernel")).alias("kernel"),
         pl.col("n_channels").alias("channels"),
         (pl.col("time_us") * 1000).alias("predicted_ns"),
         pl.col("_chosen").alias("chosen"),
         pl.lit(ANSWER).alias("source"),
-    )  # fmt: skip
+    )
 
 
 def choices(rows: pl.DataFrame) -> pl.DataFrame:

@@ -10,9 +10,7 @@ from nccl_insight.loading.assemble.base import column
 
 TIMEOUTS: Final = ("watchdog_timeout", "watchdog_timeout_bare", "watchdog_blocking_wait")
 _DUMPS: Final = ("watchdog_dump_signal", "watchdog_dump_local")
-STATES: Final = (
-    "watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare", *_DUMPS,
-)  # fmt: skip
+STATES: Final = ("watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare", *_DUMPS)
 DEFAULT: Final = "default"
 UNKNOWN: Final = "?"
 _IN_TAG: Final = r"\[PG (?:ID )?([0-9]+)[^\]]*Rank [0-9]+\]\s*$"
@@ -60,13 +58,18 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     if marked.is_empty():
         return None
     # A line that names no group belongs to the one that the rank's other lines name, if that is one only.
-    own = marked.filter(pl.col("group").is_not_null()).group_by("of", "global_rank").agg(
-        pl.col("group").first().alias("only"), pl.col("group").n_unique().alias("groups")
-    )  # fmt: skip
+    own = (
+        marked.filter(pl.col("group").is_not_null())
+        .group_by("of", "global_rank")
+        .agg(pl.col("group").first().alias("only"), pl.col("group").n_unique().alias("groups"))
+    )
     marked = marked.join(
-        own.filter(pl.col("groups") == 1).drop("groups"), on=["of", "global_rank"], how="left", nulls_equal=True,
+        own.filter(pl.col("groups") == 1).drop("groups"),
+        on=["of", "global_rank"],
+        how="left",
+        nulls_equal=True,
         maintain_order="left",
-    )  # fmt: skip
+    )
     marked = marked.with_columns(pl.coalesce("group", "only", pl.lit(UNKNOWN)).alias("group"))
     waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(list(_DUMPS)))
     oldest = pl.col("seq") == pl.col("seq").min()

@@ -59,7 +59,7 @@ _KINDS: Final = (
         r": error: (?:unrecognized arguments|the following arguments are required|argument )|"
         r"are waiting for remainder of ranks for more than|distributed service detected fatal errors",
     ),
-)  # fmt: skip
+)
 LEVEL: Final = "severe level"
 TORN: Final = "torn head"
 # The last lines of an input, whatever they say.

@@ -98,11 +98,15 @@ def _node(line: int, section: int, name: str, tail: str) -> dict[str, object]:
     fields = re.split(r"\t+|\s{2,}|\s(?=\S+$)", tail) if tail and is_gpu else []
     numa = next((f for f in fields[1:2] if re.fullmatch(r"[0-9]+", f.strip())), None)
     return {
-        "line": line, "section": section, "node": name, "kind": "GPU" if is_gpu else "NIC",
-        "index": int(digits[:9]) if digits else None, "numa": int(numa[:9]) if numa else None,
+        "line": line,
+        "section": section,
+        "node": name,
+        "kind": "GPU" if is_gpu else "NIC",
+        "index": int(digits[:9]) if digits else None,
+        "numa": int(numa[:9]) if numa else None,
         "cpu_affinity": fields[0].strip() if fields else None,
         "device": None if is_gpu or name.startswith("NIC") else name,
-    }  # fmt: skip
+    }
 
 
 def _row(line: int, section: int, src: str, columns: list[str], cells: list[str]) -> list[dict[str, object]]:
@@ -139,8 +143,11 @@ def scan_nvlinks(lines: pl.DataFrame) -> pl.DataFrame:
     ).filter(pl.col("link").is_not_null() & pl.col("gpu").is_not_null())
     errors = ("replay_errors", "recovery_errors", "crc_errors")
     merged = rows.group_by("gpu", "link", maintain_order=True).agg(
-        pl.col("line").first(), pl.col("model").first(), pl.col("speed_gbps").max(), pl.col("_off").any(),
+        pl.col("line").first(),
+        pl.col("model").first(),
+        pl.col("speed_gbps").max(),
+        pl.col("_off").any(),
         *(pl.col(c).max() for c in errors),
-    )  # fmt: skip
+    )
     state = pl.when(pl.col("_off")).then(False).when(pl.col("speed_gbps") > 0).then(True)
     return merged.with_columns(state.alias("active")).select(pl.col(c).cast(t) for c, t in NVLINKS.items())

@@ -21,7 +21,7 @@ _PLAIN: Final = (
     (re.compile(r"NUMA node: ([0-9]+)"), "pci.numa_node", None),
     (re.compile(r"Kernel driver in use: (\S+)"), "pci.driver", None),
     (re.compile(r"MaxPayload ([0-9]+) bytes, MaxReadReq"), "pci.max_payload", "bytes"),
-)  # fmt: skip
+)
 
 
 def _lspci(out: Output, found: Found) -> str:
@@ -86,10 +86,12 @@ def _kind(class_: str, name: str) -> str:
 
 TOOLS: Final = (
     Tool(
-        "lspci", "PCI devices (lspci)",
+        "lspci",
+        "PCI devices (lspci)",
         ("controller: ", "controller [", "bridge: ", "bridge [", "accelerators", "ACSCtl:", "LnkSta:", 'controller"'),
         rf"{_HEAD}\"?[A-Z0-9][A-Za-z0-9 /.-]{{2,50}}(?: \[[0-9a-f]{{4}}\])?(?:: |\" )|\s*(?:ACSCtl:\s+SrcValid"
         rf"|LnkSta:\s+Speed)",
-        rf"{_HEAD}|\s+\S|ACSC", _lspci,
+        rf"{_HEAD}|\s+\S|ACSC",
+        _lspci,
     ),
-)  # fmt: skip
+)

@@ -21,9 +21,11 @@ _KEYS: Final = {
     "fw_ver": "device.firmware", "transport": "device.transport", "node_guid": "device.guid",
 }  # fmt: skip
 _STATES: Final = (
-    ("Active", r"\bactive\b(?!_defer)|PORT_ACTIVE\b"), ("Down", r"\bdown\b|PORT_DOWN"), ("Initializing", r"\binit"),
+    ("Active", r"\bactive\b(?!_defer)|PORT_ACTIVE\b"),
+    ("Down", r"\bdown\b|PORT_DOWN"),
+    ("Initializing", r"\binit"),
     ("Armed", r"\barmed|PORT_ARMED"),
-)  # fmt: skip
+)
 
 
 def _port(found: Found, line: int, device: str, key: str, value: str) -> None:

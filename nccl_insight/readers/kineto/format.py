@@ -105,9 +105,13 @@ class _Builder:
     """Makes the tables of one trace."""
 
     def __init__(
-        self, source: InputFile, scan: ChromeScan, events: Events, header: dict[str, Any],
+        self,
+        source: InputFile,
+        scan: ChromeScan,
+        events: Events,
+        header: dict[str, Any],
         whose: tuple[int | None, Label] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``whose``: rank and label of the events in a file of several ranks."""
         self.source, self.scan, self.events, self.header, self.whose = source, scan, events, header, whose
         info = header.get("distributedInfo")
@@ -333,7 +337,9 @@ def _group_table(groups: Sequence[Group]) -> pl.DataFrame:
             "group_ranks": [list(g.ranks) for g in groups],
         },
         schema={
-            "process_group": pl.String, "description": pl.String, "backend": pl.String,
+            "process_group": pl.String,
+            "description": pl.String,
+            "backend": pl.String,
             "group_ranks": pl.List(pl.Int32),
         },
-    )  # fmt: skip
+    )

@@ -125,13 +125,16 @@ def engine_collectives(activity: pl.DataFrame, events: Events) -> pl.DataFrame:
         parts.sort("start_ns")
         .group_by("device", "external", maintain_order=True)
         .agg(
-            pl.lit(COMM, pl.Int8).alias("kind"), pl.col("start_ns").min(), pl.col("end_ns").max(),
-            pl.col("stream", "correlation").first(), pl.col("number").first() + first,
+            pl.lit(COMM, pl.Int8).alias("kind"),
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("stream", "correlation").first(),
+            pl.col("number").first() + first,
             pl.format(ENGINE_COPY + "{}", pl.col("name").first()).alias("name"),
         )
         .rename({"number": "meta"})
         .drop("external")
-    )  # fmt: skip
+    )
     taken = pl.col("external").is_in(parts["external"].unique().implode()).fill_null(False)
     return pl.concat([activity.filter(~taken).drop("external"), made], how="diagonal_relaxed")
 

@@ -55,9 +55,11 @@ _FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
 _RAISED: Final = r"(?:^|\.)[A-Z]\w*(?:Error|Exception)$"
 _FUNCTION: Final = r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$"
 _RANK: Final = (
-    r"^\[(?:[0-9]+,)?([0-9]+)\]<std", r"^\s*([0-9]+): ", r"\[rank([0-9]+)\]",
+    r"^\[(?:[0-9]+,)?([0-9]+)\]<std",
+    r"^\s*([0-9]+): ",
+    r"\[rank([0-9]+)\]",
     r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
-)  # fmt: skip
+)
 
 # A time of day with fractions of a second, of which no two lines may have the same; and how most heads end.
 _MOMENT: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}([.,])[0-9]+(Z|[+-][0-9]{2}:?[0-9]{2}|[ \])|\"])"

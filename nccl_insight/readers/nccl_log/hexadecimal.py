@@ -12,9 +12,7 @@ from typing import Final
 import polars as pl
 
 # Columns by how their numbers begin: glibc's %p and %lx.
-PREFIXES: Final[Mapping[str, str]] = {
-    "sendbuff": "0x", "recvbuff": "0x", "stream": "0x", "op_count_hex": "",
-}  # fmt: skip
+PREFIXES: Final[Mapping[str, str]] = {"sendbuff": "0x", "recvbuff": "0x", "stream": "0x", "op_count_hex": ""}
 _DIGITS: Final = "(?:0|[1-9a-f][0-9a-f]{0,15})"
 _BITS: Final = 16
 

@@ -29,10 +29,12 @@ _SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source"
 # What changes from line to line in the tag of one writer: clocks, dates, glog's day, seconds since boot.
 _CLOCK: Final = "|".join(
     (
-        r"[0-9]{2}:[0-9]{2}:[0-9]{2}\S*", r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}", r"\b[IWEF][0-9]{3,4}\b",
+        r"[0-9]{2}:[0-9]{2}:[0-9]{2}\S*",
+        r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}",
+        r"\b[IWEF][0-9]{3,4}\b",
         r"\[ *[0-9]+\.[0-9]+\]",
     )
-)  # fmt: skip
+)
 _FLOOD: Final = 1000
 # Begins a line of NCCL's diagnostics whose check found nothing.
 _ALL_WELL: Final = "[OK]"

@@ -13,9 +13,7 @@ from nccl_insight.language.syntax import Message
 from nccl_insight.readers.nccl_log import head
 
 HEAD: Final = {f"_{name}": dtype for name, dtype in head.COLUMNS.items()}
-RECORD: Final = {
-    "_line": pl.UInt64, "_sub": pl.UInt16, "_level": pl.String, "_hid": pl.UInt32, "_body": pl.String,
-}  # fmt: skip
+RECORD: Final = {"_line": pl.UInt64, "_sub": pl.UInt16, "_level": pl.String, "_hid": pl.UInt32, "_body": pl.String}
 
 
 @dataclass(frozen=True)

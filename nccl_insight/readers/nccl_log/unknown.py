@@ -50,10 +50,13 @@ def merge_templates(parts: list[pl.DataFrame], apart: bool = True, most: int = _
     rest = merged[most:]
     other = pl.DataFrame(
         {
-            "input_id": [rest["input_id"][0]], "template": ["(further templates)"], "level": [None],
+            "input_id": [rest["input_id"][0]],
+            "template": ["(further templates)"],
+            "level": [None],
             "count": [rest["count"].sum()],
-            "example": [rest["example"][0]], "line": [rest["line"][0]],
+            "example": [rest["example"][0]],
+            "line": [rest["line"][0]],
         },
         schema=_SCHEMA,
-    )  # fmt: skip
+    )
     return pl.concat([merged[:most], other])

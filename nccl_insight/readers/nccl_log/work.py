@@ -89,10 +89,8 @@ def records(work: Work, pieces: list[recover.Piece]) -> pl.DataFrame:
             "_level": [p.level for p in pieces],
             "_body": [p.body for p in pieces],
         },
-        schema={
-            "_line": pl.UInt64, "_sub": pl.UInt16, "_head": pl.String, "_level": pl.String, "_body": pl.String,
-        },
-    )  # fmt: skip
+        schema={"_line": pl.UInt64, "_sub": pl.UInt16, "_head": pl.String, "_level": pl.String, "_body": pl.String},
+    )
     return with_heads(work, frame).select(list(RECORD))
 
 

@@ -88,8 +88,9 @@ def attach_calls(comm: pl.DataFrame, launches: pl.DataFrame, marks: pl.DataFrame
 
 def _enclosing(rows: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     """Per kernel the latest range of its launching thread that encloses the launch: ``text, start`` or nulls."""
-    empty = pl.DataFrame({"text": [None] * rows.height, "start": [None] * rows.height},
-                         schema={"text": pl.String, "start": pl.Int64})  # fmt: skip
+    empty = pl.DataFrame(
+        {"text": [None] * rows.height, "start": [None] * rows.height}, schema={"text": pl.String, "start": pl.Int64}
+    )
     if marks.is_empty() or rows.is_empty() or rows["launch"].null_count() == rows.height:
         return empty
     points = rows.select("row", "tid", "launch").filter(pl.col("launch").is_not_null()).sort("launch")
@@ -97,9 +98,11 @@ def _enclosing(rows: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
         marks.select("tid", "start", "end", "text").sort("start"), left_on="launch", right_on="start", by="tid",
         strategy="backward", coalesce=False, check_sortedness=False,
     ).filter(pl.col("end") >= pl.col("launch"))  # fmt: skip
-    return rows.select("row").join(
-        found.select("row", "text", "start"), on="row", how="left", maintain_order="left"
-    ).select("text", "start")  # fmt: skip
+    return (
+        rows.select("row")
+        .join(found.select("row", "text", "start"), on="row", how="left", maintain_order="left")
+        .select("text", "start")
+    )
 
 
 class _Calls:

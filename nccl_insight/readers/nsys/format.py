@@ -223,9 +223,11 @@ def _info(
         names = {str(r[0]) for r in database.connection.execute("select distinct name from TARGET_INFO_GPU")}
         gpu = names.pop() if len(names) == 1 else None
     per_lane = activity.group_by("device").agg(
-        gpu_events=pl.len(), comm_kernels=(pl.col("kind") == COMM).sum(), start_ns=pl.col("start_ns").min() + offset,
+        gpu_events=pl.len(),
+        comm_kernels=(pl.col("kind") == COMM).sum(),
+        start_ns=pl.col("start_ns").min() + offset,
         end_ns=pl.col("end_ns").max() + offset,
-    )  # fmt: skip
+    )
     known = bool(ranks)
     rows = (
         lanes.with_columns(pl.col("device").cast(pl.Int32))

@@ -68,9 +68,11 @@ def _tables(
         what = f"{comm.height:,} communication kernels have no message size, group or step in a profile of rocprofv3"
         notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
     tables = {
-        "collectives": collectives, "steps": step_table(activity, _no_steps()), "memcpy": memcpy_table(activity),
+        "collectives": collectives,
+        "steps": step_table(activity, _no_steps()),
+        "memcpy": memcpy_table(activity),
         "other_communication": other_communication_table(activity),
-    }  # fmt: skip
+    }
     named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height}
     named["trace_info"] = pl.DataFrame(
         {

@@ -302,16 +302,17 @@ def _info(found: _Found, activity: pl.DataFrame, epoch: bool) -> pl.DataFrame:
     rows = (
         activity.group_by("device")
         .agg(
-            gpu_events=pl.len().cast(pl.Int64), comm_kernels=(pl.col("kind") == COMM).sum().cast(pl.Int64),
-            start_ns=pl.col("start_ns").min(), end_ns=pl.col("end_ns").max(),
+            gpu_events=pl.len().cast(pl.Int64),
+            comm_kernels=(pl.col("kind") == COMM).sum().cast(pl.Int64),
+            start_ns=pl.col("start_ns").min(),
+            end_ns=pl.col("end_ns").max(),
         )
         .sort("device")
-    )  # fmt: skip
+    )
     if rows.is_empty():
         rows = pl.DataFrame(
             {"device": [None], "gpu_events": [0], "comm_kernels": [0]}, schema_overrides={"device": pl.Int32}
         )
     return rows.with_columns(
-        rank_origin=pl.lit("device"), host=pl.lit(found.host, pl.String),
-        clock=pl.lit("epoch" if epoch else "unknown"),
-    )  # fmt: skip
+        rank_origin=pl.lit("device"), host=pl.lit(found.host, pl.String), clock=pl.lit("epoch" if epoch else "unknown")
+    )

@@ -61,9 +61,7 @@ def _draw(rows: Sequence[Processes], named: Sequence[str], marked: frozenset[int
         hot = any(r in marked for r in known)
         parts.append(svg.text(left - 10, y + 16, label, "t e hot" if hot else "t e", 34, ranks=known))
         for color, purpose in enumerate([*named, "other"]):
-            size = amounts.get(purpose, 0) if purpose in named else sum(
-                n for p, n in amounts.items() if p not in named
-            )  # fmt: skip
+            size = amounts.get(purpose, 0) if purpose in named else sum(n for p, n in amounts.items() if p not in named)
             if not size:
                 continue
             wide = max(_BAR * size / most, 1.0)

@@ -27,13 +27,15 @@ def nic_use(analysis: Analysis, view: GpuNics) -> Figure:
     """Connections of each local GPU over each NIC, summed over nodes, on the distance; nodes that differ are named."""
     rows = [
         (
-            use.host or "unknown", str(use.rank), str(use.gpu), str(use.nic),
-            view.distance.get((use.gpu, use.nic), "not known"), str(use.connections),
+            use.host or "unknown",
+            str(use.rank),
+            str(use.gpu),
+            str(use.nic),
+            view.distance.get((use.gpu, use.nic), "not known"),
+            str(use.connections),
         )
         for use in view.uses
-    ] or [
-        ("every node", "", str(gpu), str(nic), path, "") for (gpu, nic), path in sorted(view.distance.items())
-    ]  # fmt: skip
+    ] or [("every node", "", str(gpu), str(nic), path, "") for (gpu, nic), path in sorted(view.distance.items())]
     return Figure(
         "nics", "GPU by NIC", _said(view) + ".",
         ("Node", "Rank", "GPU of the node", "NIC", "Distance", "Connections"), tuple(rows[:MAX_ROWS]), len(rows),

@@ -25,10 +25,14 @@ def rings(analysis: Analysis, view: Rings) -> Figure:
         order = " > ".join(map(str, ring.order[:24])) + (" ..." if len(ring.order) > 24 else "")
         crossings = "" if ring.crossings is None else str(ring.crossings)
         rows.append(
-            (str(ring.channel), f"{len(ring.order)} of {ring.nranks}", crossings,
-             ", ".join(f"{n} {KIND[k].name}" for k, n in ring.kinds) or "not printed",
-             order + ("" if ring.whole else " (cut in the log)"))
-        )  # fmt: skip
+            (
+                str(ring.channel),
+                f"{len(ring.order)} of {ring.nranks}",
+                crossings,
+                ", ".join(f"{n} {KIND[k].name}" for k, n in ring.kinds) or "not printed",
+                order + ("" if ring.whole else " (cut in the log)"),
+            )
+        )
     return Figure(
         "rings", "Rings", _said(view) + ".",
         ("Channel", "Ranks in the log", "Hops between nodes", "Transports", "Order"), tuple(rows[:MAX_ROWS]),

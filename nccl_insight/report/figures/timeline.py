@@ -110,10 +110,14 @@ def gaps(analysis: Analysis, view: Gaps) -> Figure:
     shown = view.longest[:12]
     names = [f"GPU {g.device}, at {format_ns(g.at_ns)}" for g in shown]
     bars: Trace = {
-        "type": "bar", "orientation": "h", "y": names, "x": rounded([g.duration_ns / 1e6 for g in shown]),
-        "showlegend": False, "marker": {"color": GREY},
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": rounded([g.duration_ns / 1e6 for g in shown]),
+        "showlegend": False,
+        "marker": {"color": GREY},
         "hovertemplate": "%{y}: %{x} ms without a collective<extra></extra>",
-    }  # fmt: skip
+    }
     plot = {
         "data": [bars],
         "layout": layout(

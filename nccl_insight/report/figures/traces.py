@@ -183,8 +183,12 @@ def _expected_curves(view: Bandwidth) -> list[Trace]:
         curves += [
             {**edge, "name": f"{op} highest expected", "y": rounded([e.high_gbps for e in told]), "line": line},
             {
-                **edge, "name": f"{op} lowest expected", "y": rounded([e.low_gbps for e in told]), "line": line,
-                "fill": "tonexty", "fillcolor": f"rgba({', '.join(str(v) for v in _rgb(color))}, 0.15)",
+                **edge,
+                "name": f"{op} lowest expected",
+                "y": rounded([e.low_gbps for e in told]),
+                "line": line,
+                "fill": "tonexty",
+                "fillcolor": f"rgba({', '.join(str(v) for v in _rgb(color))}, 0.15)",
             },
             {
                 "type": "scatter",
@@ -196,7 +200,7 @@ def _expected_curves(view: Bandwidth) -> list[Trace]:
                 "line": {"color": color, "dash": "dot", "width": 1.5},
                 "hovertemplate": "%{fullData.name}: %{y} GB/s<extra></extra>",
             },
-        ]  # fmt: skip
+        ]
     return curves
 
 

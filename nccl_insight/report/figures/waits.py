@@ -29,10 +29,14 @@ def who_waits(analysis: Analysis, view: Waits) -> Figure:
     said += f". Shown: {_window(view)}" + (
         f", {len(ranks)} of {len(view.of_rank)} ranks" if len(ranks) < len(view.of_rank) else ""
     )
-    said += ". Pale: waiting for the last rank; solid: the transfer; ▼: the rank that comes last" if view.clocks else (
-        ". One column per collective, because the ranks have no common clock; the darker, the longer the wait; "
-        "▼: the rank that comes last"
-    )  # fmt: skip
+    said += (
+        ". Pale: waiting for the last rank; solid: the transfer; ▼: the rank that comes last"
+        if view.clocks
+        else (
+            ". One column per collective, because the ranks have no common clock; the darker, the longer the wait; "
+            "▼: the rank that comes last"
+        )
+    )
     table = tuple(
         (str(r), format_ns(view.of_rank[r]), str(view.times_last.get(r, 0)), format_ns(view.for_rank.get(r, 0)),
          f"{view.for_rank.get(r, 0) / whole:.0%}" if whole else "0%")

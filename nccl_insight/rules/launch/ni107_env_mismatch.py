@@ -60,14 +60,11 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
         mine = wanted.filter(pl.col("name") == name).select(
             "host", "pid", "value", pl.col("input_id").alias("set_input"), pl.col("line").alias("set_line")
         )
-        table = (
-            ranks.join(mine, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
-            .with_columns(
-                pl.col("value") if name in LAZY else pl.col("value").fill_null(_UNSET),
-                pl.coalesce("set_input", "input_id").alias("input_id"),
-                pl.coalesce("set_line", "line").alias("line"),
-            )
-        )  # fmt: skip
+        table = ranks.join(mine, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left").with_columns(
+            pl.col("value") if name in LAZY else pl.col("value").fill_null(_UNSET),
+            pl.coalesce("set_input", "input_id").alias("input_id"),
+            pl.coalesce("set_line", "line").alias("line"),
+        )
         odd = outliers(table, "value")
         if odd:
             found.append((name, max(odd, key=lambda o: (len(o.ranks) + o.majority_ranks, -min(o.ranks, default=0)))))

@@ -96,9 +96,8 @@ def _odd_rank(inside: pl.DataFrame) -> _Odd | None:
         & ((pl.col("src_rank") == rank) | (pl.col("dst_rank") == rank))
     )
     return _Odd(
-        f"only rank {rank} of its host has no P2P",
-        rows, (rank,), hosts_of(rows, "src_host"), Confidence.MEDIUM,
-    )  # fmt: skip
+        f"only rank {rank} of its host has no P2P", rows, (rank,), hosts_of(rows, "src_host"), Confidence.MEDIUM
+    )
 
 
 def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:

@@ -41,9 +41,8 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
     wanted = setting(run, "NCCL_IB_HCA")
     asked = wanted.item(0, "value") if wanted.height else ""
     chosen = bool(
-        asked and not asked.startswith("^") and any(n in asked for n in names)
-        and any(n in asked for n in usual_names)
-    )  # fmt: skip
+        asked and not asked.startswith("^") and any(n in asked for n in names) and any(n in asked for n in usual_names)
+    )
     what = ", ".join(names[:4])
     odd_rows = rows.filter(pl.col("link_layer") == odd)
     alone = spans_hosts(run) is False or _unused(run, odd_rows)

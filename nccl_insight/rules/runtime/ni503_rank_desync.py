@@ -170,10 +170,14 @@ def _from_watchdog(item: Absent) -> Hit:
         )
     else:
         title = f"{subject(item)} timed out in collective {last}{group}, {rank_words(lead.waiting)} in {seq}: {behind}"
-    note = "" if lead.group != "?" else (
-        " The lines do not name the process group; if these ranks reported about different groups, the numbers "
-        "cannot be compared."
-    )  # fmt: skip
+    note = (
+        ""
+        if lead.group != "?"
+        else (
+            " The lines do not name the process group; if these ranks reported about different groups, the numbers "
+            "cannot be compared."
+        )
+    )
     numbers = "" if lead.world else " The rank numbers are those within the process group."
     return Hit(
         title=title,

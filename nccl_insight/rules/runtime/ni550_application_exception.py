@@ -37,9 +37,7 @@ _PATH_MOST = 48
 _TEXT_MOST = 80
 _TEXT_LEAST = 50
 # Lines that say of the job that it failed, not how: what does goes before.
-_VAGUE = (
-    "mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed",
-)  # fmt: skip
+_VAGUE = ("mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed")
 _READ = "read the traceback of this rank"
 _CUDA: Final = {
     "check": "dmesg -T | grep -iE 'xid|amdgpu'",

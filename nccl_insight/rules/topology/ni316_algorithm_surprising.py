@@ -44,9 +44,11 @@ def _dips(ctx: Context) -> Iterator[Hit]:
         return
     # Measured twice: the slower of a larger size still beats the faster of a smaller one.
     sizes = rows.group_by(*_RUN, "size_bytes").agg(
-        pl.col("time_us").min().alias("best_us"), pl.col("time_us").max().alias("worst_us"), pl.len(),
+        pl.col("time_us").min().alias("best_us"),
+        pl.col("time_us").max().alias("worst_us"),
+        pl.len(),
         pl.col("line").min(),
-    )  # fmt: skip
+    )
     sizes = sizes.filter(pl.col("len") > 1).sort("size_bytes")
     for sweep in sizes.partition_by(_RUN, maintain_order=True):
         later = sweep["worst_us"].reverse().cum_min().reverse().shift(-1)

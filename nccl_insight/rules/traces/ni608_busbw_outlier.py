@@ -109,17 +109,17 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
     """One operation far below another of similar size on the same ranks."""
     kinds = (
         rows.filter(
-            pl.col("op").is_in(_ALIKE)
-            & pl.col("busbw_gbps").is_not_null()
-            & (pl.col("size_bytes") >= _LARGE_BYTES)
+            pl.col("op").is_in(_ALIKE) & pl.col("busbw_gbps").is_not_null() & (pl.col("size_bytes") >= _LARGE_BYTES)
         )
         .group_by("ranks", "op", "size_bytes", maintain_order=True)
         .agg(
-            busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first(),
+            busbw=pl.col("busbw_gbps").median(),
+            count=pl.len(),
+            input_id=pl.col("input_id").first(),
             beside=pl.col("beside").median().fill_null(0.0),
         )
         .filter(pl.col("count") >= LEAST_PER_GROUP)
-    )  # fmt: skip
+    )
     for part in kinds.partition_by("ranks", maintain_order=True):
         best = part.sort("busbw", descending=True).unique("op", keep="first", maintain_order=True)
         if best.height < 2:

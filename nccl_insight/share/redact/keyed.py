@@ -75,9 +75,10 @@ _NO_VALUE: Final = re.compile(
 )
 # Words of keys before what ends a key, for Rust's engine.
 _ENDS: Final = (
-    r"(?i)(?:" + "|".join(sorted({key.rsplit("_", 1)[-1] for key in (*_KINDS, *_WEAK)}, key=len, reverse=True))
+    r"(?i)(?:"
+    + "|".join(sorted({key.rsplit("_", 1)[-1] for key in (*_KINDS, *_WEAK)}, key=len, reverse=True))
     + r")(?:[_-]?(?:name|id))?[\"'\\]{0,2}(?:[ \t]?[=:]|[ \t])"
-)  # fmt: skip
+)
 
 
 def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:

@@ -173,11 +173,15 @@ class Names:
     def summary(self) -> str:
         """``12 hosts, 30 addresses, 1 user, 4 paths``."""
         counts = (
-            ("host", len(set(self.hosts.values()))), ("address", len(self.book.v4) + len(self.book.v6)),
-            ("user", len(self.users)), ("path", len(self.paths)), ("job name", len(self.jobs)),
-            ("hardware identifier", len(self.hardware)), ("secret", len(self.secrets)),
+            ("host", len(set(self.hosts.values()))),
+            ("address", len(self.book.v4) + len(self.book.v6)),
+            ("user", len(self.users)),
+            ("path", len(self.paths)),
+            ("job name", len(self.jobs)),
+            ("hardware identifier", len(self.hardware)),
+            ("secret", len(self.secrets)),
             ("other word", len(self.words)),
-        )  # fmt: skip
+        )
         plural = {"address": "addresses"}
         return (
             ", ".join(f"{n:,} {w if n == 1 else plural.get(w, w + 's')}" for w, n in counts if n)

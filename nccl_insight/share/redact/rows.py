@@ -129,7 +129,7 @@ _ROWS: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
         ),
         ("job", "job"),
     ),
-)  # fmt: skip
+)
 # Users and groups of every system.
 _EVERYWHERE: Final = frozenset({
     "root", "daemon", "nobody", "nogroup", "messagebus", "syslog", "systemd", "dbus", "munge", "slurm", "nvidia",

@@ -172,9 +172,10 @@ def _settings(run: Run) -> tuple[tuple[str, str], ...]:
         values.setdefault(setting.name, set()).add(setting.value)
     plain = re.compile(r"[\w.,:;=^/%+@-]{1,200}", re.ASCII)
     return tuple(
-        (name, next(iter(given))) for name, given in sorted(values.items())
+        (name, next(iter(given)))
+        for name, given in sorted(values.items())
         if len(given) == 1 and plain.fullmatch(next(iter(given)))
-    )  # fmt: skip
+    )
 
 
 def _tested_size(pattern: Pattern) -> int:

@@ -160,9 +160,12 @@ def _mix(run: Run, frame: pl.DataFrame, taken: str) -> Mix:
         left_out.append(f"{other:,} calls of operations that nccl-tests does not have")
     groups = shapes(run, known)
     # A collective is one line on every rank: the most any rank of the group saw is how often it happened.
-    happened = known.group_by(*_KEY, "rank", maintain_order=True).agg(
-        pl.col("n").sum(), pl.col("root").first()
-    ).group_by(*_KEY, maintain_order=True).agg(pl.col("n").max(), _commonest("root"))  # fmt: skip
+    happened = (
+        known.group_by(*_KEY, "rank", maintain_order=True)
+        .agg(pl.col("n").sum(), pl.col("root").first())
+        .group_by(*_KEY, maintain_order=True)
+        .agg(pl.col("n").max(), _commonest("root"))
+    )
     happened = happened.with_columns(
         pl.col("group")
         .replace_strict({g: i for g, (i, _) in groups.items()}, default=None, return_dtype=pl.Int32)
@@ -177,12 +180,15 @@ def _mix(run: Run, frame: pl.DataFrame, taken: str) -> Mix:
         happened.sort("bytes", "size_bytes", descending=True)
         .group_by("shape", "op", "dtype", "red_op", "bucket", maintain_order=True)
         .agg(
-            pl.col("size_bytes").first(), pl.col("size_bytes").min().alias("low"),
-            pl.col("size_bytes").max().alias("high"), pl.col("n").sum(), pl.col("bytes").sum(),
+            pl.col("size_bytes").first(),
+            pl.col("size_bytes").min().alias("low"),
+            pl.col("size_bytes").max().alias("high"),
+            pl.col("n").sum(),
+            pl.col("bytes").sum(),
             pl.col("root").drop_nulls().first(),
         )
         .sort(["bytes", "n", "op", "size_bytes", "shape"], descending=[True, True, False, True, False])
-    )  # fmt: skip
+    )
     calls, volume = int(found["n"].sum()), int(found["bytes"].sum())
     by_index = dict(groups.values())
     patterns = tuple(

@@ -90,7 +90,10 @@ def _by_time(rows: pl.DataFrame) -> pl.DataFrame:
     others = marked.filter(pl.col("rank") != pl.col("lead")).sort("end_ns")
     near = (
         others.join_asof(
-            reference.drop("row").sort("end_ns"), on="end_ns", by=["group", "sign"], strategy="nearest",
+            reference.drop("row").sort("end_ns"),
+            on="end_ns",
+            by=["group", "sign"],
+            strategy="nearest",
             check_sortedness=False,
         )
         .filter(
@@ -100,7 +103,7 @@ def _by_time(rows: pl.DataFrame) -> pl.DataFrame:
         .with_columns(distance=(pl.col("end_ns") - pl.col("ref_end")).abs())
         .sort("distance")
         .unique(["ref_row", "rank"], keep="first", maintain_order=True)
-    )  # fmt: skip
+    )
     pairs = pl.concat([near.select("row", "ref_row"), reference.select("row", "ref_row")])
     return rows.join(pairs, on="row").with_columns(
         key=pl.struct("group", "ref_row").hash(), match_method=pl.lit("time", dtype=_METHODS)

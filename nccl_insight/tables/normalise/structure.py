@@ -124,11 +124,13 @@ def nic_list_ib(frame: pl.DataFrame) -> pl.DataFrame:
     part = [pl.col("_nic").str.extract(_PORT, i) for i in range(1, 7)]
     layer = part[5]
     return rows.with_columns(
-        physical_index=part[0].cast(pl.Int32, strict=False), name=part[1],
+        physical_index=part[0].cast(pl.Int32, strict=False),
+        name=part[1],
         port=part[2].cast(pl.Int32, strict=False),
-        rail=part[3].cast(pl.Int32, strict=False), plane=part[4].cast(pl.Int32, strict=False),
+        rail=part[3].cast(pl.Int32, strict=False),
+        plane=part[4].cast(pl.Int32, strict=False),
         link_layer=pl.when(layer.is_in(["IB", "RoCE"])).then(layer).otherwise(pl.lit("other")),
-    ).drop("ib_nics", "_device", "_nic")  # fmt: skip
+    ).drop("ib_nics", "_device", "_nic")
 
 
 def nic_list_socket(frame: pl.DataFrame) -> pl.DataFrame:

@@ -173,12 +173,9 @@ def start_up(run: Run) -> tuple[StartUp, ...]:
         pl.col("total_s").max().alias("most"), *(pl.col(p).median() for p in PHASES),
     ).sort("nranks", descending=True, nulls_last=True)  # fmt: skip
     return tuple(
-        StartUp(
-            row["nranks"], row["comms"], row["mid"], row["most"],
-            {p: row[p] for p in PHASES if row[p] is not None},
-        )
+        StartUp(row["nranks"], row["comms"], row["mid"], row["most"], {p: row[p] for p in PHASES if row[p] is not None})
         for row in grouped.iter_rows(named=True)
-    )  # fmt: skip
+    )
 
 
 def calls(run: Run) -> tuple[Calls, ...] | None:

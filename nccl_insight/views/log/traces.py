@@ -92,7 +92,5 @@ def _ranks(run: Run) -> tuple[RankWaits, ...]:
 
 def statistics(run: Run) -> tuple[Statistics, ...]:
     """The collectives by operation and size, those that take most first."""
-    columns = (
-        "op", "size_bytes", "group_size", "process_group", "count", "median_ns", "median_busbw_gbps",
-    )  # fmt: skip
+    columns = ("op", "size_bytes", "group_size", "process_group", "count", "median_ns", "median_busbw_gbps")
     return tuple(Statistics(*row) for row in run.table("collective_statistics").select(columns).iter_rows())

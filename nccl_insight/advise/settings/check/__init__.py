@@ -23,7 +23,5 @@ def check_setting(name: str, value: str, version: str | None = None) -> list[Iss
     unknown = check_name(name)
     if unknown is not None:
         return [unknown]
-    found = [
-        check_deprecated(name, version), check_too_new(name, version), check_value(name, value, version),
-    ]  # fmt: skip
+    found = [check_deprecated(name, version), check_too_new(name, version), check_value(name, value, version)]
     return [issue for issue in found if issue is not None]

@@ -30,33 +30,42 @@ def check_inspector(settings: Mapping[str, str], version: str | None = None) -> 
         return
     if not settings.get(_PLUGIN, "").strip():
         yield _issue(
-            _ENABLE, Severity.WARNING, f"{_ENABLE}=1 without {_PLUGIN}: NCCL loads no Inspector",
+            _ENABLE,
+            Severity.WARNING,
+            f"{_ENABLE}=1 without {_PLUGIN}: NCCL loads no Inspector",
             f"Set {_PLUGIN} to the path of libnccl-profiler-inspector.so.",
-        )  # fmt: skip
+        )
     if switched_off(settings, "NCCL_INSPECTOR_DUMP_THREAD_ENABLE"):
         yield _issue(
-            "NCCL_INSPECTOR_DUMP_THREAD_ENABLE", Severity.WARNING,
-            "NCCL_INSPECTOR_DUMP_THREAD_ENABLE=0: nothing is written while the job runs", "Remove it.",
-        )  # fmt: skip
+            "NCCL_INSPECTOR_DUMP_THREAD_ENABLE",
+            Severity.WARNING,
+            "NCCL_INSPECTOR_DUMP_THREAD_ENABLE=0: nothing is written while the job runs",
+            "Remove it.",
+        )
         return
     interval = as_number(settings.get(_INTERVAL, "-1"))
     if interval < 0:
         how = f"{_INTERVAL}={settings[_INTERVAL]}" if _INTERVAL in settings else f"{_INTERVAL} is not set (-1)"
         yield _issue(
-            _INTERVAL if _INTERVAL in settings else _ENABLE, Severity.WARNING,
+            _INTERVAL if _INTERVAL in settings else _ENABLE,
+            Severity.WARNING,
             f"{how}: nothing is written before a communicator is destroyed; a job that hangs leaves nothing",
             f"Set {_INTERVAL}=1000000 (a record per second).",
-        )  # fmt: skip
+        )
     elif switched_on(settings, "NCCL_INSPECTOR_PROM_DUMP") and 0 <= interval < _PROMETHEUS_US:
         yield _issue(
-            _INTERVAL, Severity.INFO, f"{_INTERVAL}={interval}: Prometheus files are written every 30 seconds at most",
+            _INTERVAL,
+            Severity.INFO,
+            f"{_INTERVAL}={interval}: Prometheus files are written every 30 seconds at most",
             f"Set {_INTERVAL}={_PROMETHEUS_US}.",
-        )  # fmt: skip
+        )
     elif interval == 0 and _INTERVAL in settings:
         yield _issue(
-            _INTERVAL, Severity.WARNING, f"{_INTERVAL}=0 writes without a pause and takes a core per process",
+            _INTERVAL,
+            Severity.WARNING,
+            f"{_INTERVAL}=0 writes without a pause and takes a core per process",
             f"Set {_INTERVAL}=1000000 (a record per second).",
-        )  # fmt: skip
+        )
 
 
 def _issue(variable: str, severity: Severity, title: str, step: str) -> Issue:

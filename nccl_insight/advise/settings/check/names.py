@@ -30,12 +30,15 @@ def check_name(name: str, data: Catalog | None = None) -> Issue | None:
             f"Write {near} (or remove {shown}).", explanation, shown, near, source_of(data, near),
         )  # fmt: skip
     return Issue(
-        "env-unknown-name", Severity.INFO, name,
+        "env-unknown-name",
+        Severity.INFO,
+        name,
         f"{shown} is not in the catalog of this tool (NCCL up to {data.latest}, RCCL, their known plugins, PyTorch)",
         f"Check the spelling of {shown}; keep it if a newer NCCL, a plugin or a script of yours reads it.",
         "A name that nothing reads is ignored silently; a release newer than the catalog may read it.",
-        shown, "a listed variable",
-    )  # fmt: skip
+        shown,
+        "a listed variable",
+    )
 
 
 def check_deprecated(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
@@ -78,12 +81,16 @@ def check_too_new(name: str, version: str | None, data: Catalog | None = None) -
     if at_least(version, ".".join(variable.since.split(".")[:2])) is not False:
         return None
     return Issue(
-        "env-unknown-name", Severity.WARNING, name,
+        "env-unknown-name",
+        Severity.WARNING,
+        name,
         f"NCCL {version} does not read {name} yet (first in {variable.since})",
         f"Remove {name} or use NCCL {variable.since} or later.",
         "A name that the release does not know is ignored silently.",
-        f"NCCL {version}", f"{variable.since} or later", source_of(data, name),
-    )  # fmt: skip
+        f"NCCL {version}",
+        f"{variable.since} or later",
+        source_of(data, name),
+    )
 
 
 def _reached(variable: Variable, version: str | None) -> bool:

@@ -218,7 +218,11 @@ def _level_problem(value: str) -> tuple[Severity, str, str] | None:
 def _choice_problem(kind: str, value: str, version: str | None) -> tuple[Severity, str, str] | None:
     """NCCL_ALGO and NCCL_PROTO: ``[^]a,b[;function:[^]c,...]`` (functions since 2.24)."""
     known = _ALGOS if kind == "algo" else dict.fromkeys(_PROTOS, ("2.5", None))
-    expected = "a comma list of " + ", ".join(("Ring", "Tree", "CollnetChain", "CollnetDirect", "NVLS", "NVLSTree", "PAT") if kind == "algo" else ("LL", "LL128", "Simple"))  # fmt: skip  # noqa: E501
+    expected = "a comma list of " + ", ".join(
+        ("Ring", "Tree", "CollnetChain", "CollnetDirect", "NVLS", "NVLSTree", "PAT")
+        if kind == "algo"
+        else ("LL", "LL128", "Simple")
+    )
     strict = at_least(version, "2.24")
     severity = Severity.WARNING if strict is False else Severity.ERROR
     effect = "is ignored" if strict is False else "makes NCCL 2.24 and later stop at start"
@@ -227,7 +231,11 @@ def _choice_problem(kind: str, value: str, version: str | None) -> tuple[Severit
         if colon and function.strip().lower() not in _FUNCTIONS:
             return (severity, f"{function.strip() or '(nothing)'} is no collective, which {effect}", expected)
         if not colon and position > 0:
-            return (severity, f"every entry after the first needs a collective in front, which otherwise {effect}", expected)  # fmt: skip  # noqa: E501
+            return (
+                severity,
+                f"every entry after the first needs a collective in front, which otherwise {effect}",
+                expected,
+            )
         for element in elements.lstrip("^").split(","):
             word = element.lower()
             if not word:

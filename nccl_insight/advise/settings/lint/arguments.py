@@ -68,20 +68,24 @@ def _listed(text: str, who: str, separator: str) -> Iterator[tuple[str, str, Iss
     """Settings of one argument, and what the launcher cuts off a value that holds the separator itself."""
     for name, value, tail in split_pairs(text, separator):
         pieces = [
-            piece for piece in tail
+            piece
+            for piece in tail
             if re.fullmatch(r"[A-Z_][A-Z0-9_]*", piece) is None
             or (name.endswith("_SUBSYS") and not check_setting(name, piece, None))
-        ]  # fmt: skip
+        ]
         problem = None
         if pieces and catalog().relevant(name):
             problem = Issue(
-                "env-invalid-value", Severity.WARNING, name,
+                "env-invalid-value",
+                Severity.WARNING,
+                name,
                 f"{who or 'the launcher'} splits the list at the {'comma' if separator == ',' else separator}: "
                 f"{name} is {value[:40]} only, without {','.join(pieces)[:60]}",
                 f"Write export {name}={value},{','.join(pieces)[:80]} above, and pass it by name.",
                 "The separator ends the value; what follows is taken for the name of another variable.",
-                value[:80], f"{value},{','.join(pieces)}"[:80],
-            )  # fmt: skip
+                value[:80],
+                f"{value},{','.join(pieces)}"[:80],
+            )
         yield name, value, problem
 
 
@@ -89,9 +93,10 @@ def directive_settings(mark: str, text: str) -> Iterator[Given]:
     """Settings in the comments that a batch system reads."""
     option, pattern, who = {
         "#SBATCH": ("--export", r"--export[= ](.+)$", "sbatch"),
-        "#PBS": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"), "#$": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"),
+        "#PBS": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"),
+        "#$": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"),
         "#BSUB": ("-env", r"-env[= ](.+)$", "bsub"),
-    }.get(mark, ("--env", r"--env[= ](.+)$", "flux"))  # fmt: skip
+    }.get(mark, ("--env", r"--env[= ](.+)$", "flux"))
     match = re.search(pattern, re.split(r"\s#", text)[0])
     if match is None:
         return

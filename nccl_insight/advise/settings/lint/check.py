@@ -19,7 +19,7 @@ from nccl_insight.advise.settings.lint.declared import (
     read_notebook,
     read_program,
     read_tcl,
-)  # fmt: skip
+)
 from nccl_insight.advise.settings.lint.files import read_conf, read_dockerfile, read_unit
 from nccl_insight.advise.settings.lint.hosts import check_hosts
 from nccl_insight.advise.settings.lint.kinds import kind_of
@@ -100,9 +100,13 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
     alone = one_node(script, text)
     found: list[tuple[int, Issue]] = [
         *(_quieter(item, alone) for item in _settings(script, version) if not _served(item[1], text)),
-        *script.problems, *check_launch(script), *check_hosts(script, text), *check_machine(script, text),
-        *_limits(script, text), *_traps(script, text),
-    ]  # fmt: skip
+        *script.problems,
+        *check_launch(script),
+        *check_hosts(script, text),
+        *check_machine(script, text),
+        *_limits(script, text),
+        *_traps(script, text),
+    ]
     findings = tuple(
         LintFinding(path, line, issue, rows[line - 1].strip() if 0 < line <= len(rows) else "")
         for line, issue in _unique(found)
@@ -140,9 +144,9 @@ def lint_environment(environment: Mapping[str, str], version: str | None = None)
         LintFinding("environment", 0, issue, f"{issue.variable}={environment.get(issue.variable, '')}")
         for _, issue in _unique(_settings(script, version))
     )
-    return LintResult("environment", "environment", findings, tuple(script.settings), (), version,
-        prints=_prints(script),
-    )  # fmt: skip
+    return LintResult(
+        "environment", "environment", findings, tuple(script.settings), (), version, prints=_prints(script)
+    )
 
 
 def _prints(script: Script) -> tuple[str, ...]:

@@ -130,7 +130,10 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
 
 def _conf_issue(name: str, why: str) -> Issue:
     return Issue(
-        "env-invalid-value", Severity.WARNING, name, f"{name}: {why}",
+        "env-invalid-value",
+        Severity.WARNING,
+        name,
+        f"{name}: {why}",
         f"Write {name}=VALUE, without blanks and quotes, and with the final value.",
         "The file is not read by a shell.",
-    )  # fmt: skip
+    )

@@ -170,11 +170,13 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
 
 def _local_address(name: str, address: str, nodes: int) -> Issue:
     return Issue(
-        "separate-jobs", Severity.WARNING, name,
+        "separate-jobs",
+        Severity.WARNING,
+        name,
         f"{name} is {address[:40]} with {nodes} nodes: each node waits for itself",
         "Use the first host of the job, such as $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1).",
         "Every node then starts a rendezvous of its own, and the ranks never meet.",
-    )  # fmt: skip
+    )
 
 
 def _more_than_asked(script: Script) -> Iterator[Found]:

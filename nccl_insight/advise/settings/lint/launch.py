@@ -17,7 +17,9 @@ _STARTERS = frozenset(
 )  # fmt: skip
 _OPEN_MPI = frozenset({"mpirun", "mpiexec", "prterun", "orterun"})
 _HYDRA = ("-genv", "-envall", "-genvall", "-genvlist", "-envlist", "-hosts", "-ppn", "-iface", "-bootstrap")
-_HOSTS = frozenset({"-H", "--host", "-host", "--hostfile", "-hostfile", "-machinefile", "--machinefile", "--default-hostfile"})  # fmt: skip  # noqa: E501
+_HOSTS = frozenset(
+    {"-H", "--host", "-host", "--hostfile", "-hostfile", "-machinefile", "--machinefile", "--default-hostfile"}
+)
 _FLAGS = frozenset(
     {
         "--rm",

@@ -39,9 +39,10 @@ _TYPES: Final = (
     (re.compile(r"nd[a-z0-9]*_?a100_?v4|ndv4|nd96asr|nd96amsr|p4de?|a2-"), "A100"),
     (re.compile(r"nd[a-z0-9]*[-_]?h100[-_]?v5|ndv5|nd96isr[-_]?h100|(?<![a-z0-9])p5(?![a-z0-9])|a3-"), "H100"),
     (re.compile(r"nd[a-z0-9]*[-_]?h200|p5en?[.-]|a3-ultra"), "H200"),
-    (re.compile(r"a4-|p6-b200"), "B200"), (re.compile(r"nd[a-z0-9]*mi300x"), "MI300X"),
+    (re.compile(r"a4-|p6-b200"), "B200"),
+    (re.compile(r"nd[a-z0-9]*mi300x"), "MI300X"),
     (re.compile(r"ndv2|p3dn"), "V100"),
-)  # fmt: skip
+)
 
 
 #: With less shared memory than this, segments of several processes do not fit.
@@ -83,10 +84,13 @@ def small_shm(who: str, size: str, step: str) -> Issue:
 def too_many_processes(processes: int, gpus: int, where: str) -> Issue:
     """More processes than GPUs: NCCL takes one GPU for each rank."""
     return Issue(
-        "gpu-isolation", Severity.WARNING, "", f"{processes} processes start on {gpus} GPUs {where}",
+        "gpu-isolation",
+        Severity.WARNING,
+        "",
+        f"{processes} processes start on {gpus} GPUs {where}",
         f"Ask for {processes} GPUs, or start {gpus} processes.",
         "Processes without a GPU of their own stop with an invalid device, or share one (duplicate GPU).",
-    )  # fmt: skip
+    )
 
 
 def nodes_asked(text: str) -> int:
@@ -143,16 +147,22 @@ def _vendor(script: Script, text: str) -> Iterator[Found]:
 
 def _other(name: str, title: str) -> Issue:
     return Issue(
-        "env-other-machine", Severity.INFO, name, title, f"Remove {name}.",
+        "env-other-machine",
+        Severity.INFO,
+        name,
+        title,
+        f"Remove {name}.",
         "Settings copied from another machine hide those that this one needs.",
-    )  # fmt: skip
+    )
 
 
 def _model(text: str) -> set[str]:
     low = text.lower()
-    return {m[1].upper() for m in islice(_NVIDIA.finditer(low), _MOST)} | {
-        m[1].upper() for m in islice(_AMD.finditer(low), _MOST) if m[1]
-    } | {kind for pattern, kind in _TYPES if pattern.search(low)}  # fmt: skip
+    return (
+        {m[1].upper() for m in islice(_NVIDIA.finditer(low), _MOST)}
+        | {m[1].upper() for m in islice(_AMD.finditer(low), _MOST) if m[1]}
+        | {kind for pattern, kind in _TYPES if pattern.search(low)}
+    )
 
 
 def _topology(script: Script, text: str) -> Iterator[Found]:
@@ -198,8 +208,10 @@ def _isolated(script: Script, text: str) -> Iterator[Found]:
 
 def _gpus(what: str, effect: str) -> Issue:
     return Issue(
-        "gpu-isolation", Severity.INFO, "gpus",
+        "gpu-isolation",
+        Severity.INFO,
+        "gpus",
         f"{what}: {effect}, so NCCL may not use NVLink between the ranks of a node",
         "Give every rank all GPUs of its node (and --ipc=host), and choose one by LOCAL_RANK.",
         "P2P needs both GPUs visible in each process, or the same IPC namespace.",
-    )  # fmt: skip
+    )

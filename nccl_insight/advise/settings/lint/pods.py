@@ -179,9 +179,7 @@ def _compose_gpus(service: yaml.Node) -> yaml.Node | None:
     short = child(service, "gpus")
     if text_of(short) == "all":
         return short
-    for device in [
-        *_items(child(service, "deploy", "resources", "reservations", "devices")), *_items(short),
-    ]:  # fmt: skip
+    for device in [*_items(child(service, "deploy", "resources", "reservations", "devices")), *_items(short)]:
         capabilities = {text_of(c) for c in _items(child(device, "capabilities"))}
         count, ids = text_of(child(device, "count")), _items(child(device, "device_ids"))
         driver = text_of(child(device, "driver"))

@@ -252,8 +252,10 @@ def _shown(value: str | float) -> str:
 
 def _too_late(setting: Setting, started: int) -> Issue:
     return Issue(
-        "env-set-too-late", Severity.WARNING, setting.name,
+        "env-set-too-late",
+        Severity.WARNING,
+        setting.name,
         f"{setting.name} is set after the process group was started in line {started}",
         f"Move it above line {started}.",
         "NCCL reads its variables when the first communicator is made and does not look again.",
-    )  # fmt: skip
+    )

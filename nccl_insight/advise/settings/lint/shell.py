@@ -19,7 +19,7 @@ from nccl_insight.advise.settings.lint.arguments import (
     nested_scripts,
     program_of,
     runtime_environments,
-)  # fmt: skip
+)
 from nccl_insight.advise.settings.lint.commands import Command, commands
 from nccl_insight.advise.settings.lint.hosts import fresh_environment
 from nccl_insight.advise.settings.lint.kinds import kind_of_target
@@ -132,11 +132,13 @@ def read_own_shell(
 
 def _unexported(setting: Setting) -> Issue:
     return Issue(
-        "env-not-exported", Severity.WARNING, setting.name,
+        "env-not-exported",
+        Severity.WARNING,
+        setting.name,
         f"{setting.name} is assigned but not exported, so no process sees it",
         f"Write export {setting.name}={setting.value[:60]}",
         "A plain assignment stays inside the shell (unless the variable was exported before the script ran).",
-    )  # fmt: skip
+    )
 
 
 def _quote(text: str) -> str:
@@ -309,9 +311,13 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
         raw = words[index].text
         literal = len(raw) > 1 and raw[0] == raw[-1] == "'" and raw.count("'") == 2
         read_shell(
-            state.script, text, words[index].line, state.nesting + 1, inside,
+            state.script,
+            text,
+            words[index].line,
+            state.nesting + 1,
+            inside,
             empty=frozenset(lost) if literal else frozenset(),
-        )  # fmt: skip
+        )
     if program in _BODY_READERS or launcher in _BODY_READERS:
         for body in command.bodies:
             kind = kind_of_target(" ".join(texts), body.text, piped=True)
@@ -319,9 +325,13 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
                 state.script.embedded.append(Embedded(body.line, body.text, kind or "", open=not body.quoted))
                 continue
             read_shell(
-                state.script, body.text, body.line, state.nesting + 1, inside,
+                state.script,
+                body.text,
+                body.line,
+                state.nesting + 1,
+                inside,
                 empty=frozenset(lost) if body.quoted and texts[0] not in {"sbatch", "qsub", "bsub"} else frozenset(),
-            )  # fmt: skip
+            )
 
 
 def _writes(program: str, command: Command, words: list[Token], state: _State, everything: Sequence[Command]) -> None:
@@ -378,7 +388,9 @@ def _set(words: list[Token], state: _State) -> None:
 
 def _fish_set(words: list[Token], state: _State) -> None:
     """``set -gx NAME VALUE ...`` of fish; without -x other programs do not see it."""
-    options = "".join(w.text.lstrip("-")[:1] if w.text.startswith("--") else w.text for w in words[1:] if w.text.startswith("-"))  # fmt: skip  # noqa: E501
+    options = "".join(
+        w.text.lstrip("-")[:1] if w.text.startswith("--") else w.text for w in words[1:] if w.text.startswith("-")
+    )
     plain = [w for w in words[1:] if not w.text.startswith("-")]
     exported = "x" in options or any(w.text == "--export" for w in words)
     if not plain or set(options) & set("eqSn"):
