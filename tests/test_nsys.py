@@ -10,12 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import nccl_insight
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.nsys import FORMAT
 from nccl_insight.readers.nsys import format as nsys
 from nccl_insight.readers.nsys.database import open_database
 from nccl_insight.tables.run import Partial
 from tests import runs
+from tests.trace_maker import late_gpu
 
 SHARED = runs.SHARED / "traces"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="reference traces : set NCCL_INSIGHT_REFERENCE_DATA")
@@ -145,6 +147,21 @@ def test_two_ranks_in_one_report_with_payloads(tmp_path: Path) -> None:
         (3, 0, 1999, 1999),
     ]
     assert "no message size" not in told(part)
+
+
+def test_reports_without_payloads_of_which_the_names_tell_the_ranks(tmp_path: Path) -> None:
+    paths = []
+    for rank, work in enumerate(late_gpu(3)):
+        export = Export(tmp_path / f"profile_rank{rank}.sqlite").gpu()
+        for reduces, start, end in work:
+            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL" if reduces else "gemm"
+            export.kernel(name, int(start * 1000), int(end * 1000), 100 + rank, 0)
+        export.db.commit()
+        export.db.close()
+        paths.append(export.path)
+    (mend,) = nccl_insight.analyze(nccl_insight.load(paths)).what_if
+    assert (mend.kind, mend.ranks) == ("rank", (3,))
+    assert mend.alone_ns == pytest.approx(60 * 300_000, rel=0.1)
 
 
 def test_groups_and_gathers(tmp_path: Path) -> None:

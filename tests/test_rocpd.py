@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers import rocpd
+from tests.trace_maker import late_gpu
 
 ID = "_00000b2c_5d1e_7a4f_9c3b_1f2e3d4c5b6a"
 
@@ -67,14 +69,16 @@ def test_a_damaged_database_says_so(tmp_path: Path) -> None:
     assert tables["notes"]["kind"].to_list() == ["trace-truncated"]
 
 
-def results(path: Path) -> Path:
-    """The kernels and the copy of :func:`database`, as rocprofv3 writes them in JSON."""
+TIMES = ((1, 100.0, 200.0), (2, 150.0, 300.0), (1, 400.0, 450.0), (3, 500.0, 520.0))
+
+
+def results(path: Path, times: Sequence[tuple[int, float, float]] = TIMES) -> Path:
+    """Kernels (those of :func:`database`) at ``times`` and its copy, as rocprofv3 writes them in JSON."""
     names = [
         "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)",
         "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64",
         "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(aiter::RankData*)",
     ]
-    times = [(1, 100, 200), (2, 150, 300), (1, 400, 450), (3, 500, 520)]
     agent, stream = {"handle": 37946}, {"handle": 1}
     process = {
         "metadata": {"node": {"hostname": "mi-07"}, "pid": 42},
@@ -88,17 +92,25 @@ def results(path: Path) -> Path:
         "buffer_records": {
             "kernel_dispatch": [
                 {
-                    "start_timestamp": start * 1000, "end_timestamp": end * 1000, "stream_id": stream,
+                    "start_timestamp": int(start * 1000),
+                    "end_timestamp": int(end * 1000),
+                    "stream_id": stream,
                     "dispatch_info": {"agent_id": agent, "kernel_id": kernel},
                 }
                 for kernel, start, end in times
             ],
             "memory_copy": [
-                {"start_timestamp": 600_000, "end_timestamp": 630_000, "operation": 2, "bytes": 4096,
-                 "dst_agent_id": agent, "stream_id": stream}
+                {
+                    "start_timestamp": 600_000,
+                    "end_timestamp": 630_000,
+                    "operation": 2,
+                    "bytes": 4096,
+                    "dst_agent_id": agent,
+                    "stream_id": stream,
+                }
             ],
         },
-    }  # fmt: skip
+    }
     path.write_text(json.dumps({"rocprofiler-sdk-tool": [process]}))
     return path
 
@@ -112,6 +124,16 @@ def test_json_of_rocprofv3(tmp_path: Path) -> None:
     assert (step["memcpy_ns"], step["duration_ns"]) == (30_000, 530_000)
     assert run.table("memcpy").select("name", "size_bytes").rows() == [("DEVICE_TO_HOST", 4096)]
     assert run.table("trace_info")["host"].to_list() == ["mi-07"]
+
+
+def test_a_late_gpu_is_named_with_what_it_costs(tmp_path: Path) -> None:
+    paths = [
+        results(tmp_path / f"rank{rank}_results.json", [(1 if reduces else 2, *at) for reduces, *at in work])
+        for rank, work in enumerate(late_gpu(1))
+    ]
+    (mend,) = nccl_insight.analyze(nccl_insight.load(paths)).what_if
+    assert (mend.kind, mend.ranks) == ("rank", (1,))
+    assert mend.alone_ns == pytest.approx(60 * 300_000, rel=0.1)
 
 
 @pytest.mark.parametrize("cut", [0.5, 0.99])

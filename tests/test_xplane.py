@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed, varint
 from nccl_insight.readers.xplane import FORMAT
 from nccl_insight.readers.xplane import format as xplane
+from tests.trace_maker import late_gpu
 from tests.xplane_maker import START_NS, Plane, number, part, space
 from tests.xplane_maker import varint as encoded
 
@@ -76,19 +76,14 @@ def test_one_gpu_in_full(tmp_path: Path, refer: bool) -> None:
 
 
 def _late_gpu(late: int) -> list[Plane]:
-    rng = random.Random(5)
-    planes = [Plane(f"/device:GPU:{gpu}") for gpu in range(4)]
-    events: list[list[tuple[str, float, float, list[tuple[str, int | str]]]]] = [[] for _ in planes]
-    now = 0.0
-    for _ in range(60):
-        arrive = [now + 1000 + rng.uniform(0, 20) + (300 if gpu == late else 0) for gpu in range(4)]
-        end = max(arrive) + 200
-        for gpu, start in enumerate(arrive):
-            events[gpu].append(("gemm", now, start - now, []))
-            events[gpu].append((ALL_REDUCE, start, end - start, [("hlo_op", "all-reduce.1")]))
-        now = end
-    for plane, rows in zip(planes, events, strict=True):
-        plane.line("Stream #1(Compute)", 0, rows)
+    planes = []
+    for gpu, work in enumerate(late_gpu(late)):
+        planes.append(Plane(f"/device:GPU:{gpu}"))
+        planes[-1].line(
+            "Stream #1(Compute)", 0,
+            [(ALL_REDUCE if reduces else "gemm", start, end - start,
+              [("hlo_op", "all-reduce.1")] if reduces else []) for reduces, start, end in work],
+        )  # fmt: skip
     return planes
 
 
@@ -96,6 +91,8 @@ def test_a_late_gpu_of_one_host_is_named(tmp_path: Path) -> None:
     analysis = nccl_insight.analyze(nccl_insight.load([write(tmp_path / "a.xplane.pb", _late_gpu(2))]))
     (finding,) = [f for f in analysis.findings if f.name == "straggler-rank"]
     assert list(finding.ranks) == [2]
+    assert [(mend.kind, mend.ranks) for mend in analysis.what_if] == [("rank", (2,))]
+    assert analysis.what_if[0].alone_ns == pytest.approx(60 * 300_000, rel=0.1)
 
 
 def test_gpus_of_several_files_are_not_taken_for_each_other(tmp_path: Path) -> None:

@@ -52,6 +52,20 @@ def trace(rank: int, world: int, events: list[dict[str, Any]], **header: Any) ->
     }
 
 
+def late_gpu(late: int) -> list[list[tuple[bool, float, float]]]:
+    """Work of four GPUs, of which ``late`` computes 300 us longer each time: whether it reduces, from, to (us)."""
+    rng = random.Random(5)
+    work: list[list[tuple[bool, float, float]]] = [[], [], [], []]
+    now = 0.0
+    for _ in range(60):
+        arrive = [now + 1000 + rng.uniform(0, 20) + (300 if gpu == late else 0) for gpu in range(4)]
+        end = max(arrive) + 200
+        for rows, start in zip(work, arrive, strict=True):
+            rows += [(False, now, start), (True, start, end)]
+        now = end
+    return work
+
+
 def write(path: Path, content: Any) -> Path:
     """Writes JSON as ``json.dumps`` does (one line)."""
     path.write_text(json.dumps(content))

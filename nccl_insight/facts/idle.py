@@ -98,7 +98,8 @@ def _files(run: Run) -> dict[int, int]:
     """The input of each rank that is a Kineto trace of its own."""
     rows = run.table("gpu_work").select("rank", "input_id").drop_nulls().unique()
     alone = rows.filter(pl.len().over("input_id") == 1, pl.len().over("rank") == 1)
-    small = {i.input_id for i in run.inputs if i.size_bytes <= _MOST_BYTES}
+    kind = dict(run.table("inputs").select("input_id", pl.col("kind").cast(pl.String)).iter_rows())
+    small = {i.input_id for i in run.inputs if i.size_bytes <= _MOST_BYTES and kind.get(i.input_id) == "torch_trace"}
     return {int(r): int(i) for r, i in alone.iter_rows() if i in small}
 
 

@@ -6,7 +6,7 @@ compute kernel of the same device covers; copies do not count as compute.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from typing import Final
 
 import polars as pl
@@ -16,19 +16,35 @@ from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, OTHER, classify
 
 ACTIVITY: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
-    "name": pl.String, "size_bytes": pl.Int64,
-}  # fmt: skip
+    "kind": pl.Int8,
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "device": pl.Int32,
+    "stream": pl.Int64,
+    "name": pl.String,
+    "size_bytes": pl.Int64,
+}
 """Columns of the GPU activity of a trace; ``size_bytes`` is filled for copies only."""
 
 MARKS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "step": pl.Int32, "device": pl.Int32, "stream": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64,
-}  # fmt: skip
+    "step": pl.Int32,
+    "device": pl.Int32,
+    "stream": pl.Int64,
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+}
 """Columns of the annotations of steps on the GPU (:func:`assign_steps`)."""
 
+_FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])|[-_.]r([0-9]{1,6})(?=[-_.])", re.I)
 _HANDOVER_NS: Final = 1_000
 """Compute that begins so shortly before the end of a collective may as well have waited for it."""
 _PAGEABLE: Final = r"(?i)pageable"
+
+
+def rank_in_name(display: str) -> int | None:
+    """The rank that the name of a trace's file tells."""
+    found = _FILE_RANK.search(re.split(r"[/\\]", display)[-1])
+    return int(found[1] or found[2]) if found else None
 
 
 def exposure(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.DataFrame:
@@ -309,18 +325,27 @@ def _total(lanes: pl.Series, parts: pl.DataFrame, hidden_by: pl.DataFrame | None
     return lanes.to_frame("lane").join(sums, on="lane", how="left", maintain_order="left")["length"].fill_null(0)
 
 
-def work_table(activity: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+def work_table(activity: pl.DataFrame) -> pl.DataFrame:
     """All GPU events: ``device, stream, step, kind, name, start_ns, end_ns``; ``name`` is a hash of the kernel's name.
 
-    ``names``: by the numbers in ``name_id``. Copies of one kind have one name, whatever their size.
+    A reader that keeps no names of compute kernels gives their hashes (:func:`hashed`) as ``name_hash``.
+    Copies of one kind have one name, whatever their size.
     """
-    hashes = pl.DataFrame(
-        {"name_id": list(range(len(names))), "hash": pl.Series(names, dtype=pl.String).hash(1)},
-        schema_overrides={"name_id": pl.Int32},
+    known = pl.col("name_hash") if "name_hash" in activity.columns else pl.lit(None, pl.UInt64)
+    return activity.select(
+        "device",
+        "stream",
+        "step",
+        "kind",
+        "start_ns",
+        "end_ns",
+        name=pl.coalesce(known, hashed(pl.col("name"))).fill_null(0),
     )
-    return activity.join(hashes, on="name_id", how="left", maintain_order="left").select(
-        "device", "stream", "step", "kind", "start_ns", "end_ns", name=pl.col("hash").fill_null(0)
-    )
+
+
+def hashed(name: pl.Expr) -> pl.Expr:
+    """The hash of a kernel's name, equal in all traces."""
+    return name.hash(1)
 
 
 def memcpy_table(activity: pl.DataFrame) -> pl.DataFrame:

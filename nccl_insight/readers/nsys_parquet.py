@@ -23,7 +23,7 @@ def read(source: InputFile) -> Partial:
     from nccl_insight.readers.nsys.format import tables_of
     from nccl_insight.readers.nsys.parquet import open_folder
 
-    return read_database(source, lambda base, notes: tables_of(base, notes, source.communication), open_folder)
+    return read_database(source, lambda base, notes: tables_of(base, notes, source), open_folder)
 
 
 FORMAT = Format(kind="nsys_parquet", sniff=sniff, read=read)

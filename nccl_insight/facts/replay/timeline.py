@@ -80,6 +80,8 @@ def timeline(run: Run) -> Timeline | str:
     """The nodes of a run, or why there are none to replay."""
     if not run.has("gpu_work"):
         return "no trace with GPU activity"
+    if run.table("trace_info")["job"].n_unique() > 1:
+        return "traces of several jobs"
     work = run.table("gpu_work").filter(pl.col("rank").is_not_null() & (pl.col("end_ns") >= pl.col("start_ns")))
     work = work.unique(["rank", "device", "stream", "start_ns", "end_ns", "name"], maintain_order=True)
     ranks = work["rank"].unique().sort().to_list()

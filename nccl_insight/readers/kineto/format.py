@@ -7,7 +7,6 @@ from ``distributedInfo`` or from a process group's member list; the file name is
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -20,8 +19,10 @@ from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_
 from nccl_insight.readers.gpu_activity import (
     MARKS,
     assign_steps,
+    hashed,
     memcpy_table,
     other_communication_table,
+    rank_in_name,
     step_table,
     work_table,
 )
@@ -37,7 +38,6 @@ _KEYS: Final = (
     "distributedInfo", "baseTimeNanoseconds", "host_name", "deviceProperties", "schemaVersion", "trace_id",
     "cuda_runtime_version", "hip_runtime_version",
 )  # fmt: skip
-_FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])|[-_.]r([0-9]{1,6})(?=[-_.])", re.I)
 _RECORD: Final = "record again with torch 2.3 or newer and activities CPU and CUDA"
 
 
@@ -149,7 +149,7 @@ class _Builder:
             "memcpy": memcpy_table(activity),
             "other_communication": other_communication_table(activity),
             "process_groups": _group_table(self.groups),
-            "gpu_work": work_table(activity, self.events.names),
+            "gpu_work": work_table(self._with_hashes(activity)),
         }
         named = {
             name: frame.with_columns(
@@ -169,6 +169,11 @@ class _Builder:
             schema={"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "detail": pl.String},
         )
         return Partial(tables=named)
+
+    def _with_hashes(self, activity: pl.DataFrame) -> pl.DataFrame:
+        names = pl.DataFrame({"name": self.events.names}, schema={"name": pl.String})
+        hashes = names.select(name_hash=hashed(pl.col("name")), name_id=pl.int_range(pl.len(), dtype=pl.Int32))
+        return activity.join(hashes, on="name_id", how="left", maintain_order="left")
 
     def _steps(self) -> pl.DataFrame:
         steps = pl.DataFrame(
@@ -201,10 +206,8 @@ class _Builder:
                 return ranks[meta.group_rank], "process_group"
         if self.whose is not None:
             return self.whose[0], "merged_label" if self.whose[0] is not None else None
-        match = _FILE_RANK.search(re.split(r"[/\\]", self.source.display)[-1])
-        if match:
-            return int(match[1] or match[2]), "file_name"
-        return None, None
+        named = rank_in_name(self.source.display)
+        return named, "file_name" if named is not None else None
 
     def _notes(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> None:
         damage: Damage = self.scan.damage

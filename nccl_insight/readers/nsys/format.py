@@ -18,10 +18,13 @@ from nccl_insight.readers.gpu_activity import (
     MARKS,
     assign_steps,
     exposure,
+    hashed,
     memcpy_table,
     other_communication_table,
+    rank_in_name,
     step_table,
     with_bandwidth,
+    work_table,
 )
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify
 from nccl_insight.readers.nsys.calls import COLLECTIVE, attach_calls, process_ranks
@@ -37,26 +40,27 @@ _COPY_KINDS: Final = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 _MEMORY: Final = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device", 6: "Managed"}
 _STEP: Final = re.compile(r"(?:ProfilerStep|train[ _]?step|step|iter(?:ation)?)[ _:#]*([0-9]{1,9})\s*(?:,.*)?", re.I)
 _WHERE: Final[dict[str, tuple[str, type[pl.DataType]]]] = {
-    "start_ns": ("start", pl.Int64), "end_ns": ("end", pl.Int64), "gpu": ("deviceId", pl.Int32),
-    "stream": ("streamId", pl.Int64), "pid": ("globalPid", pl.Int64),
-}  # fmt: skip
+    "start_ns": ("start", pl.Int64),
+    "end_ns": ("end", pl.Int64),
+    "gpu": ("deviceId", pl.Int32),
+    "stream": ("streamId", pl.Int64),
+    "pid": ("globalPid", pl.Int64),
+}
 _LANES: Final = ["pid", "gpu"]
 _BLOBS: Final = "export again with nsys export --type=sqlite --include-blobs=true"
 
 
 def read(source: InputFile) -> Partial:
     """Tables ``collectives``, ``steps``, ``memcpy``, ``other_communication``, ``trace_info`` and ``notes``."""
-    return read_database(source, lambda database, notes: tables_of(database, notes, source.communication))
+    return read_database(source, lambda database, notes: tables_of(database, notes, source))
 
 
-def tables_of(
-    database: Database, notes: list[tuple[str, str]], communication: tuple[str, ...]
-) -> dict[str, pl.DataFrame]:
+def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFile) -> dict[str, pl.DataFrame]:
     """The tables of an open export; what is missing or damaged goes to ``notes``."""
     if "StringIds" not in database.columns:
         notes.append(("trace-truncated", "the database is not an Nsight Systems export (no table StringIds)"))
         return {}
-    activity = _activity(database, communication)
+    activity = _activity(database, source.communication)
     marks = ranges(database)
     offset = _session_start(database)
     lanes = activity.select(_LANES).unique().sort(_LANES).with_row_index("device")
@@ -64,7 +68,10 @@ def tables_of(
         lanes.with_columns(pl.col("device").cast(pl.Int32)), on=_LANES, maintain_order="left"
     )
     layouts = schemas(database)
-    ranks = process_ranks(marks, layouts)
+    ranks, origin = process_ranks(marks, layouts), "nvtx_payload"
+    named = rank_in_name(source.display)
+    if not ranks and named is not None and lanes.height == 1:
+        ranks, origin = {int(lanes["pid"][0]): named}, "file_name"
     steps = _steps(marks)
     launches = _launches(database)
     activity = _with_steps(activity, steps, launches)
@@ -75,9 +82,10 @@ def tables_of(
         "steps": _step_rows(activity, steps, lanes),
         "memcpy": memcpy_table(activity),
         "other_communication": other_communication_table(activity),
+        "gpu_work": work_table(activity),
     }
     finished = {n: _finish(f, lanes, ranks, offset) for n, f in tables.items() if f.width}
-    finished["trace_info"] = _info(database, activity, lanes, ranks, offset)
+    finished["trace_info"] = _info(database, activity, lanes, ranks, origin, offset)
     _note(notes, database, activity, collectives, ranks)
     return finished
 
@@ -88,6 +96,7 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         "pid": pl.Int64,
         "gpu": pl.Int32,
         "correlation": pl.Int64,
+        "name_hash": pl.UInt64,
     }
     parts = [pl.DataFrame(schema=schema)]
     if database.has(_KERNELS, "start", "end", "deviceId", "streamId", "globalPid"):
@@ -103,9 +112,14 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         kinds = [c if c in database.columns[_COPIES] else "null" for c in ("srcKind", "dstKind")]
         frame = database.numbers(
             _COPIES,
-            {**_WHERE, "size_bytes": ("bytes", pl.Int64), "copy": ("copyKind", pl.Int32),
-             "src": (kinds[0], pl.Int32), "dst": (kinds[1], pl.Int32)},
-        )  # fmt: skip
+            {
+                **_WHERE,
+                "size_bytes": ("bytes", pl.Int64),
+                "copy": ("copyKind", pl.Int32),
+                "src": (kinds[0], pl.Int32),
+                "dst": (kinds[1], pl.Int32),
+            },
+        )
         memory = [pl.col(c).replace_strict(_MEMORY, default="Unknown", return_dtype=pl.String) for c in ("src", "dst")]
         kind = pl.col("copy").replace_strict(_COPY_KINDS, default="other", return_dtype=pl.String)
         parts.append(
@@ -123,15 +137,15 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
 
 
 def _kernel_names(database: Database, kernels: pl.DataFrame, communication: tuple[str, ...]) -> pl.DataFrame:
-    """Kind of the kernels that occur; the name too of those that communicate, the only names that are shown."""
+    """Kind of the kernels that occur and a hash of the name; the name of those that communicate, which are shown."""
     wanted = set(kernels["name_id"].drop_nulls().unique().to_list())
-    names: list[tuple[int, str | None, int]] = []
+    names: list[tuple[int, str, int]] = []
     for number, value in database.connection.execute("select id, value from StringIds"):
         if number in wanted:
             text = str(value)
-            kind = classify(text, communication).kind
-            names.append((number, text if kind != COMPUTE else None, kind))
-    return pl.DataFrame(names, schema={"name_id": pl.Int64, "name": pl.String, "kind": pl.Int8}, orient="row")
+            names.append((number, text, classify(text, communication).kind))
+    found = pl.DataFrame(names, schema={"name_id": pl.Int64, "name": pl.String, "kind": pl.Int8}, orient="row")
+    return found.with_columns(name=pl.when(pl.col("kind") != COMPUTE).then("name"), name_hash=hashed(pl.col("name")))
 
 
 def _session_start(database: Database) -> int:
@@ -211,12 +225,12 @@ def _finish(frame: pl.DataFrame, lanes: pl.DataFrame, ranks: dict[int, int], off
         process=(pl.col("pid") // (1 << 24)) % (1 << 24),
     )
     joined = frame.drop("pid", "gpu", strict=False).join(mapped, on="device", how="left", maintain_order="left")
-    times = [pl.col("start_ns") + offset] if "start_ns" in frame.columns else []
+    times = [pl.col(n) + offset for n in ("start_ns", "end_ns") if n in frame.columns]
     return joined.with_columns(*times, device=pl.col("gpu"), pid=pl.col("process")).drop("gpu", "process")
 
 
 def _info(
-    database: Database, activity: pl.DataFrame, lanes: pl.DataFrame, ranks: dict[int, int], offset: int
+    database: Database, activity: pl.DataFrame, lanes: pl.DataFrame, ranks: dict[int, int], origin: str, offset: int
 ) -> pl.DataFrame:
     gpu = None
     if database.has("TARGET_INFO_GPU", "name"):
@@ -228,13 +242,12 @@ def _info(
         start_ns=pl.col("start_ns").min() + offset,
         end_ns=pl.col("end_ns").max() + offset,
     )
-    known = bool(ranks)
     rows = (
         lanes.with_columns(pl.col("device").cast(pl.Int32))
         .join(per_lane, on="device", maintain_order="left")
         .select(
             rank=pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int32),
-            rank_origin=pl.lit("nvtx_payload" if known else None, pl.String),
+            rank_origin=pl.lit(origin if ranks else None, pl.String),
             world_size=pl.lit(None, pl.Int32),
             host=pl.lit(None, pl.String),
             backend=pl.lit(None, pl.String),

@@ -17,8 +17,10 @@ from nccl_insight.readers.gpu_activity import (
     exposure,
     memcpy_table,
     other_communication_table,
+    rank_in_name,
     step_table,
     with_bandwidth,
+    work_table,
 )
 from nccl_insight.readers.kernels import COMM, MEMCPY, classify
 from nccl_insight.readers.nsys import MAGIC
@@ -26,7 +28,6 @@ from nccl_insight.readers.nsys.database import Database, read_database
 from nccl_insight.readers.rocpd.results import LANES, read_results
 from nccl_insight.tables.run import Partial
 
-_FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])", re.I)
 _RECORD: Final = "record with torch.profiler beside it for sizes, groups and ranks"
 
 
@@ -47,12 +48,11 @@ def read(source: InputFile) -> Partial:
 def _tables(
     activity: pl.DataFrame, source: InputFile, notes: list[tuple[str, str]], host: str | None = None
 ) -> dict[str, pl.DataFrame]:
-    found = _FILE_RANK.search(re.split(r"[/\\]", source.display)[-1])
     lanes = activity.select("pid", "agent").unique().sort("pid", "agent").with_row_index("lane")
     activity = activity.join(lanes, on=["pid", "agent"], maintain_order="left").with_columns(
         device=pl.col("lane").cast(pl.Int32), step=pl.lit(None, pl.Int32)
     )
-    rank = int(found[1]) if found and lanes.height == 1 else None
+    rank = rank_in_name(source.display) if lanes.height == 1 else None
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     ops = [classify(name).op for name in comm["name"]]
     collectives = with_bandwidth(
@@ -72,6 +72,7 @@ def _tables(
         "steps": step_table(activity, _no_steps()),
         "memcpy": memcpy_table(activity),
         "other_communication": other_communication_table(activity),
+        "gpu_work": work_table(activity),
     }
     named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height}
     named["trace_info"] = pl.DataFrame(

@@ -27,6 +27,7 @@ from nccl_insight.readers.gpu_activity import (
     other_communication_table,
     step_table,
     with_bandwidth,
+    work_table,
 )
 from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed
@@ -292,6 +293,7 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
         "steps": step_table(activity, steps, launches),
         "memcpy": memcpy_table(activity),
         "other_communication": other_communication_table(activity),
+        "gpu_work": work_table(activity),
         "trace_info": _info(found, activity, absolute or bool(found.start_ns)),
     }
     return {n: f.with_columns(rank=pl.col("device").cast(pl.Int32)) for n, f in parts.items() if f.width}
