@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.versions import at_least
+from nccl_insight.facts.expected import gpu_of
 from nccl_insight.facts.gdr import gdr_lines
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import nics
@@ -17,12 +19,12 @@ _LOW = ("LOC", "0", "PIX", "1")
 
 @dataclass(frozen=True)
 class Missing:
-    """A piece that GPUDirect lacks. ``rows`` is the evidence (may be empty)."""
+    """A piece that GPUDirect lacks. ``rows`` is the evidence (may be empty); ``expected``: nothing is wrong with it."""
 
     what: str
     check: str
     rows: pl.DataFrame
-    by_user: bool = False
+    expected: bool = False
     diagnosis: str = ""
 
 
@@ -51,7 +53,8 @@ def missing(run: Run) -> list[Missing]:
     for rows in (level, off):
         if rows.height:
             name, value = rows.item(0, "name"), rows.item(0, "value")
-            found.append(Missing(f"{name}={value} rules it out", f"run with {name} unset", rows, by_user=True))
+            found.append(Missing(f"{name}={value} rules it out", f"run with {name} unset", rows, expected=True))
+    found += _not_yet(run)
     plugin = mentions(run, "gdr-off-by-plugin")
     if plugin.height:
         found.append(
@@ -85,6 +88,20 @@ def missing(run: Run) -> list[Missing]:
         found.append(distant)
     found += _general(run, {m.what for m in found})
     return found
+
+
+def _not_yet(run: Run) -> list[Missing]:
+    """A release that by default leaves out GPUs which reach the NIC through their own link to the CPU."""
+    gpu = gpu_of(run)
+    stated = run.table("processes").filter(pl.col("nccl_version").is_not_null())
+    since = gpu.gdr_since if gpu is not None else ""
+    if gpu is None or not since or not stated.height:
+        return []
+    if not all(at_least(v, since) is False for v in stated["nccl_version"].unique().to_list()):
+        return []
+    what = f"NCCL before {since} does not use it on {gpu.name}, where the way to the NIC leads through the CPU"
+    check = f"python -c 'import torch; print(torch.cuda.nccl.version())'   # {since} or later uses it"
+    return [Missing(what, check, stated, expected=True)]
 
 
 def _graph_distance(run: Run) -> Missing | None:

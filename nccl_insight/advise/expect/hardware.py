@@ -60,6 +60,7 @@ class Gpu(_Entry):
     bridge_gpus: int
     p2p: bool
     unified: bool
+    gdr_since: str
     nics: str
     network: str
     figures: Mapping[str, Figure] = field(hash=False)
@@ -122,6 +123,7 @@ def gpus() -> tuple[Gpu, ...]:
             bridge_gpus=entry.get("bridge_gpus", 0),
             p2p=entry.get("p2p", True),
             unified=entry.get("unified", False),
+            gdr_since=entry.get("gdr_since", ""),
             nics=entry.get("nics", ""),
             network=entry.get("network", "unknown"),
             figures=_figures(entry, data["source"]),

@@ -62,8 +62,8 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     total, without = int(hosts["total"].sum()), int(hosts["without"].sum())
     first = reasons[0]
     supported = first.rows.height > 0
-    by_user = first.by_user and not uneven
-    loud = not by_user and (uneven or _capable(run)) and not _reads_only(run)
+    meant = first.expected and not uneven
+    loud = not meant and (uneven or _capable(run)) and not _reads_only(run)
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
     where = f" on {named(names)}" if uneven and names else ""
     return Hit(
@@ -75,7 +75,7 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
         next_step=first.check,
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.HIGH if uneven or supported else Confidence.MEDIUM,
-        action=Action.NONE if by_user else Action.CONFIG,
+        action=Action.NONE if meant else Action.CONFIG,
         ranks=ranks if uneven else (),
         hosts=names,
         evidence=(*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
