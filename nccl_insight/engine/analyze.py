@@ -29,10 +29,9 @@ from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
 from nccl_insight.facts.journey import progress
 from nccl_insight.facts.parts import part_run, parts
-from nccl_insight.facts.thresholds import with_thresholds, with_told
 from nccl_insight.language.load import grammar_digest
 from nccl_insight.rules import Rule, discover
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Asked, Run
 
 SCHEMA_VERSION = 1
 _MOST_APART = 1000
@@ -57,9 +56,7 @@ def analyze(
     policy = policy or Policy()
     if nics:
         parse_nics(nics)
-    if policy.thresholds or symptom or nics:
-        run = with_thresholds(Run(run.tables, run.reader, run.inputs), policy.thresholds)
-    with_told(run, symptom, nics)
+    run = run.judged_as(Asked(policy.thresholds, symptom, nics))
     with begun(run):
         return _judged(run, policy, rules, symptom, nics)
 
@@ -71,7 +68,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
     # Without anything to judge, what the readers noted about the inputs is still told.
     judged = chosen if has_matter(run) else [r for r in chosen if r.needs == ("inputs",)]
     everything = parts(run)
-    runs = [with_told(part_run(run, part), symptom, nics) for part in everything if part.judged]
+    runs = [part_run(run, part) for part in everything if part.judged]
     placed: list[Draft] = []
     open_: list[list[NotJudged]] = []
     notes: list[str] = []

@@ -28,7 +28,7 @@ from nccl_insight.facts.course import LEAVING, Course, course
 from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
 from nccl_insight.rules.natures import names, nearness
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 Process: TypeAlias = tuple[int, str, int]
 
@@ -332,14 +332,11 @@ def parents(drafts: Sequence[Draft], lines: FirstLines) -> list[int | None]:
     return chosen
 
 
+@fact
 def times(run: Run) -> Mapping[tuple[int, int], float]:
     """Clock of the lines of failures, by input and line."""
-
-    def build(run: Run) -> dict[tuple[int, int], float]:
-        rows = causes(run).filter(pl.col("time_s").is_not_null() & pl.col("line").is_not_null())
-        return {(int(i), int(n)): float(t) for i, n, t in rows.select("input_id", "line", "time_s").iter_rows()}
-
-    return run.memo("causes.times", build)
+    rows = causes(run).filter(pl.col("time_s").is_not_null() & pl.col("line").is_not_null())
+    return {(int(i), int(n)): float(t) for i, n, t in rows.select("input_id", "line", "time_s").iter_rows()}
 
 
 def timed(draft: Draft, clock: Mapping[tuple[int, int], float]) -> Draft:

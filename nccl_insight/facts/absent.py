@@ -17,7 +17,7 @@ from nccl_insight.base.model import Confidence
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.claims import CALLS, DUMPS, LOG, WATCHDOG, Claim, all_claims
 from nccl_insight.facts.identity import Identities, identities
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 # Proofs that are enough for a finding; the others only support one.
 _LEADS: Final = frozenset({
@@ -54,14 +54,16 @@ class Absent:
         return next((c.hosts for c in self.claims if c.hosts), ())
 
 
+@fact
 def absences(run: Run) -> tuple[Absent, ...]:
     """The ranks that explain why others wait, best proof first."""
-    return run.memo("facts.absent", lambda r: tuple(_merged(_claims(r), identities(r))))
+    return tuple(_merged(_claims(run), identities(run)))
 
 
+@fact
 def refuted(run: Run) -> tuple[Claim, ...]:
     """Claims about ranks of which complete dumps show that they came: all ranks are in the same operation."""
-    return run.memo("facts.absent.refuted", lambda r: tuple(c for c in all_claims(r) if _came(r, c)))
+    return tuple(c for c in all_claims(run) if _came(run, c))
 
 
 def tells(run: Run, source: str, ranks: Iterable[int]) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _DEVIATIONS: Final = 5.0
 _VARIES: Final = 0.01
@@ -25,12 +25,9 @@ class Figure:
     apart: tuple[int, ...]
 
 
+@fact
 def figures(run: Run) -> tuple[Figure, ...]:
     """Figures that differ by more than a hundredth of their median, those with ranks that stand apart first."""
-    return run.memo("facts.apart.figures", _figures)
-
-
-def _figures(run: Run) -> tuple[Figure, ...]:
     found = []
     for title, values in rank_metrics(run).items():
         middle, odd = apart(values)

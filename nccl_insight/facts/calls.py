@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 import polars as pl
@@ -16,8 +15,7 @@ import polars as pl
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.ended import torn
 from nccl_insight.facts.settings import refs
-from nccl_insight.facts.thresholds import threshold
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import OWNER, owner
 
 POINT_TO_POINT = ("Send", "Recv", "SendRecv", "PutSignal", "WaitSignal", "Signal")
@@ -28,8 +26,6 @@ _PROCESS: Final = ("comm_id", "host", "pid", "rank")
 _LOOKED_AT: Final = (*_PROCESS, OWNER, *CALL, "size_bytes", "peer", "input_id", "line")
 # So many rows of partial sums are put together; they grow with what differs, never with lines.
 _LEAST: Final = 500_000
-_SUMS: Final = "facts.call_sums"
-_SMALL_CALLS: Final = "facts.small_calls"
 _SMALL: Final = (pl.col("calls", "small", "small_bytes").sum(),)
 
 
@@ -90,12 +86,9 @@ class _Numbers:
         return rows
 
 
+@fact
 def sums(run: Run) -> CallSums:
     """The sums over all calls, kept for the run."""
-    return run.memo(_SUMS, _sums)
-
-
-def _sums(run: Run) -> CallSums:
     last = (pl.col("last_op").last(), pl.col("input_id").last(), pl.col("line").last())
     progress = _Sum(("comm_id", "rank"), (pl.col("host").first(), pl.col("calls").sum(), *last))
     same = _Sum(("_nth",), (pl.col("comm_id", "nth").first(), pl.col("low").min(), pl.col("high").max()))
@@ -199,6 +192,7 @@ def progress(run: Run) -> pl.DataFrame:
     return sums(run).progress
 
 
+@fact
 def judgeable(run: Run) -> pl.DataFrame:
     """Communicators whose calls can be compared: ``comm_id, nranks, ranks``.
 
@@ -206,10 +200,6 @@ def judgeable(run: Run) -> pl.DataFrame:
     at the first call. Where all ranks destroyed the communicator and yet differ in how many calls they made, lines are
     missing.
     """
-    return run.memo("facts.calls_judgeable", _judgeable)
-
-
-def _judgeable(run: Run) -> pl.DataFrame:
     made = run.table("ranks").group_by("comm_id").agg(
         pl.col("rank").n_unique().alias("known"), pl.col("nranks").max(),
         (pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all().alias("through"),
@@ -258,7 +248,7 @@ def small_calls(run: Run, limit: float) -> pl.DataFrame:
     if limit != _small_limit(run):
         return _small_of(run, limit)
     # Logs that are cut or torn are not asked for the other sums, which take longer.
-    return sums(run).small if run.knows(_SUMS) else run.memo(_SMALL_CALLS, partial(_small_of, limit=limit))
+    return sums(run).small if run.knows(sums) else _small_once(run, limit)
 
 
 def count_calls(run: Run) -> None:
@@ -267,6 +257,11 @@ def count_calls(run: Run) -> None:
         small_calls(run, _small_limit(run))
     else:
         sums(run)
+
+
+@fact
+def _small_once(run: Run, limit: float) -> pl.DataFrame:
+    return _small_of(run, limit)
 
 
 def _small_of(run: Run, limit: float) -> pl.DataFrame:
@@ -278,7 +273,7 @@ def _small_of(run: Run, limit: float) -> pl.DataFrame:
 
 def _small_limit(run: Run) -> float:
     """What the diagnosis of small calls asks for: counted on the way."""
-    return threshold(run, "too-many-small-collectives", "small_bytes", 64 << 10)
+    return run.asked.threshold("too-many-small-collectives", "small_bytes", 64 << 10)
 
 
 def _small(frame: pl.DataFrame, limit: float) -> pl.DataFrame:
@@ -354,12 +349,9 @@ class Stopped:
     evidence: tuple[Ref, ...]
 
 
+@fact
 def stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
     """Communicators with ranks that stopped early by the call log, and how many are at too many different calls."""
-    return run.memo("facts.calls.stopped", _stopped)
-
-
-def _stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
     if not run.has("calls") or log_is_cut(run):
         return (), 0
     ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.members import main_comm
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 LATENCY_PROTOCOL: Final = "LL on a large message"
 ONE_CHANNEL: Final = "one channel for a large message"
@@ -47,12 +47,9 @@ class Choices:
     unusual: Mapping[str, Chosen]
 
 
+@fact
 def choices(run: Run) -> Choices:
     """The counts of all choices, kept for the run."""
-    return run.memo("facts.choices", _choices)
-
-
-def _choices(run: Run) -> Choices:
     kinds = _unusual(run)
     parts: list[pl.DataFrame] = []
     rows: dict[str, pl.DataFrame] = {}

@@ -20,7 +20,7 @@ from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.settings import refs
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 WATCHDOG: Final = "torch's watchdog"
 DUMPS: Final = "the Flight Recorder dumps"
@@ -76,17 +76,14 @@ class Claim:
         return _WEIGHT[self.proof]
 
 
+@fact
 def all_claims(run: Run) -> tuple[Claim, ...]:
     """The claims of all sources."""
-
-    def build(run: Run) -> tuple[Claim, ...]:
-        known = identities(run)
-        return (
-            *_from_dumps(run, known), *_from_watchdog(run), *_from_calls(run, known), *_from_ras(run, known),
-            *_from_records(run), *_from_barrier(run), *_from_lines(run),
-        )  # fmt: skip
-
-    return run.memo("facts.absent.claims", build)
+    known = identities(run)
+    return (
+        *_from_dumps(run, known), *_from_watchdog(run), *_from_calls(run, known), *_from_ras(run, known),
+        *_from_records(run), *_from_barrier(run), *_from_lines(run),
+    )  # fmt: skip
 
 
 def _from_watchdog(run: Run) -> Iterator[Claim]:

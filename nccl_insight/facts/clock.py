@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.readers.embedded.endings import COURSE
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 SKEW_S: Final = 30.0
 """Clocks of two hosts may differ by this much."""
@@ -62,28 +62,25 @@ def _form(text: pl.Expr) -> pl.Expr:
     return text.str.extract(_STAMP).str.replace_all("[0-9]+", "0")
 
 
+@fact
 def _behind(run: Run) -> pl.DataFrame:
     """By how much the clock of programs differs from their collector's, which is often of another time zone.
 
     Columns ``input_id, _form, _behind_s``: how stamps of the collector are written, and what to add to them. Inputs
     without lines that have both stamps, or where both agree or look alike, are left out.
     """
-
-    def build(run: Run) -> pl.DataFrame:
-        errors = run.table("errors")
-        if _without(errors, "timestamp") or _without(errors, "launcher"):
-            return pl.DataFrame(schema=_BEHIND)
-        own, outer = pl.col("timestamp").cast(pl.String), pl.col("launcher").cast(pl.String)
-        difference = _seconds(own, 2000) - _seconds(outer, 2000)
-        found = (
-            errors.filter(own.str.contains(_DATED) & outer.str.contains(_DATED))
-            .group_by("input_id", _form(outer).alias("_form"), maintain_order=True)
-            .agg(difference.median().alias("_behind_s"), _form(own).unique().alias("_own"))
-        )
-        told = (pl.col("_behind_s").abs() > SKEW_S) & ~pl.col("_form").is_in(pl.col("_own"))
-        return found.filter(told).drop("_own")
-
-    return run.memo("facts.clock.behind", build)
+    errors = run.table("errors")
+    if _without(errors, "timestamp") or _without(errors, "launcher"):
+        return pl.DataFrame(schema=_BEHIND)
+    own, outer = pl.col("timestamp").cast(pl.String), pl.col("launcher").cast(pl.String)
+    difference = _seconds(own, 2000) - _seconds(outer, 2000)
+    found = (
+        errors.filter(own.str.contains(_DATED) & outer.str.contains(_DATED))
+        .group_by("input_id", _form(outer).alias("_form"), maintain_order=True)
+        .agg(difference.median().alias("_behind_s"), _form(own).unique().alias("_own"))
+    )
+    told = (pl.col("_behind_s").abs() > SKEW_S) & ~pl.col("_form").is_in(pl.col("_own"))
+    return found.filter(told).drop("_own")
 
 
 def _seconds(text: pl.Expr, year: int) -> pl.Expr:
@@ -114,22 +111,19 @@ def _epoch(year: pl.Expr, month: pl.Expr, day: pl.Expr, hour: pl.Expr, minute: p
     return pl.when(good).then(days * 86400.0 + whole[3] * 3600.0 + whole[4] * 60.0 + seconds)
 
 
+@fact
 def _year(run: Run) -> int:
     """Year of the first dated stamp of the run, else 2000."""
-
-    def build(run: Run) -> int:
-        said = run.table("endings").filter(pl.col("kind").is_in(list(COURSE))).select("text")
-        stamped = run.table("errors", *ERROR_STAMPS), run.table("tracebacks", "timestamp", "tag"), said
-        for frame in stamped:
-            for texts in frame.iter_columns():
-                # 2025-03-02T10:00:00, and the kernel's "Sun Mar  2 10:00:00 2025".
-                for pattern, group in (_DATED_YEAR, 1), (_SYSLOG_YEAR, 6):
-                    found = texts.str.extract(pattern, group).drop_nulls()
-                    if found.len():
-                        return int(found[0])
-        return 2000
-
-    return run.memo("facts.clock.year", build)
+    said = run.table("endings").filter(pl.col("kind").is_in(list(COURSE))).select("text")
+    stamped = run.table("errors", *ERROR_STAMPS), run.table("tracebacks", "timestamp", "tag"), said
+    for frame in stamped:
+        for texts in frame.iter_columns():
+            # 2025-03-02T10:00:00, and the kernel's "Sun Mar  2 10:00:00 2025".
+            for pattern, group in (_DATED_YEAR, 1), (_SYSLOG_YEAR, 6):
+                found = texts.str.extract(pattern, group).drop_nulls()
+                if found.len():
+                    return int(found[0])
+    return 2000
 
 
 def clock_text(time_s: float) -> str:

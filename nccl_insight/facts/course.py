@@ -12,7 +12,7 @@ import polars as pl
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import with_time
 from nccl_insight.readers.embedded.endings import BEGUN, COURSE, DONE, LAST, STEP
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 # What processes report of those that leave before them, whether the job failed or came to its end.
 LEAVING: Final = (
@@ -98,20 +98,12 @@ class Course:
         return first_s is not None and self.ended_s is not None and first_s > self.ended_s
 
 
-def course(run: Run) -> Course:
-    """The job's course; empty where nothing tells."""
-    return run.memo("facts.course", _build)
-
-
+@fact
 def in_order(run: Run) -> bool:
     """Whether the log holds every rank of every communicator, and each destroyed its communicators (no abort).
 
     Then no process was lost: what is said of closed connections beside that is how the others left.
     """
-    return run.memo("facts.course.in_order", _in_order)
-
-
-def _in_order(run: Run) -> bool:
     ends = run.table("milestones")
     if ends.is_empty() or not (ends["end"].cast(pl.String) == "destroyed").fill_null(False).all():
         return False
@@ -120,7 +112,9 @@ def _in_order(run: Run) -> bool:
     return sizes.height > 0 and bool((sizes["_seen"] >= sizes["nranks"]).all())
 
 
-def _build(run: Run) -> Course:
+@fact
+def course(run: Run) -> Course:
+    """The job's course; empty where nothing tells."""
     marks = run.table("milestones")
     own = frozenset(int(i) for i in marks["input_id"].unique()) if marks.height else frozenset()
     rows = run.table("endings").filter(pl.col("kind").is_in([*COURSE, LAST]) & pl.col("input_id").is_in(list(own)))

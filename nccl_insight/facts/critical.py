@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.readers import intervals
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 MOST: Final = 0.5
 """Above this share of a step a design that cannot hide its communication deserves a warning all the same."""
@@ -30,12 +30,9 @@ _PAIRED: Final = ("AllGather", "ReduceScatter")
 _WHERE: Final = ("input_id", "rank", "device")
 
 
+@fact
 def critical_path(run: Run) -> pl.DataFrame:
     """Exposed time in such collectives of each GPU: ``input_id, rank, device, inline_ns`` (their union)."""
-    return run.memo("facts.critical.critical_path", _critical_path)
-
-
-def _critical_path(run: Run) -> pl.DataFrame:
     table = run.table("collectives").filter(
         (pl.col("source").cast(pl.String) == "kernel")
         & pl.col("rank").is_not_null()

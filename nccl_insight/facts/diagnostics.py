@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import Columns
 
 _COLUMNS: Final[Columns] = {
@@ -25,17 +25,14 @@ _COLUMNS: Final[Columns] = {
 }  # fmt: skip
 
 
-def _build(run: Run) -> pl.DataFrame:
+@fact
+def diagnostics(run: Run) -> pl.DataFrame:
+    """All lines of NCCL's diagnostics in reading order, each statement once: the columns of table ``diagnostics``."""
     rows = run.table("diagnostics")
     rows = rows.select(pl.col(name).cast(dtype, strict=False) for name, dtype in _COLUMNS.items())
     # One report may be read twice: from the job's output and from the RAS client.
     said = [c for c in _COLUMNS if c not in {"input_id", "line", "host", "pid", "ranks"}]
     return rows.unique(said, keep="first", maintain_order=True)
-
-
-def diagnostics(run: Run) -> pl.DataFrame:
-    """All lines of NCCL's diagnostics in reading order, each statement once: the columns of table ``diagnostics``."""
-    return run.memo("diagnostics.all", _build)
 
 
 def findings(run: Run, *checks: str) -> pl.DataFrame:

@@ -7,19 +7,10 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.readers.embedded.endings import AT_THE_END, COURSE, LAST, TORN
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 # A program that fails says so in its last words; blank lines and a launcher's summary may follow.
 _LAST_LINES: Final = 5
-
-
-def endings(run: Run) -> pl.DataFrame:
-    """Rows of ``endings`` that tell how processes of the job ended, with ``lines`` of their input, in reading order.
-
-    Not those of a severe level in the middle of the output, those in front of the first line of NCCL of an input in
-    which init went on to complete, and those after which every rank closed its communicators in order.
-    """
-    return run.memo("facts.ended", _endings)
 
 
 def torn(run: Run) -> bool:
@@ -34,7 +25,13 @@ def _with_sizes(run: Run) -> pl.DataFrame:
     return rows.join(sizes, on="input_id", how="left", maintain_order="left")
 
 
-def _endings(run: Run) -> pl.DataFrame:
+@fact
+def endings(run: Run) -> pl.DataFrame:
+    """Rows of ``endings`` that tell how processes of the job ended, with ``lines`` of their input, in reading order.
+
+    Not those of a severe level in the middle of the output, those in front of the first line of NCCL of an input in
+    which init went on to complete, and those after which every rank closed its communicators in order.
+    """
     rows = _with_sizes(run)
     if rows.is_empty():
         return rows

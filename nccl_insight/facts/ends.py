@@ -26,7 +26,7 @@ from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import EFFECT
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 KILLED: Final = "process-killed"
 CRASHED: Final = "process-crashed"
@@ -81,12 +81,9 @@ class End:
         return (self.ref.input_id, self.ref.line)
 
 
+@fact
 def ends(run: Run) -> tuple[End, ...]:
     """All ends in reading order: launchers' and kernel's lines, and Python exceptions of the program itself."""
-    return run.memo("facts.ends", _build)
-
-
-def _build(run: Run) -> tuple[End, ...]:
     known = identities(run)
     errors = run.table("errors")
     said = pl.coalesce("end_kind", "diagnosis").alias("kind")

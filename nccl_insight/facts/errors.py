@@ -16,7 +16,7 @@ from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.readers.embedded.tags import read_tag
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import is_loud
 
 # torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
@@ -41,7 +41,9 @@ _NOTEWORTHY: Final = (
 )  # fmt: skip
 
 
-def _build(run: Run) -> pl.DataFrame:
+@fact
+def causes(run: Run) -> pl.DataFrame:
+    """``errors`` in reading order plus ``cause`` (str), ``time_s``, ``loud`` (bool: WARN or worse, or no level)."""
     errors = _with_raised(run, _placed(run, _with_test_pids(run.table("errors"))))
     errors = with_time(run, errors, *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
@@ -237,11 +239,7 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     ).drop("_refused", "_trail")
 
 
-def causes(run: Run) -> pl.DataFrame:
-    """``errors`` in reading order plus ``cause`` (str), ``time_s``, ``loud`` (bool: WARN or worse, or no level)."""
-    return run.memo("errors.causes", _build)
-
-
+@fact
 def present(run: Run) -> frozenset[str]:
     """All causes that occur."""
-    return run.memo("errors.present", lambda r: frozenset(causes(r)["cause"].unique()))
+    return frozenset(causes(run)["cause"].unique())

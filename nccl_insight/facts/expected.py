@@ -20,9 +20,8 @@ from nccl_insight.advise.expect.model import OPS, parts_of
 from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Graph, Job, costs, time_us
 from nccl_insight.base.bandwidth import busbw_expr, busbw_factor
 from nccl_insight.facts.networks import networks_in_use, nics
-from nccl_insight.facts.thresholds import nics as told_nics
 from nccl_insight.facts.transports import links
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 STATED: Final = "NCCL's own prediction in the log"
 LOG: Final = "NCCL's tuning table in the log"
@@ -74,8 +73,8 @@ def predictions(run: Run, ops: tuple[str, ...], sizes: tuple[int, ...]) -> list[
     """NCCL's own prediction for every communicator whose model the log shows."""
     settings = dict(run.table("env").select("name", "value").iter_rows())
     forced = ", ".join(f"{name}={settings[name]}" for name in _FORCING if settings.get(name))
-    models = run.memo("facts.expected.models", _models)
-    stated = run.memo("facts.expected.stated", _stated)
+    models = _models(run)
+    stated = _stated(run)
     found: list[Prediction] = []
     for comm in run.table("communicators").iter_rows(named=True):
         name, nranks, nodes = comm["comm_id"], comm["nranks"], comm["n_nodes"]
@@ -145,11 +144,11 @@ def predicted(run: Run, op: str, size_bytes: int, nranks: int, comm_id: str | No
     factor = busbw_factor(op, nranks)
     if comm is None or factor is None:
         return None
-    said = _said(run.memo("facts.expected.stated", _stated).get((comm["comm_id"], op), ()), size_bytes)
+    said = _said(_stated(run).get((comm["comm_id"], op), ()), size_bytes)
     if said is not None:
         time, algorithm, protocol = said
         return _band(op, size_bytes, time, factor, "", algorithm, protocol, STATED)
-    model = run.memo("facts.expected.models", _models).get(comm["comm_id"])
+    model = _models(run).get(comm["comm_id"])
     if model is None:
         return None
     timed = [
@@ -176,6 +175,7 @@ def _band(
 _Said: TypeAlias = tuple[tuple[int, float, str, str], ...]
 
 
+@fact
 def _stated(run: Run) -> dict[tuple[str, str], _Said]:
     """Times that NCCL predicted for single calls (2.31 and later): size, us, algorithm, protocol by communicator."""
     rows = run.table("predicted").filter(
@@ -229,6 +229,7 @@ def _communicator(run: Run, nranks: int, comm_id: str | None) -> dict[str, Any] 
     return comms.row(0, named=True) if comms.height and comms["n_nodes"].n_unique() == 1 else None
 
 
+@fact
 def _models(run: Run) -> dict[str, _Model]:
     """NCCL's model of every communicator that the log describes."""
     graphs = run.table("graphs").filter(pl.col("comm_id").is_not_null())
@@ -297,12 +298,9 @@ def _table(rows: pl.DataFrame) -> dict[str, tuple[Cost, ...]]:
 # Hardware
 
 
+@fact
 def gpu_of(run: Run) -> Gpu | None:
     """The GPU model, if the run names exactly one that the table knows."""
-    return run.memo("facts.expected.gpu", _gpu_of)
-
-
-def _gpu_of(run: Run) -> Gpu | None:
     names: set[str] = set()
     for table in ("benchmarks", "trace_info"):
         frame = run.table(table)
@@ -320,9 +318,9 @@ def machine_of(run: Run, nranks: int, nodes: int | None = None) -> Machine | Non
     if gpu is None or nodes is None or nodes < 1 or nranks % nodes:
         return None
     count, gbit, kind = _nics(run)
-    said = told_nics(run) or gpu.nics
+    said = run.asked.nics or gpu.nics
     if not count and nodes > 1 and said:
-        (count, gbit), kind = parse_nics(said), "unknown" if told_nics(run) else gpu.network
+        (count, gbit), kind = parse_nics(said), "unknown" if run.asked.nics else gpu.network
     env = dict(run.table("env").select("name", "value").iter_rows())
     used = links(run).filter(pl.col("transport") == "NET")
     gdr = bool(used["gdr"].fill_null(False).any()) if used.height else None
@@ -356,14 +354,11 @@ def _nics(run: Run) -> tuple[int, float, str]:
     return int(per_host["len"][0]), float(per_host["speed_gbit"][0]), kind
 
 
+@fact
 def efficiency(run: Run) -> pl.DataFrame:
     """The rows of ``benchmarks`` with ``expected_gbps, expected_low_gbps, expected_high_gbps, of_expected,
     expected_from``; null where nothing can be expected. ``of_expected`` is measured over expected.
     """
-    return run.memo("facts.expected.efficiency", _efficiency)
-
-
-def _efficiency(run: Run) -> pl.DataFrame:
     rows = run.table("benchmarks")
     # Ranks that share a GPU measure how it is shared, not the links.
     hosts = rows["n_hosts"].set(rows["n_gpus"].fill_null(1 << 30) < rows["nranks"].fill_null(0), _SHARED_GPU)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.facts.transports import net_links, rdma_expr
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _SCHEMA = {
     "host": pl.String, "pid": pl.Int64, "scope": pl.String, "enabled": pl.Boolean, "gpu": pl.String,
@@ -14,13 +14,10 @@ _SCHEMA = {
 }  # fmt: skip
 
 
+@fact
 def gdr_lines(run: Run) -> pl.DataFrame:
     """Lines about GPUDirect: ``host, pid, scope`` (device or path), ``enabled, gpu, hca, reason, distance,
     limit, input_id, line``. Lines about TCP networks are left out. Distances are NCCL's path types as numbers."""
-    return run.memo("facts.gdr_lines", _gdr_lines)
-
-
-def _gdr_lines(run: Run) -> pl.DataFrame:
     return (
         run.lazy("gdr")
         .filter(pl.col("gdr_state").is_not_null())
@@ -42,13 +39,10 @@ def _gdr_lines(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def gdr_by_host(run: Run) -> pl.DataFrame:
     """RDMA connections of each host: ``local_host, total, direct, without, ranks`` (those without, list),
     ``input_id, line`` (first connection without)."""
-    return run.memo("facts.gdr_by_host", _gdr_by_host)
-
-
-def _gdr_by_host(run: Run) -> pl.DataFrame:
     direct = pl.col("gdr").fill_null(False)
     return (
         net_links(run)

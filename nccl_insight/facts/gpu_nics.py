@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 #: From near to far (NCCL's ``graph/topo.h``, ``nvidia-smi topo -m``).
 DISTANCES: Final = ("PIX", "PXB", "PXN", "PHB", "NODE", "SYS")
@@ -55,12 +55,9 @@ class Topology:
     switched: bool
 
 
+@fact
 def topology(run: Run) -> Topology | None:
     """The inside of the first node that the inputs describe, None where none does."""
-    return run.memo("facts.gpu_nics", _topology)
-
-
-def _topology(run: Run) -> Topology | None:
     nodes, links = run.table("topology_nodes"), run.table("topology_links")
     gpus = nodes.filter(pl.col("kind").cast(pl.String) == "GPU")
     if gpus.is_empty():

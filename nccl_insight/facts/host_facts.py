@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,12 @@ def job_hosts(run: Run) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+@fact
 def facts(run: Run) -> tuple[Fact, ...]:
     """All facts in reading order.
 
     One without a host is of the host that its file's path names, else of the only host of the job.
     """
-    return run.memo("host_facts.facts", _facts)
-
-
-def _facts(run: Run) -> tuple[Fact, ...]:
     rows = run.table("host_facts")
     if rows.is_empty():
         return ()
@@ -76,16 +73,16 @@ def named(run: Run, pattern: str) -> Iterator[Fact]:
     """Facts whose whole name matches."""
     wanted = re.compile(pattern)
     known: dict[str, bool] = {}
-    for fact in facts(run):
-        if known.setdefault(fact.name, bool(wanted.fullmatch(fact.name))):
-            yield fact
+    for told in facts(run):
+        if known.setdefault(told.name, bool(wanted.fullmatch(told.name))):
+            yield told
 
 
 def by_device(rows: Iterable[Fact]) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
     """The last fact of each name by (input, host, device)."""
     found: dict[tuple[int, str | None, str], dict[str, Fact]] = {}
-    for fact in rows:
-        found.setdefault((fact.input_id, fact.host, fact.device), {})[fact.name] = fact
+    for told in rows:
+        found.setdefault((told.input_id, told.host, told.device), {})[told.name] = told
     return found
 
 
@@ -98,16 +95,13 @@ class Counter:
     grew: int | None
 
 
+@fact
 def counters(run: Run) -> Mapping[tuple[str | None, str], dict[str, Counter]]:
     """Counters by (host, device), by their names."""
-    return run.memo("host_facts.counters", _counters)
-
-
-def _counters(run: Run) -> Mapping[tuple[str | None, str], dict[str, Counter]]:
     rows: dict[tuple[str | None, str, str], list[Fact]] = {}
-    for fact in named(run, r"counter\..*"):
-        if fact.value.isdecimal():
-            rows.setdefault((fact.host, fact.device, fact.name.removeprefix("counter.")), []).append(fact)
+    for told in named(run, r"counter\..*"):
+        if told.value.isdecimal():
+            rows.setdefault((told.host, told.device, told.name.removeprefix("counter.")), []).append(told)
     found: dict[tuple[str | None, str], dict[str, Counter]] = {}
     for (host, device, name), read in rows.items():
         first, last = int(read[0].value), int(read[-1].value)
@@ -157,15 +151,12 @@ class Stand:
     own: str
 
 
+@fact
 def stands(run: Run) -> tuple[Stand, ...]:
     """One for each process of which the inputs hold stacks, in reading order.
 
     The main thread speaks for a process: the one called so, else the one that stands in the most telling place.
     """
-    return run.memo("host_facts.stands", _stands)
-
-
-def _stands(run: Run) -> tuple[Stand, ...]:
     rows = run.table("stacks")
     if rows.is_empty():
         return ()

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.readers.embedded.tags import PathPlace, Tag, read_path, read_tag
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 def short(host: str) -> str:
@@ -196,12 +196,9 @@ class Identities:
         return (known, number) if host is None or host == known else None
 
 
+@fact
 def identities(run: Run) -> Identities:
     """The identities of a run, by its largest communicator."""
-    return run.memo("facts.identities", _build)
-
-
-def _build(run: Run) -> Identities:
     ranks = run.table("ranks").filter(pl.col("rank").is_not_null())
     world = ranks
     if ranks.height:
@@ -387,10 +384,11 @@ def _words(part: str) -> Iterable[str]:
 
 def rank_in_job(run: Run, comm: object, rank: int) -> int | None:
     """The rank of the job that a rank of a communicator is; None where the log does not say."""
-    process = run.memo("facts.identity.members", _members).get((_plain(comm), rank))
+    process = _members(run).get((_plain(comm), rank))
     return identities(run).rank_of_process.get(process) if process is not None else None
 
 
+@fact
 def _members(run: Run) -> dict[tuple[str, int], tuple[str, int]]:
     """Host and process of each rank of each communicator, by its id without leading zeros."""
     rows = run.table("ranks").select("comm_id", "rank", "host", "pid").drop_nulls().unique(maintain_order=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 if TYPE_CHECKING:
     from nccl_insight.readers.kineto.host import HostTrace
@@ -75,10 +75,11 @@ def why_idle(run: Run, ranks: Sequence[int], steps: Sequence[int] = ()) -> Why |
 
     None where the traces cannot be read again, hold no CPU events, or no GPU waits longer than usual.
     """
-    return run.memo(f"facts.idle.{tuple(ranks)}.{tuple(steps)}", lambda r: _why(r, ranks, steps))
+    return _why(run, tuple(ranks), tuple(steps))
 
 
-def _why(run: Run, ranks: Sequence[int], steps: Sequence[int]) -> Why | None:
+@fact
+def _why(run: Run, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Why | None:
     files = _files(run)
     everyone = len(set(files) - set(ranks)) == 0
     late = next((r for r in ranks if r in files), None)
@@ -103,11 +104,12 @@ def _files(run: Run) -> dict[int, int]:
     return {int(r): int(i) for r, i in alone.iter_rows() if i in small}
 
 
+@fact
 def _idle_of(run: Run, input_id: int) -> _Idle | None:
     from nccl_insight.readers.kineto.host import read_host
 
     source = next(i for i in run.inputs if i.input_id == input_id)
-    return run.memo(f"facts.idle.input.{input_id}", lambda _: _measured(read_host(source)))
+    return _measured(read_host(source))
 
 
 def _measured(trace: HostTrace | None) -> _Idle | None:

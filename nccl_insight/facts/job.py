@@ -16,7 +16,7 @@ from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
 from nccl_insight.facts.settings import refs, settings
 from nccl_insight.facts.traffic import ring_crossings
 from nccl_insight.facts.transports import pairs
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 AREAS: Final = (
     "versions", "environment", "networks", "topology", "shape", "transports", "channels", "algorithms", "calls",
@@ -44,12 +44,9 @@ class Fact:
     evidence: tuple[Ref, ...] = ()
 
 
+@fact
 def facts(run: Run) -> dict[tuple[str, str], Fact]:
     """All facts of a run by (area, subject), in the order of :data:`AREAS`."""
-    return run.memo("facts.job", _facts)
-
-
-def _facts(run: Run) -> dict[tuple[str, str], Fact]:
     builders: tuple[Callable[[Run], Iterator[Fact]], ...] = (
         _versions, _environment, _networks, _topology, _shape, _transports, _channels, _algorithms, _calls, _timings,
         _bandwidth,

@@ -16,11 +16,10 @@ from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
-from nccl_insight.facts.thresholds import symptom
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.readers.embedded.forms import FAILURES
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _ROWS: Final = 4096
 _LAST_WORDS: Final = 40
@@ -32,12 +31,9 @@ _OUTSIDE: Final = frozenset(
 )
 
 
+@fact
 def progress(run: Run) -> Progress | None:
     """How far the job got; None when nothing in the inputs says so."""
-    return run.memo("journey.progress", _progress)
-
-
-def _progress(run: Run) -> Progress | None:
     end = ending(run)
     rows = run.table("milestones")
     if rows.is_empty():
@@ -113,15 +109,12 @@ def _sentence(run: Run, rows: pl.DataFrame, counts: dict[str, int], total: int) 
     return ", ".join(parts)
 
 
+@fact
 def _silent(run: Run) -> tuple[int, ...]:
     """Ranks of the job that say nothing more while others of a communicator got further.
 
     Where most members are behind, the log ends in the middle of the work: a few are ahead, and nobody is silent.
     """
-    return run.memo("journey.silent", _find_silent)
-
-
-def _find_silent(run: Run) -> tuple[int, ...]:
     rows = run.table("milestones")
     quiet = pl.col("end").cast(pl.String) == "silent"
     few = 2 * quiet.sum().over("comm_id") <= pl.len().over("comm_id")
@@ -168,12 +161,9 @@ def _without_ranks(run: Run) -> str:
     return ""
 
 
+@fact
 def goes_on(run: Run) -> bool:
     """Whether the program's own output goes on after the last line of NCCL that was kept, in any input."""
-    return run.memo("journey.goes_on", _goes_on)
-
-
-def _goes_on(run: Run) -> bool:
     parts = [
         frame.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64))
         for name in run.having("input_id", "line")
@@ -200,12 +190,9 @@ def ending(run: Run) -> str:
     return f"{text} ({path_of(run, at[0])}:{at[1]})" if at else text
 
 
+@fact
 def end_of(run: Run) -> tuple[str, tuple[int, int] | None]:
     """How the output ends, in words, and the input and line that say so; empty when there is nothing to say."""
-    return run.memo("journey.end_of", _end_of)
-
-
-def _end_of(run: Run) -> tuple[str, tuple[int, int] | None]:
     said = endings(run)
     if said.height:
         row = said.row(-1, named=True)
@@ -254,9 +241,10 @@ def damaged(run: Run) -> bool:
     return last.height > 0
 
 
+@fact
 def doubts(run: Run) -> tuple[str, ...]:
     """Why the inputs do not prove that the job is healthy, the weightiest first; empty when they do."""
-    return run.memo("journey.doubts", lambda r: tuple(_doubts(r)))
+    return tuple(_doubts(run))
 
 
 def _without_collectives(run: Run) -> str:
@@ -272,7 +260,7 @@ def _without_collectives(run: Run) -> str:
 
 def _doubts(run: Run) -> Iterator[str]:
     yield from _found_doubts(run)
-    if seen := symptom(run):
+    if seen := run.asked.symptom:
         yield f"no cause of {_SEEN.get(seen, seen)} is in the inputs"
 
 

@@ -25,7 +25,7 @@ from nccl_insight.readers.embedded.forms import (
     says,
 )
 from nccl_insight.readers.embedded.tracebacks import ends_traceback
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 # What NCCL and RCCL say of the machine as a warning, and what healthy jobs print, too.
 REMARKS: Final = (
@@ -79,12 +79,9 @@ class Tail:
         return tuple(w for w in self.words if w.form in FAILURES)
 
 
+@fact
 def tails(run: Run) -> tuple[Tail, ...]:
     """The end of each input that has foreign lines behind its own, in order."""
-    return run.memo("facts.last_words", _build)
-
-
-def _build(run: Run) -> tuple[Tail, ...]:
     rows = run.table("endings").filter(pl.col("kind") == LAST).drop_nulls("text")
     sizes = dict(run.table("inputs").select("input_id", "lines").drop_nulls().iter_rows())
     went_on = signs_of_life(run)

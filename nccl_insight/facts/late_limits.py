@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.late import Straggler
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 PIPELINE: Final = "pipeline"
 """Label of rows that compare the stages of a pipeline (:func:`nccl_insight.facts.lateness.stages`)."""
@@ -19,13 +19,14 @@ def exposed(run: Run, part: pl.DataFrame) -> pl.DataFrame:
     """``step, last, exposed_ns``: the least communication that another member of a group than ``last`` could not hide
     in a step; of steps that all members tell. ``part``: the arrivals of the group."""
     members = part["rank"].unique()
-    each = run.memo("facts.late_limits.exposed", _exposed).filter(pl.col("last").is_in(members.implode()))
+    each = _exposed(run).filter(pl.col("last").is_in(members.implode()))
     each = each.filter(pl.len().over("step") == members.len()).sort("step", "exposed_ns", "last")
     least, second = (pl.col("exposed_ns").slice(i, 1).first().over("step") for i in (0, 1))
     least_of = pl.col("last").first().over("step")
     return each.with_columns(exposed_ns=pl.when(pl.col("last") == least_of).then(second).otherwise(least))
 
 
+@fact
 def _exposed(run: Run) -> pl.DataFrame:
     """The same columns: the communication that each rank itself could not hide in a step."""
     steps = run.table("steps").drop_nulls(["step", "exposed_comm_ns", "rank"])
@@ -51,7 +52,7 @@ def not_held_elsewhere(run: Run, ranks: tuple[int, ...], delay_ns: int) -> tuple
     These kernels have no metadata, so nobody can tell who waited for whom in each; but their sum tells who waited. The
     rank for which the others wait is short in them.
     """
-    excess = run.memo("facts.late_limits.excess", _excess)
+    excess = _excess(run)
     return tuple(r for r in ranks if excess.get(r, 0) < _ELSEWHERE * delay_ns)
 
 
@@ -72,6 +73,7 @@ def waits_as_long(rows: pl.DataFrame, late: Straggler) -> bool:
     return int(elsewhere["wait_ns"].sum()) >= _ELSEWHERE * late.delay_ns
 
 
+@fact
 def _excess(run: Run) -> dict[int, int]:
     """Time of each rank in kernels of other libraries beyond the shortest rank's, among ranks with as many of them."""
     rows = run.table("other_communication").filter(pl.col("rank").is_not_null())

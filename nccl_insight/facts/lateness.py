@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.readers import intervals
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 _NEXT_IN_STREAM_NS: Final = 30_000
@@ -26,22 +26,6 @@ _HELD: Final = 0.2
 _RARE: Final = 0.2
 _ALIKE: Final = 0.8
 _TRACED: Final = ("kernel", "cpu_op", "inspector", "nccl_tests")
-
-
-def arrivals_of_ranks(run: Run) -> pl.DataFrame:
-    """Members of matched synchronising collectives.
-
-    Columns: ``match_id, group, label, rank, members, matched, step, start_ns, duration_ns, wait_ns, shown_wait_ns,
-    own_ns, limit_ns, inherited_ns, by_clock, source, since``. ``shown_wait_ns`` is waiting while the rank did not
-    compute. ``group`` is a number of the process group, ``label`` its name.
-    ``own_ns`` is the arrival as far as the rank itself is the reason, on a scale that only members of one collective
-    share; where it stood in a queue behind other communication it may have been ready from ``own_ns`` to ``limit_ns``.
-    Arrivals with one ``since`` count from the same moment. ``inherited_ns`` is the communication elsewhere that was
-    taken off. For pipelines without any collective a row is a
-    step of a stage. Where neither a clock nor a collective before tells
-    the arrival, the row is left out. ``by_clock`` says that starts on a common clock were used.
-    """
-    return run.memo("facts.lateness.arrivals_of_ranks", _arrivals_of_ranks)
 
 
 def _held() -> pl.Expr:
@@ -59,7 +43,20 @@ def is_engine_copy() -> pl.Expr:
     return (pl.col("source").cast(pl.String) == "kernel") & pl.col("kernel").is_null()
 
 
-def _arrivals_of_ranks(run: Run) -> pl.DataFrame:
+@fact
+def arrivals_of_ranks(run: Run) -> pl.DataFrame:
+    """Members of matched synchronising collectives.
+
+    Columns: ``match_id, group, label, rank, members, matched, step, start_ns, duration_ns, wait_ns, shown_wait_ns,
+    own_ns, limit_ns, inherited_ns, by_clock, source, since``. ``shown_wait_ns`` is waiting while the rank did not
+    compute. ``group`` is a number of the process group, ``label`` its name.
+    ``own_ns`` is the arrival as far as the rank itself is the reason, on a scale that only members of one collective
+    share; where it stood in a queue behind other communication it may have been ready from ``own_ns`` to ``limit_ns``.
+    Arrivals with one ``since`` count from the same moment. ``inherited_ns`` is the communication elsewhere that was
+    taken off. For pipelines without any collective a row is a
+    step of a stage. Where neither a clock nor a collective before tells
+    the arrival, the row is left out. ``by_clock`` says that starts on a common clock were used.
+    """
     table = run.table("collectives")
     matched = table.filter(
         pl.col("match_id").is_not_null() & pl.col("source").cast(pl.String).is_in(_TRACED) & ~is_engine_copy()
@@ -254,21 +251,9 @@ def _behind(rows: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def stages(run: Run) -> pl.DataFrame:
-    """Rows as of :func:`arrivals_of_ranks` for pipelines: own time of each stage in each step.
-
-    A pipeline is what sends and receives connect, if no collective has two of its ranks: nothing else compares its
-    stages. ``own_ns`` is the step less its exposed communication; only for steps that all ranks of the pipeline have.
-    """
-    return run.memo("facts.lateness.stages", _stages)
-
-
+@fact
 def chains(run: Run) -> dict[int, int]:
     """Ranks that sends and receives connect, each with the number of what they form: pipelines, rings of contexts."""
-    return run.memo("facts.lateness.chains", _chains)
-
-
-def _chains(run: Run) -> dict[int, int]:
     table = run.table("collectives")
     op = pl.col("op").cast(pl.String)
     forth = table.filter(op == "Send").select("rank", "peer")
@@ -281,7 +266,13 @@ def _chains(run: Run) -> dict[int, int]:
     return part
 
 
-def _stages(run: Run) -> pl.DataFrame:
+@fact
+def stages(run: Run) -> pl.DataFrame:
+    """Rows as of :func:`arrivals_of_ranks` for pipelines: own time of each stage in each step.
+
+    A pipeline is what sends and receives connect, if no collective has two of its ranks: nothing else compares its
+    stages. ``own_ns`` is the step less its exposed communication; only for steps that all ranks of the pipeline have.
+    """
     table = run.table("collectives").filter(pl.col("match_id").is_not_null())
     op = pl.col("op").cast(pl.String)
     part = chains(run)

@@ -12,7 +12,7 @@ import polars as pl
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, without_port
 from nccl_insight.facts.topics import told
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 REACH_S: Final = 60.0
 """Retries of a queue pair last about half a minute by default; an error later than this has another reason."""
@@ -46,12 +46,9 @@ class Flap:
         return f"{self.host or '?'}/{self.device or '?'}"
 
 
+@fact
 def flaps(run: Run) -> tuple[Flap, ...]:
     """Every device whose port went down, in reading order of the first event."""
-    return run.memo("facts.links.flaps", _flaps)
-
-
-def _flaps(run: Run) -> tuple[Flap, ...]:
     rows = causes(run)
     rows = rows.with_columns(pl.col("hca_name").alias("device"), told(rows, "port-event").alias("_event")).filter(
         pl.col("_event").is_not_null()
@@ -94,14 +91,15 @@ def _flaps(run: Run) -> tuple[Flap, ...]:
 
 def _unclear(run: Run, flap: Flap) -> bool:
     """Whether a kernel tells of a network device that the job need not use, and no error of the job is near in time."""
-    kernel = run.memo("facts.links.kernel", _kernel_lines)
+    kernel = _kernel_lines(run)
     if not all(line in kernel for line in flap.lines):
         return False
     # Kernel logs reach back to the start of the machine.
-    timed = run.memo("facts.links.failures", _failures).times
+    timed = _failures(run).times
     return flap.first_s is None or not timed or not failed_after(run, flap)
 
 
+@fact
 def _kernel_lines(run: Run) -> frozenset[tuple[int, int]]:
     rows = causes(run).filter(pl.col("message") == "kernel_link").select("input_id", "line").drop_nulls()
     return frozenset((int(i), int(n)) for i, n in rows.iter_rows())
@@ -155,6 +153,7 @@ class _Failures:
         return at < len(known) and known[at] <= last_s
 
 
+@fact
 def _failures(run: Run) -> _Failures:
     known = identities(run)
     found = _Failures({}, set())
@@ -171,7 +170,7 @@ def _failures(run: Run) -> _Failures:
 
 def failed_after(run: Run, flap: Flap) -> bool:
     """Whether errors on the same device follow within the retry time."""
-    failures = run.memo("facts.links.failures", _failures)
+    failures = _failures(run)
     first, last = flap.first_s, flap.last_s
     near = (first - 5, last + REACH_S) if first is not None and last is not None else (None, None)
     if not failures.within(_ANY, *near):

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _VERSION = r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)"
 
 
+@fact
 def members(run: Run) -> pl.DataFrame:
     """Ranks of communicators with what is known of their process; one row for (comm_id, rank, host, pid).
 
@@ -18,10 +19,6 @@ def members(run: Run) -> pl.DataFrame:
     nccl_version`` (digits only), ``nccl_version_full, cuda_version, driver_version, network, library,
     input_id, line``.
     """
-    return run.memo("facts.members", _members)
-
-
-def _members(run: Run) -> pl.DataFrame:
     ranks = run.table("ranks").select(
         "comm_id", "rank", "host", "pid", "nranks", "n_nodes", "local_ranks", "cuda_dev", "bus_id",
         "init_complete", "input_id", "line",
@@ -29,13 +26,10 @@ def _members(run: Run) -> pl.DataFrame:
     return ranks.join(processes(run), on=["host", "pid"], how="left", nulls_equal=True)
 
 
+@fact
 def processes(run: Run) -> pl.DataFrame:
     """One row a (host, pid): ``host, pid, nccl_version`` (digits), ``nccl_version_full, cuda_version,
     driver_version, network, library``."""
-    return run.memo("facts.processes", _processes)
-
-
-def _processes(run: Run) -> pl.DataFrame:
     return (
         run.table("processes")
         .group_by("host", "pid", maintain_order=True)
@@ -50,15 +44,12 @@ def _processes(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def rank_hosts(run: Run) -> pl.DataFrame:
     """Host of each rank: ``comm_id, rank, host``, unique, from Init lines and from who printed a connection.
 
     A P2P, SHM or [send] line is printed by its source, a [receive] line by its destination.
     """
-    return run.memo("facts.rank_hosts", _rank_hosts)
-
-
-def _rank_hosts(run: Run) -> pl.DataFrame:
     receives = pl.col("direction").cast(pl.String) == "receive"
     printed = run.lazy("connections").select(
         "comm_id", pl.when(receives).then(pl.col("dst_rank")).otherwise(pl.col("src_rank")).alias("rank"), "host"
@@ -106,12 +97,9 @@ class Comm:
         return len(self.hosts) == 1 and self.ranks_seen >= self.nranks > 0
 
 
+@fact
 def comms(run: Run) -> tuple[Comm, ...]:
     """All communicators in order of appearance."""
-    return run.memo("facts.comms", _comms)
-
-
-def _comms(run: Run) -> tuple[Comm, ...]:
     frame = run.table("communicators")
     found: list[Comm] = []
     for row in frame.iter_rows(named=True):

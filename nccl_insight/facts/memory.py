@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.advise.expect.memory import Saving, connection_bytes, savings
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.transports import links
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,9 @@ class RankMemory:
         return f"{format_bytes(self.bytes)}: {', '.join(parts)}"
 
 
+@fact
 def device_memory(run: Run) -> list[RankMemory]:
     """What each process allocated on its GPU, the most first; empty without ALLOC lines."""
-    return run.memo("facts.memory.device", _device_memory)
-
-
-def _device_memory(run: Run) -> list[RankMemory]:
     rows = run.table("nccl_memory").filter(pl.col("place").cast(pl.String) == "device")
     found: list[RankMemory] = []
     for part in rows.partition_by("host", "pid", maintain_order=True):

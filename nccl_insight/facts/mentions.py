@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.facts.topics import telling
 from nccl_insight.language.load import default_grammar
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import FLOODS, shaped
 
 _COLUMNS = ("text", "message", "detail", "example", "template", "reason")
@@ -29,6 +29,7 @@ _SCHEMA = {
 }  # fmt: skip
 
 
+@fact
 def _texts(run: Run, table: str) -> pl.DataFrame | None:
     """A table with all its free text as ``text`` and the first of it as ``_first``; only columns that have values."""
     frame = run.table(table)
@@ -43,7 +44,7 @@ def _texts(run: Run, table: str) -> pl.DataFrame | None:
 def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.DataFrame | None:
     if not run.has(table):
         return None
-    rows = run.memo(f"mentions.{table}", lambda r: _texts(r, table))
+    rows = _texts(run, table)
     if rows is None:
         return None
     hits = telling(rows, topic, *wanted)

@@ -6,20 +6,17 @@ import polars as pl
 
 from nccl_insight.facts.members import members
 from nccl_insight.facts.transports import links, rdma_expr
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _COLUMNS = ("host", "pid", "network", "input_id", "line")
 
 
+@fact
 def process_networks(run: Run) -> pl.DataFrame:
     """Network of each process: ``host, pid, network, input_id, line`` (where it is said first).
 
     From "Using network", else from the process's own NET connections.
     """
-    return run.memo("facts.process_networks", _process_networks)
-
-
-def _process_networks(run: Run) -> pl.DataFrame:
     said = run.lazy("processes").filter(pl.col("network").is_not_null()).select(_COLUMNS)
     # The same choice at the line that states it, which is better evidence.
     stated = run.lazy("networks").filter(pl.col("message") == "net_using").select(_COLUMNS)
@@ -39,12 +36,9 @@ def _process_networks(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def used_networks(run: Run) -> pl.DataFrame:
     """Networks of each process's NET connections: ``host, pid, network, input_id, line``."""
-    return run.memo("facts.used_networks", _used_networks)
-
-
-def _used_networks(run: Run) -> pl.DataFrame:
     net = links(run).lazy().filter((pl.col("transport") == "NET") & pl.col("network").is_not_null())
     return net.select(_COLUMNS).unique(_COLUMNS[:3], keep="first", maintain_order=True).collect()
 
@@ -55,17 +49,14 @@ def member_networks(run: Run, networks: pl.DataFrame) -> pl.DataFrame:
     return ranks.join(networks, on=["host", "pid"], how="inner", nulls_equal=True, maintain_order="left")
 
 
+@fact
 def nics(run: Run) -> pl.DataFrame:
+    # A virtual device is made of ports that are listed too.
     """NICs of each host: ``host, network, index, name, port, link_layer, address, speed_gbit, listed, input_id,
     line``. ``listed`` tells devices of NCCL's one-line list from those that have a line of their own only.
 
     Unique by name and port; virtual functions and every process's repetition are folded.
     """
-    return run.memo("facts.nics", _nics)
-
-
-def _nics(run: Run) -> pl.DataFrame:
-    # A virtual device is made of ports that are listed too.
     frame = run.table("net_devices").filter(pl.col("message").ne_missing("net_ib_virtual"))
     speed = pl.coalesce(pl.col("speed_gbit").cast(pl.Int64), pl.col("speed_mbps") // 1000)
     listed = pl.col("name").is_not_null() & pl.col("hca_name").is_null()
@@ -104,16 +95,13 @@ def ipoib(name: str | None) -> bool:
     return bool(name) and str(name).lower().startswith("ib")
 
 
+@fact
 def socket_processes(run: Run) -> pl.DataFrame:
     """Processes whose network is TCP: ``host, pid, network, input_id, line``.
 
     NCCL sets up its socket network only after all others failed or were ruled out, so its list of
     interfaces alone is enough where the choice itself is not in the log.
     """
-    return run.memo("facts.socket_processes", _socket_processes)
-
-
-def _socket_processes(run: Run) -> pl.DataFrame:
     chosen = pl.concat([process_networks(run), used_networks(run)])
     listed = (
         run.table("net_devices")

@@ -5,18 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.facts.topics import telling
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
+@fact
 def failures(run: Run) -> pl.DataFrame:
     """Lines of nvls.cc, also of level INFO, that report a failed call or that NCCL goes on without NVLS.
 
     Rows of table ``errors``, in reading order.
     """
-    return run.memo("facts.nvls.failures", _failures)
-
-
-def _failures(run: Run) -> pl.DataFrame:
     return telling(run.table("errors"), "nvls-failed")
 
 

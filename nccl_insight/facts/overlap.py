@@ -10,7 +10,7 @@ import polars as pl
 
 from nccl_insight.facts.critical import MOST, critical_path
 from nccl_insight.facts.pipeline import schedule_waits
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _SUMS = (
     "duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "other_comm_ns", "memcpy_ns", "exposed_copy_ns",
@@ -19,6 +19,7 @@ _SUMS = (
 _LEAST_NS = 1_000_000
 
 
+@fact
 def step_summary(run: Run) -> pl.DataFrame:
     """Sums over the GPU steps of each rank and device.
 
@@ -31,10 +32,6 @@ def step_summary(run: Run) -> pl.DataFrame:
     compute covers. Steps without any GPU activity (cut by the window)
     steps of CPU-only traces, and sums below one millisecond are left out.
     """
-    return run.memo("facts.overlap.step_summary", _step_summary)
-
-
-def _step_summary(run: Run) -> pl.DataFrame:
     rows = run.table("steps").filter(
         pl.col("compute_ns").is_not_null() & (pl.col("compute_ns") + pl.col("comm_ns") > 0)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _SCHEMA = {
     "host": pl.String, "src": pl.String, "dst": pl.String, "path": pl.String, "bw_gbps": pl.Float64,
@@ -12,13 +12,10 @@ _SCHEMA = {
 }  # fmt: skip
 
 
+@fact
 def gpu_paths(run: Run) -> pl.DataFrame:
     """Paths between different GPUs as NCCL found them: ``host, src, dst, path`` (NVL, PIX, PXB, PHB, SYS ...),
     ``bw_gbps, input_id, line``; one row per pair of a host."""
-    return run.memo("facts.gpu_paths", _gpu_paths)
-
-
-def _gpu_paths(run: Run) -> pl.DataFrame:
     frame = run.table("paths")
     gpu = pl.col("src").str.starts_with("GPU") & pl.col("dst").str.starts_with("GPU")
     return (
@@ -31,15 +28,12 @@ def _gpu_paths(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def nvlink_per_gpu(run: Run) -> pl.DataFrame:
     """NVLink bandwidth of each GPU: ``host, gpu, bw_gbps`` (sum over its links), ``links, input_id, line``.
 
     A link that several ranks' dumps show is counted once.
     """
-    return run.memo("facts.nvlink_per_gpu", _nvlink_per_gpu)
-
-
-def _nvlink_per_gpu(run: Run) -> pl.DataFrame:
     return (
         nvlinks(run)
         .group_by("host", pl.col("src").alias("gpu"), maintain_order=True)
@@ -59,12 +53,9 @@ def nvlinks(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def has_nvlink(run: Run) -> bool:
     """Whether anything in the log shows NVLink between GPUs of the job."""
-    return run.memo("facts.has_nvlink", _has_nvlink)
-
-
-def _has_nvlink(run: Run) -> bool:
     graphs = run.table("graphs").filter(pl.col("type_intra").is_in(["NVL", "NVB"]) & (pl.col("n_channels") > 0))
     counts = run.table("channel_counts").filter(pl.col("nvls_channels") > 0)
     nvb = run.table("connections").filter(pl.col("intermediate_rank").is_not_null())
@@ -72,12 +63,9 @@ def _has_nvlink(run: Run) -> bool:
     return bool(graphs.height or counts.height or nvb.height or paths.height or nvlink_per_gpu(run).height)
 
 
+@fact
 def nvlink_mesh(run: Run) -> bool:
     """Whether NVLink joins the GPUs of the job throughout: rings over NVLink, NVLS, or all paths over it."""
-    return run.memo("facts.nvlink_mesh", _nvlink_mesh)
-
-
-def _nvlink_mesh(run: Run) -> bool:
     rings = run.table("graphs").filter((pl.col("pattern") == 4) & (pl.col("n_channels") > 0))
     over = rings.filter(pl.col("type_intra").is_in(["NVL", "NVB"]))
     paths = gpu_paths(run)

@@ -14,7 +14,7 @@ import polars as pl
 from nccl_insight.facts.lateness import arrivals_of_ranks
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.readers import intervals
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _POINT_TO_POINT: Final = ("Send", "Recv", "SendRecv")
 _LIKE: Final = 4
@@ -22,16 +22,13 @@ _LIKE: Final = 4
 _WHERE: Final = ("input_id", "rank", "device")
 
 
+@fact
 def schedule_waits(run: Run) -> pl.DataFrame:
     """Waiting of each GPU for other stages: ``input_id, rank, device, stage_wait_ns, stage_exposed_ns``.
 
     ``stage_exposed_ns`` is the part that no compute covers.
     Empty where no rank sends to another, and where one rank is late: then it is what the others wait for.
     """
-    return run.memo("facts.pipeline.schedule_waits", _schedule_waits)
-
-
-def _schedule_waits(run: Run) -> pl.DataFrame:
     none = pl.DataFrame(
         schema={
             "input_id": pl.UInt16,

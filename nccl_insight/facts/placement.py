@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,12 @@ class Layout:
     step: int = 0
 
 
+@fact
 def places(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:
     """(comm_id, nranks) -> its members as sorted ranks of the largest communicator, matched by process and GPU.
 
     Some releases give splits of different sizes one commId, so the size is part of the key.
     """
-    return run.memo("facts.places", _places)
-
-
-def _places(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:
     ranks = run.table("ranks").drop_nulls(["comm_id", "rank", "nranks"])
     if ranks.is_empty():
         return {}

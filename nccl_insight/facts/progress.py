@@ -16,7 +16,7 @@ from nccl_insight.facts.clock import with_time
 from nccl_insight.facts.course import course
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.steps import slower_from
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _LEAST: Final = 12
 # A pause that shows in every n-th step: so many times, so much longer, and at most this share of all.
@@ -97,9 +97,10 @@ class Stalled:
     pause: str
 
 
+@fact
 def longest(run: Run) -> Series | None:
     """The counter of the program with most counts; None where nothing was counted twice."""
-    return run.memo("facts.progress", lambda r: max(_series(r), key=lambda s: s.rows.height, default=None))
+    return max(_series(run), key=lambda s: s.rows.height, default=None)
 
 
 def _series(run: Run) -> Iterator[Series]:

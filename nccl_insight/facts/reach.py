@@ -10,18 +10,15 @@ from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, rank_hosts
 from nccl_insight.facts.settings import setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 #: init.cc: NCCL_PARAM(RuntimeConnect) defaults to 1 since this release
 _LAZY_SINCE = "2.22.3"
 
 
+@fact
 def spans_hosts(run: Run) -> bool | None:
     """Whether the job uses several hosts: ``True``, ``False`` (one node for sure) or ``None`` (unknown)."""
-    return run.memo("facts.spans_hosts", _spans_hosts)
-
-
-def _spans_hosts(run: Run) -> bool | None:
     known = comms(run)
     hosts = rank_hosts(run).group_by("comm_id").agg(pl.col("host").n_unique()).get_column("host").max()
     several = isinstance(hosts, int) and hosts > 1

@@ -6,23 +6,15 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _EXCHANGES: Final = ("AllToAll", "AllToAllv")
 _UNEQUAL: Final = 1.1
 
 
-def routed_groups(run: Run) -> frozenset[str]:
-    """Names of process groups in which most all-to-all exchanges have parts or sums that differ by 10 % or more."""
-    return run.memo("facts.routed.groups", _routed_groups)
-
-
+@fact
 def routed_ranks(run: Run) -> frozenset[int]:
     """Ranks of groups of experts that get unequal numbers of tokens: their compute differs with these."""
-    return run.memo("facts.routed.ranks", _routed_ranks)
-
-
-def _routed_ranks(run: Run) -> frozenset[int]:
     groups = routed_groups(run)
     if not groups:
         return frozenset()
@@ -30,7 +22,9 @@ def _routed_ranks(run: Run) -> frozenset[int]:
     return frozenset(rows["rank"].drop_nulls().unique().to_list())
 
 
-def _routed_groups(run: Run) -> frozenset[str]:
+@fact
+def routed_groups(run: Run) -> frozenset[str]:
+    """Names of process groups in which most all-to-all exchanges have parts or sums that differ by 10 % or more."""
     table = run.table("collectives").filter(
         pl.col("op").cast(pl.String).is_in(_EXCHANGES)
         & (pl.col("size_bytes") > 0)

@@ -7,20 +7,17 @@ from collections.abc import Iterable
 import polars as pl
 
 from nccl_insight.base.model import Ref
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _FALSE = ("0", "false", "no", "off", "n", "")
 
 
+@fact
 def settings(run: Run) -> pl.DataFrame:
     """What users set: ``host, pid, name, value, origin, input_id, line``, the last value of each name.
 
     Values are stripped of quotes, blanks and the full stop that some versions print.
     """
-    return run.memo("facts.settings", _settings)
-
-
-def _settings(run: Run) -> pl.DataFrame:
     return (
         run.lazy("env")
         .filter(pl.col("name").is_not_null() & (pl.col("origin").cast(pl.String).ne_missing("default")))

@@ -10,24 +10,13 @@ from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import progress
 from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG, ras_counts, recorded
 from nccl_insight.facts.identity import identities
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import Columns, shaped
 
 STANDINGS: Final[Columns] = {
     "source": pl.String, "group": pl.String, "op": pl.String, "rank": pl.Int64, "host": pl.String,
     "enqueued": pl.Int64, "started": pl.Int64, "completed": pl.Int64,
 }  # fmt: skip
-
-
-def standings(run: Run) -> pl.DataFrame:
-    """How far each rank is by each source: ``source, group, op, rank, host, enqueued, started, completed``.
-
-    ``group`` is the process group or communicator, ``rank`` that of the job where it is known, else that in the group.
-    Numbers of different sources count differently and are not to be compared: torch numbers operations of a process
-    group, RAS and Inspector those of one ``op``, a call log all collectives of a communicator. ``enqueued`` is the
-    last operation issued, ``started`` the last one that its GPU began, ``completed`` the last one that ended.
-    """
-    return run.memo("facts.standings", _standings)
 
 
 def _of_source(source: str, rows: pl.DataFrame, **columns: str | pl.Expr) -> pl.DataFrame:
@@ -37,7 +26,15 @@ def _of_source(source: str, rows: pl.DataFrame, **columns: str | pl.Expr) -> pl.
     return shaped(rows.select(value.alias(name) for name, value in values), STANDINGS)
 
 
-def _standings(run: Run) -> pl.DataFrame:
+@fact
+def standings(run: Run) -> pl.DataFrame:
+    """How far each rank is by each source: ``source, group, op, rank, host, enqueued, started, completed``.
+
+    ``group`` is the process group or communicator, ``rank`` that of the job where it is known, else that in the group.
+    Numbers of different sources count differently and are not to be compared: torch numbers operations of a process
+    group, RAS and Inspector those of one ``op``, a call log all collectives of a communicator. ``enqueued`` is the
+    last operation issued, ``started`` the last one that its GPU began, ``completed`` the last one that ended.
+    """
     known = identities(run)
     frames = [pl.DataFrame(schema=STANDINGS)]
     states = watchdog.states(run)

@@ -34,7 +34,7 @@ from nccl_insight.facts.late_once import concentrated, distinct, follows, late_o
 from nccl_insight.facts.late_ranks import often_last, slow_members
 from nccl_insight.facts.lateness import arrivals_of_ranks, chains, stages
 from nccl_insight.facts.routed import routed_groups, routed_ranks
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _FEW_RANKS: Final = 4
 _COMPARABLE: Final = 0.2
@@ -79,11 +79,6 @@ class LateHost:
     test: Straggler
 
 
-def arrivals(run: Run) -> Arrivals | None:
-    """Arrival statistics over all matched collectives; None when fewer than two ranks were matched."""
-    return run.memo("facts.straggler.arrivals", _arrivals)
-
-
 def delays(run: Run) -> dict[int, int]:
     """What each rank cost the others, nanoseconds by rank: the figure of every text, table and drawing about delays."""
     found = arrivals(run)
@@ -91,14 +86,6 @@ def delays(run: Run) -> dict[int, int]:
         return {}
     every: dict[int, int] = dict(found.ranks.select("rank", "delay_ns").iter_rows())
     return every | {s.rank: s.delay_ns for s in found.stragglers if len(s.ranks) == 1}
-
-
-def late_hosts(run: Run) -> tuple[LateHost, ...]:
-    """Hosts (of two or more ranks, among at least two hosts) that pass the same test as single ranks do.
-
-    A host arrives with its last rank. Empty where a rank's host is unknown.
-    """
-    return run.memo("facts.straggler.late_hosts", _late_hosts)
 
 
 def _scale(run: Run, rows: pl.DataFrame) -> Scale:
@@ -120,7 +107,12 @@ def _compares_stages(members: Sequence[int], chain: Mapping[int, int]) -> bool:
     return len(set(known)) < len(known)
 
 
-def _late_hosts(run: Run) -> tuple[LateHost, ...]:
+@fact
+def late_hosts(run: Run) -> tuple[LateHost, ...]:
+    """Hosts (of two or more ranks, among at least two hosts) that pass the same test as single ranks do.
+
+    A host arrives with its last rank. Empty where a rank's host is unknown.
+    """
     rows = arrivals_of_ranks(run)
     clocks = run.table("trace_clocks")
     if rows.is_empty() or clocks["host"].null_count():
@@ -159,7 +151,9 @@ def _late_hosts(run: Run) -> tuple[LateHost, ...]:
     return tuple(LateHost(names[i], tuple(ranks[i]), late) for i, late in sorted(best.items()))
 
 
-def _arrivals(run: Run) -> Arrivals | None:
+@fact
+def arrivals(run: Run) -> Arrivals | None:
+    """Arrival statistics over all matched collectives; None when fewer than two ranks were matched."""
     rows = arrivals_of_ranks(run)
     if rows.is_empty() or (rows := rows.drop_nulls("rank")).is_empty():
         return None

@@ -6,9 +6,10 @@ import polars as pl
 
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.transports import net_links
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
+@fact
 def nic_load(run: Run) -> pl.DataFrame:
     """Sending RDMA connections by NIC: ``host, network, net_dev, ranks`` (list), ``sharers, channels, input_id,
     line``.
@@ -18,10 +19,6 @@ def nic_load(run: Run) -> pl.DataFrame:
     Connections of send/recv (connection index above 0) and connections that go through another rank's NIC
     (PXN) are left out: those NICs belong to their own GPU.
     """
-    return run.memo("facts.nic_load", _nic_load)
-
-
-def _nic_load(run: Run) -> pl.DataFrame:
     return (
         net_links(run)
         .lazy()
@@ -52,16 +49,13 @@ def _nic_load(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def ring_hops(run: Run) -> pl.DataFrame:
     """Hops of the rings whose ranks are all known, the way back to the first rank included.
 
     ``comm_id, channel, src_rank, dst_rank, src_host, dst_host, crosses, input_id, line``. Rings that the log
     cuts short are taken from what each rank printed of its neighbours, or left out.
     """
-    return run.memo("facts.ring_hops", _ring_hops)
-
-
-def _ring_hops(run: Run) -> pl.DataFrame:
     keys = ["comm_id", "channel"]
     printed = (
         run.lazy("rings")
@@ -100,15 +94,12 @@ def _ring_hops(run: Run) -> pl.DataFrame:
     return hops.join(whole.select(keys), on=keys, how="semi", maintain_order="left")
 
 
+@fact
 def ring_crossings(run: Run) -> pl.DataFrame:
     """Crossings of node borders by ring: ``comm_id, channel, crossings, hosts, input_id, line``.
 
     ``hosts`` is how many hosts the ring visits; a good ring leaves each of them once.
     """
-    return run.memo("facts.ring_crossings", _ring_crossings)
-
-
-def _ring_crossings(run: Run) -> pl.DataFrame:
     return (
         ring_hops(run)
         .group_by("comm_id", "channel", maintain_order=True)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.facts.members import rank_hosts
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
+@fact
 def links(run: Run) -> pl.DataFrame:
     """Connections with the hosts of both ends.
 
     Columns of ``connections`` with ``src_host, dst_host, same_host`` (null where a host is unknown),
     ``transport`` as text. ``self`` connections are left out.
     """
-    return run.memo("facts.links", _links)
-
-
-def _links(run: Run) -> pl.DataFrame:
     hosts = rank_hosts(run).lazy()
     source = hosts.select("comm_id", pl.col("rank").alias("src_rank"), pl.col("host").alias("src_host"))
     target = hosts.select("comm_id", pl.col("rank").alias("dst_rank"), pl.col("host").alias("dst_host"))
@@ -32,16 +29,13 @@ def _links(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def pairs(run: Run) -> pl.DataFrame:
     """One row for (comm_id, src_rank, dst_rank, transport, network, method), in order of appearance.
 
     ``src_host, dst_host, same_host, gdr`` (all connections direct), ``any_gdr, n_channels, net_devs``
     (list), ``input_id, line`` (first).
     """
-    return run.memo("facts.pairs", _pairs)
-
-
-def _pairs(run: Run) -> pl.DataFrame:
     keys = ["comm_id", "src_rank", "dst_rank", "transport", "network", "method"]
     return (
         links(run)
@@ -57,12 +51,9 @@ def _pairs(run: Run) -> pl.DataFrame:
     )
 
 
+@fact
 def net_links(run: Run) -> pl.DataFrame:
     """NET connections with ``local_host`` (of the printing end), ``local_rank_id`` and ``rdma``."""
-    return run.memo("facts.net_links", _net_links)
-
-
-def _net_links(run: Run) -> pl.DataFrame:
     receives = pl.col("direction") == "receive"
     return (
         links(run)

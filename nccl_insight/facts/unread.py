@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.topics import told
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import is_loud
 
 _LEAST: Final = 2
@@ -28,12 +28,9 @@ class Unread:
     example: str
 
 
+@fact
 def unread(run: Run) -> tuple[Unread, ...]:
     """What lines say that every process seems to print and that no rule reads, the most lines first."""
-    return run.memo("facts.wording", _build)
-
-
-def _build(run: Run) -> tuple[Unread, ...]:
     if not run.has("unknown"):
         return ()
     rows = run.table("unknown").filter(~is_loud(pl.col("level")).fill_null(False))

@@ -10,7 +10,7 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.members import processes
 from nccl_insight.facts.settings import settings
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,12 @@ class UserSetting:
     processes: int
 
 
+@fact
 def user_settings(run: Run) -> tuple[UserSetting, ...]:
     """Settings from the environment or a configuration file, in order of appearance.
 
     ``version`` is the NCCL release of the processes that printed it, None when they differ or it is not known.
     """
-    return run.memo("facts.user_settings", _user_settings)
-
-
-def _user_settings(run: Run) -> tuple[UserSetting, ...]:
     rows = settings(run).filter(
         pl.col("origin").is_in(["environment", "file"]) & pl.col("value").is_not_null() & (pl.col("value") != "")
     )

@@ -22,7 +22,7 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.layout import Grid, grid
 from nccl_insight.facts.watchdog import DEFAULT, numbers, odd_calls, refs, states
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 # What only a process in the middle of an operation meets.
 _TRANSFERS: Final = (
@@ -75,12 +75,9 @@ class Stalled:
     evidence: tuple[Ref, ...]
 
 
+@fact
 def verdicts(run: Run) -> tuple[tuple[Missing, ...], tuple[Stalled, ...]]:
     """Who did not come in each group that timed out, and the groups in which everybody did."""
-    return run.memo("facts.waitfor", _verdicts)
-
-
-def _verdicts(run: Run) -> tuple[tuple[Missing, ...], tuple[Stalled, ...]]:
     missing: list[Missing] = []
     stalled: list[Stalled] = []
     apart = {o.group for o in odd_calls(run)}
@@ -154,12 +151,13 @@ class Instance:
         return len(self.entered & self.members) * 2 >= len(self.members)
 
 
+@fact
 def groups(run: Run) -> tuple[Instance, ...]:
     """The process groups that the watchdog's lines speak of.
 
     Groups of one kind have one number in old lines; they are told apart by where their members are in the job.
     """
-    return run.memo("facts.waitfor.groups", lambda r: tuple(_groups(r)))
+    return tuple(_groups(run))
 
 
 def _groups(run: Run) -> Iterator[Instance]:
@@ -319,12 +317,13 @@ def _of_group(run: Run, rows: pl.DataFrame) -> frozenset[int]:
     numbers = {int(g): int(r) for g, r in pairs.iter_rows()}
     if len(numbers) < 2:
         return frozenset()
-    places = run.memo("facts.waitfor.places", _places)
+    places = _places(run)
     first, *others = (places.get(pair, frozenset()) for pair in numbers.items())
     found = first.intersection(*others)
     return next(iter(found)) if len(found) == 1 else frozenset()
 
 
+@fact
 def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
     """The ranks of the job in each smaller communicator that is wholly in the log, by each of its members: rank of the
     job, and number in the communicator."""
@@ -349,7 +348,7 @@ def _came(run: Run, absent: set[int], first_s: float | None) -> set[int]:
     Those whose own transfer failed before the others timed out were in the operation; so were those that lost a
     peer, where another rank explains why. All of them stay where nobody else is left and no transfer failed.
     """
-    earliest = run.memo("facts.waitfor.earliest", _earliest)
+    earliest = _earliest(run)
     last = math.inf if first_s is None else first_s + SKEW_S
     failed, closed = (
         {rank for rank in absent if (rank, kind) in earliest and earliest[rank, kind] <= last} for kind in (False, True)
@@ -413,6 +412,7 @@ def _silent(run: Run, group: Instance, ranks: tuple[int, ...], present: set[int]
     )  # fmt: skip
 
 
+@fact
 def _earliest(run: Run) -> dict[tuple[int, bool], float]:
     """When each rank first reported that its transfer failed (False), and that it lost a peer (True); before
     everything where a line has no time."""

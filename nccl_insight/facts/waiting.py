@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.facts.lateness import SYNCHRONISING, is_engine_copy
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,12 @@ class Waiting:
         return sum(self.for_rank.get(r, 0) for r in ranks) / self.total_ns if self.total_ns else 0.0
 
 
-def waiting(run: Run) -> Waiting | None:
-    """The waiting in the run's matched collectives, None where none could be matched."""
-    return run.memo("facts.waiting", _waiting)
-
-
+@fact
 def matched(run: Run) -> pl.DataFrame:
     """Members of matched collectives in which ranks wait for each other, in order of time.
 
     Columns of ``collectives`` with ``last``: the member that came last (the shortest duration; the first such rank).
     """
-    return run.memo("facts.waiting.matched", _matched)
-
-
-def _matched(run: Run) -> pl.DataFrame:
     rows = run.table("collectives").filter(
         pl.col("match_id").is_not_null()
         & pl.col("rank").is_not_null()
@@ -62,7 +54,9 @@ def _matched(run: Run) -> pl.DataFrame:
     )
 
 
-def _waiting(run: Run) -> Waiting | None:
+@fact
+def waiting(run: Run) -> Waiting | None:
+    """The waiting in the run's matched collectives, None where none could be matched."""
     rows = matched(run)
     if rows.is_empty():
         return None

@@ -15,14 +15,15 @@ import polars as pl
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import with_time
 from nccl_insight.facts.identity import identities
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 DEFAULT: Final = "default"
 
 
+@fact
 def states(run: Run) -> pl.DataFrame:
     """The table ``watchdog`` with ``time_s``: one row per rank and process group that torch's watchdog reports."""
-    return run.memo("facts.watchdog", lambda r: with_time(r, r.table("watchdog"), "timestamp"))
+    return with_time(run, run.table("watchdog"), "timestamp")
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,10 @@ _OF_ALL: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "_ALLGATHER_B
 _ONE_SIZE: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 
 
+@fact
 def odd_calls(run: Run) -> tuple[Odd, ...]:
     """In each named process group whose ranks all wait in one number, the few whose operation differs."""
-    return run.memo("facts.watchdog.odd", lambda r: tuple(_odd_calls(r)))
+    return tuple(_odd_calls(run))
 
 
 def _odd_calls(run: Run) -> Iterator[Odd]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.base import bandwidth
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _TRACED = ("kernel", "cpu_op", "inspector", "nccl_tests")
 _POINT_TO_POINT = ("Send", "Recv")
 
 
+@fact
 def transfers(run: Run) -> pl.DataFrame:
     """One row per matched collective or transfer, or per event where no other rank's was found.
 
@@ -23,10 +24,6 @@ def transfers(run: Run) -> pl.DataFrame:
     unknown (null). ``complete``: all members were recorded. Otherwise ``wire_ns`` may hold waiting for a rank that was
     not recorded, and says nothing about the links. A Send and its Recv are one row with op ``Send``, ``src``, ``dst``.
     """
-    return run.memo("facts.wire.transfers", _transfers)
-
-
-def _transfers(run: Run) -> pl.DataFrame:
     table = run.table("collectives").filter(pl.col("source").cast(pl.String).is_in(_TRACED))
     op = pl.col("op").cast(pl.String)
     point = op.is_in(_POINT_TO_POINT)

@@ -11,7 +11,7 @@ from nccl_insight.facts.course import in_order
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.topics import told
 from nccl_insight.rules.natures import names
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 __all__ = ["accepting", "after_the_close", "before_the_close", "in_order"]
 
@@ -19,16 +19,13 @@ _FRAMES: Final = 3
 _SCHEMA: Final = {"input_id": pl.UInt16, "line": pl.UInt64}
 
 
+@fact
 def accepting(run: Run) -> pl.DataFrame:
     """``input_id, line`` of closed connections whose trace goes through the code that accepts connections.
 
     Receiving goes through one or two functions of socket.cc before bootstrap.cc, accepting through at least three.
     None when the log holds a failure that ends ranks during start: then it is that rank that went away.
     """
-    return run.memo("rules.accepting", _accepting)
-
-
-def _accepting(run: Run) -> pl.DataFrame:
     rows = causes(run).filter(pl.col("cause").is_in(["peer-died", CONSEQUENCE]))
     if rows.is_empty() or not (rows["cause"] == "peer-died").any() or present(run) & set(names("startup")):
         return pl.DataFrame(schema=_SCHEMA)

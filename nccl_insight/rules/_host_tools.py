@@ -13,21 +13,22 @@ from typing import Final
 
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.rules._host_words import Beside, Said
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _LOUD: Final = (Severity.ERROR, Severity.WARNING)
 
 
 def told(run: Run) -> Mapping[str, tuple[Hit, ...]]:
     """Hits that rest on host tools alone, by the name of their diagnosis."""
-    return run.memo("rules.host_tools", _told)[0]
+    return _told(run)[0]
 
 
 def beside(run: Run) -> Sequence[Beside]:
     """Sentences for findings of the log."""
-    return run.memo("rules.host_tools", _told)[1]
+    return _told(run)[1]
 
 
+@fact
 def _told(run: Run) -> tuple[dict[str, tuple[Hit, ...]], tuple[Beside, ...]]:
     hits: dict[str, tuple[Hit, ...]] = {}
     sentences: list[Beside] = []

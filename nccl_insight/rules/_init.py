@@ -14,7 +14,7 @@ from nccl_insight.facts.journey import goes_on
 from nccl_insight.facts.last_words import REMARKS
 from nccl_insight.facts.parts.processes import processes_of
 from nccl_insight.facts.unread import unread
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 # Lines of a communicator that exists, so the bootstrap was over.
 _FURTHER = ("ranks", "calls", "connections", "rings", "trees", "ring_neighbours", "channel_counts", "graphs")
@@ -33,12 +33,9 @@ class Waiting:
     doubt: str
 
 
+@fact
 def waiting(run: Run) -> tuple[Waiting, ...]:
     """Communicators with started ranks and none finished, largest first; not complete ones that failed loudly."""
-    return run.memo("rules.waiting", _waiting)
-
-
-def _waiting(run: Run) -> tuple[Waiting, ...]:
     ranks = run.table("ranks").filter(pl.col("comm_id").is_not_null() & pl.col("init_started"))
     stuck = ranks.filter(~pl.col("init_complete").fill_null(False).any().over("comm_id"))
     stuck = stuck.filter((pl.col("destroyed").cast(pl.String).fill_null("no") == "no").all().over("comm_id"))

@@ -11,7 +11,7 @@ from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import links
 from nccl_insight.facts.wire import recorded, transfers
 from nccl_insight.rules._traces import one_node_gpu
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _NET_SHARE = 0.8
 _BESIDE = 0.5
@@ -36,6 +36,7 @@ def expected_busbw(run: Run, ranks: tuple[int, ...], group_size: int) -> Expecta
     return _across_nodes(run, group_size)
 
 
+@fact
 def traced_efficiency(run: Run) -> pl.DataFrame:
     """Traced collectives by group, operation and size, beside what they should reach.
 
@@ -47,10 +48,6 @@ def traced_efficiency(run: Run) -> pl.DataFrame:
     flight recorder. NCCL's own model comes first; the hardware
     table only where the links of the group are known (:func:`expected_busbw`).
     """
-    return run.memo("rules.links.traced_efficiency", _traced_efficiency)
-
-
-def _traced_efficiency(run: Run) -> pl.DataFrame:
     traced = transfers(run).filter(
         pl.col("complete")
         & pl.col("src").is_null()

@@ -17,7 +17,7 @@ from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.natures import names
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 ABORT = 6
 _EVIDENCE = 4
@@ -116,7 +116,7 @@ def placed(run: Run, hit: Hit, first: End, found: Sequence[End]) -> Hit:
 
 def own_failures(run: Run, end: End) -> bool:
     """Whether NCCL or torch reported a failure that can have ended this process: on its rank, or anywhere before it."""
-    reported = run.memo("rules.outside.reported", _reported)
+    reported = _reported(run)
     if end.pid in reported.unreached or (not (end.ranks or end.pid) and _behind(reported, end)):
         return True
     if end.ranks and (reported.lost.issuperset(end.ranks) or not reported.failed.isdisjoint(end.ranks)):
@@ -144,6 +144,7 @@ def _behind(reported: _Reported, end: End) -> bool:
     return end.exit_code is None and end.ref.line > reported.bootstrap.get(end.ref.input_id, end.ref.line)
 
 
+@fact
 def _reported(run: Run) -> _Reported:
     rows = causes(run).select("cause", "rank", "loud", "time_s", "pid", "input_id", "line")
     own = rows.filter(pl.col("cause").is_in(list(names(*_OWN))))
@@ -161,15 +162,12 @@ def _reported(run: Run) -> _Reported:
     )
 
 
+@fact
 def exits_passed_on(run: Run) -> bool:
     """Whether all that ended are exit codes behind an exception that passes on a result code of NCCL's own.
 
     A peer that is gone is no such result: whose exit code came first is then what is to be told.
     """
-    return run.memo("rules.outside.passed_on", _passed_on)
-
-
-def _passed_on(run: Run) -> bool:
     found = ends(run)
     if not found or any(e.kind != FAILED or e.exception or e.message == LAST_WORDS for e in found):
         return False

@@ -10,7 +10,7 @@ from nccl_insight.facts.mentions import library_missing, mentions, no_device
 from nccl_insight.facts.networks import ipoib, nics
 from nccl_insight.facts.settings import setting, settings, switched_on
 from nccl_insight.facts.transports import TCP_NETWORKS
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _RDMA_SETTINGS = (
     "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_QPS_PER_CONNECTION",
@@ -25,9 +25,10 @@ def chosen_by_user(run: Run) -> pl.DataFrame:
     return pl.concat([switched_on(run, "NCCL_IB_DISABLE"), net])
 
 
+@fact
 def plugin_failures(run: Run) -> pl.DataFrame:
     """Lines that say that an RDMA plugin was there and could not start."""
-    return run.memo("rules.plugin_failures", lambda r: mentions(r, "rdma-plugin-failed"))
+    return mentions(run, "rdma-plugin-failed")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import polars as pl
 from nccl_insight.base.model import Action, Confidence, Hit, Severity
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.reach import needs_no_network
-from nccl_insight.facts.thresholds import threshold
 from nccl_insight.language.help import filled
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.page import Page
@@ -30,7 +29,7 @@ class Context:
     thresholds: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> float:
-        return threshold(self.run, self.name, key, self.thresholds[key])
+        return self.run.asked.threshold(self.name, key, self.thresholds[key])
 
     def lines(self, *also: str, but: Sequence[str] = ()) -> Trouble | None:
         """The lines that mean this diagnosis (or ``also`` these), without those of the messages ``but``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ class _Value:
 
 
 class Once:
-    """Values by name, each made by who asks for it first; who asks while it is being made waits for it."""
+    """Values by key, each made by who asks for it first; who asks while it is being made waits for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: dict[str, _Value] = {}
+        self._values: dict[Hashable, _Value] = {}
 
-    def __contains__(self, name: object) -> bool:
+    def __contains__(self, key: object) -> bool:
         """Whether a value is made, or being made."""
-        return name in self._values
+        return key in self._values
 
-    def get(self, name: str, make: Callable[[], T]) -> T:
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value, made with ``make`` if nobody asked for it before. Where making it fails, the next one tries again.
 
         Raises:
@@ -37,21 +37,21 @@ class Once:
         """
         me = threading.get_ident()
         with self._lock:
-            known = self._values.get(name)
-            value = self._values[name] = known or _Value(Future(), me)
+            known = self._values.get(key)
+            value = self._values[key] = known or _Value(Future(), me)
         if known is None:
-            self._make(name, value.made, make)
+            self._make(key, value.made, make)
         elif value.maker == me and not value.made.done():
-            raise RuntimeError(f"{name} is made from itself")
+            raise RuntimeError(f"{key} is made from itself")
         result: T = value.made.result()
         return result
 
-    def _make(self, name: str, made: Future[Any], make: Callable[[], T]) -> None:
+    def _make(self, key: Hashable, made: Future[Any], make: Callable[[], T]) -> None:
         try:
             made.set_result(make())
         except BaseException as error:
             with self._lock:
-                del self._values[name]
+                del self._values[key]
             made.set_exception(error)
             raise
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, partial, update_wrapper
 from html import escape
-from typing import Final, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from nccl_insight.tables import schema
 from nccl_insight.tables.once import Once
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class LineReader(Protocol):
@@ -35,6 +36,37 @@ class NoLines:
     def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
         """Nothing can be read back."""
         return {}
+
+
+def fact(build: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+    """A derived value of a run, made by whoever asks first and shared with all others, whatever thread they run in.
+
+    The function is the fact: its name is the only key, and what it calls are its inputs. Further arguments, which must
+    be hashable, make a value of their own each.
+    """
+
+    def value(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run.memo((value, args, *kwargs.items()), lambda: build(run, *args, **kwargs))
+
+    update_wrapper(value, build)
+    return value
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user says of a run besides its inputs.
+
+    ``thresholds``: numbers of checks that the policy changes, by check and key. ``symptom``: ``hang``, ``slow``,
+    ``crash`` or empty. ``nics``: those of each node as COUNTxGBITS, or empty.
+    """
+
+    thresholds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    symptom: str = ""
+    nics: str = ""
+
+    def threshold(self, name: str, key: str, default: float) -> float:
+        """The policy's value of ``[thresholds.<name>] <key>``, else the check's own default."""
+        return self.thresholds.get(name, {}).get(key, default)
 
 
 @dataclass(frozen=True)
@@ -169,12 +201,13 @@ class Tables(TableMap):
 class Run:
     """Tables by name (:mod:`nccl_insight.tables.schema`). Rules read nothing else.
 
-    ``inputs``: what the tables were read from, in the order of ``input_id``.
+    ``inputs``: what the tables were read from, in the order of ``input_id``. ``asked``: what the user says of the job.
     """
 
     tables: TableMap
     reader: LineReader = field(default_factory=NoLines)
     inputs: tuple[InputFile, ...] = ()
+    asked: Asked = Asked()
     _memo: Once = field(default_factory=Once, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -250,13 +283,17 @@ class Run:
         """A table that is put together when it is asked for, and was not yet."""
         return self.tables.deferred(name) if isinstance(self.tables, Tables) else None
 
-    def knows(self, name: str) -> bool:
-        """Whether :meth:`memo` has built this value."""
-        return name in self._memo
+    def knows(self, known: Callable[[Run], object]) -> bool:
+        """Whether a :func:`fact` was asked for before."""
+        return (known, ()) in self._memo
 
-    def memo(self, name: str, build: Callable[[Run], T]) -> T:
-        """A derived value, built once per run and shared between rules, whatever thread they run in."""
-        return self._memo.get(name, partial(build, self))
+    def memo(self, key: Hashable, build: Callable[[], T]) -> T:
+        """A derived value by key, built once per run and shared, whatever thread asks; what :func:`fact` rests on."""
+        return self._memo.get(key, build)
+
+    def judged_as(self, asked: Asked) -> Run:
+        """The run, nothing derived of it yet, as what the user says makes it; itself where that is nothing new."""
+        return self if asked == self.asked else Run(self.tables, self.reader, self.inputs, asked)
 
     def passing(self) -> AbstractContextManager[object]:
         """For a thread that looks at pieces of tables while others ask for whole ones."""

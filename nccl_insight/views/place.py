@@ -10,7 +10,7 @@ import polars as pl
 
 from nccl_insight.facts.members import main_comm, rank_hosts
 from nccl_insight.facts.transports import is_rdma, pairs
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 #: Ways for two ranks to talk, from what hurts most to what hurts least.
 KINDS: Final = ("socket", "host_rdma", "shm", "p2p_via", "other", "gdr", "p2p")
@@ -46,12 +46,9 @@ class Pair:
     n_channels: int
 
 
+@fact
 def place(run: Run) -> Place | None:
     """The nodes; ``None`` when no rank has a known host."""
-    return run.memo("shown.place", _place)
-
-
-def _place(run: Run) -> Place | None:
     groups = (
         in_main(run, rank_hosts(run))
         .group_by("host")
@@ -66,12 +63,9 @@ def _place(run: Run) -> Place | None:
     return Place(hosts, {rank: node for node, members in enumerate(ranks) for rank in members}, ranks)
 
 
+@fact
 def rank_pairs(run: Run) -> tuple[Pair, ...]:
     """One for each pair that has a connection, by source and destination."""
-    return run.memo("shown.pairs", _rank_pairs)
-
-
-def _rank_pairs(run: Run) -> tuple[Pair, ...]:
     table = in_main(run, pairs(run)).drop_nulls(["src_rank", "dst_rank"])
     if table.is_empty():
         return ()

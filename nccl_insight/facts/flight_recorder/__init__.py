@@ -31,7 +31,7 @@ from nccl_insight.facts.flight_recorder.waits import (
     starved_in,
     suspects_of,
 )
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,9 @@ class Verdict:
     not_entered: tuple[Stalled, ...] = ()
 
 
+@fact
 def verdict(run: Run) -> Verdict | None:
     """The judgement over all dumps of the run, None when there is none of a known rank."""
-    return run.memo("flight_recorder.verdict", _verdict)
-
-
-def _verdict(run: Run) -> Verdict | None:
     entries = entries_of(run)
     if entries.is_empty():
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,13 @@ def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
     return marked.join(lists, on="_mark", how="left", maintain_order="left").with_columns(key=key)
 
 
+@fact
 def entries_of(run: Run) -> pl.DataFrame:
     """Entries of known ranks, one dump per rank kept (a rank may be dumped as pickle and as JSON).
 
     The columns of table ``flight_recorder``, ``key`` of the process group, and ``done`` (retired or
     completed).
     """
-    return run.memo("flight_recorder.entries", _entries)
-
-
-def _entries(run: Run) -> pl.DataFrame:
     table = run.table("flight_recorder")
     known = table.filter(pl.col("rank").is_not_null())
     first = known.group_by("rank").agg(pl.col("input_id").min())

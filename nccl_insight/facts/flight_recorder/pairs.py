@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.facts.flight_recorder.entries import Group, entries_of, groups_of
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,9 @@ class Unpaired:
         return self.dst if self.op == "Send" else self.src
 
 
+@fact
 def unpaired(run: Run) -> tuple[Unpaired, ...]:
     """Sends without receives and receives without sends, only between ranks that both gave a dump."""
-    return run.memo("flight_recorder.unpaired", _unpaired)
-
-
-def _unpaired(run: Run) -> tuple[Unpaired, ...]:
     entries = entries_of(run)
     if entries.is_empty() or not entries["is_p2p"].any():
         return ()

@@ -19,7 +19,7 @@ import polars as pl
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.parts.rows import PartTables, Span
 from nccl_insight.facts.parts.worlds import World, in_sequence, worlds_of
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 MOST_PARTS: Final = 16
 _ATTEMPT: Final = re.compile(r"(?i)(?:^|[/\\])(?:attempt|restart)[_-]?([0-9]+)(?=[/\\.]|$)")
@@ -36,12 +36,9 @@ class Part:
     begins: Ref | None = None
 
 
+@fact
 def parts(run: Run) -> tuple[Part, ...]:
     """The attempts of all jobs in order; one part, without spans, where the inputs are one attempt of one job."""
-    return run.memo("facts.parts", _parts)
-
-
-def _parts(run: Run) -> tuple[Part, ...]:
     whole = (Part(1, 1, (), True),)
     worlds = worlds_of(run)
     if not 1 < len(worlds) <= MOST_PARTS:
@@ -49,13 +46,12 @@ def _parts(run: Run) -> tuple[Part, ...]:
     return tuple(_numbered(run, worlds))
 
 
+@fact
 def part_run(run: Run, part: Part) -> Run:
     """The run with the rows of one part only."""
     if not part.spans:
         return run
-    return run.memo(
-        f"facts.parts.run-{part.job}-{part.attempt}", lambda r: Run(PartTables(r, part.spans), r.reader, r.inputs)
-    )
+    return Run(PartTables(run, part.spans), run.reader, run.inputs, run.asked)
 
 
 def _place_in_path(paths: Mapping[int, str], world: World) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from nccl_insight.facts.parts.rows import END
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _PROCESS: Final = ("input_id", "host", "pid")
 Gpu: TypeAlias = tuple[str, str]
@@ -32,12 +32,9 @@ class Process:
     closed: bool = False
 
 
+@fact
 def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     """Processes by input in the order of their first lines; a number that was used again stands for two."""
-    return run.memo("facts.parts.processes", _processes_of)
-
-
-def _processes_of(run: Run) -> dict[int, list[Process]]:
     ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
     key = list(_PROCESS)
     lines = [

@@ -27,7 +27,7 @@ from nccl_insight.facts.replay.scenarios import (
     roles,
 )
 from nccl_insight.facts.replay.timeline import Timeline, timeline
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 __all__ = ["BASE_ERROR", "IDLE", "TRANSFERS", "Gain", "Scenario", "WhatIf", "what_if"]
 
@@ -73,12 +73,9 @@ class WhatIf:
     refused: str = ""
 
 
+@fact
 def what_if(run: Run) -> WhatIf:
     """What mending would gain in the traces of a run."""
-    return run.memo("facts.replay.what_if", _what_if)
-
-
-def _what_if(run: Run) -> WhatIf:
     line = timeline(run)
     if isinstance(line, str):
         return WhatIf(refused=line)

@@ -16,7 +16,6 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.nvls import one_sided
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.facts.thresholds import symptom
 from nccl_insight.facts.transports import links
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
@@ -50,7 +49,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     if first is None:
         loud = unwell(run).height
-        if symptom(run) == "hang" and not loud and not _explained(run) and _nobody_went_on(run):
+        if run.asked.symptom == "hang" and not loud and not _explained(run) and _nobody_went_on(run):
             yield _silence(run)
             return
         if (

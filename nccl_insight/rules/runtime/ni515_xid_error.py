@@ -20,7 +20,7 @@ from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
 
@@ -56,6 +56,7 @@ _Place: TypeAlias = tuple[int | None, str]
 _Places: TypeAlias = dict[str, dict[str, set[_Place]]]
 
 
+@fact
 def _on_buses(run: Run) -> _Places:
     """Rank in the job and host of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
     known = identities(run)
@@ -78,12 +79,13 @@ def _on_buses(run: Run) -> _Places:
 
 def _on_bus(run: Run, address: str, host: str | None) -> set[_Place]:
     """Rank in the job and host of those whose GPU has this PCI address, on one host or on all."""
-    buses = run.memo("rules.xid.buses", _on_buses)
+    buses = _on_buses(run)
     here = [at for bus, at in buses.items() if _bus(address) in bus]
     hosts = [places for at in here for places in (at.values() if host is None else [at.get(host, set())])]
     return {place for places in hosts for place in places}
 
 
+@fact
 def _failed_in_cuda(run: Run) -> set[int]:
     """Ranks in which CUDA failed, as NCCL or an exception says."""
     failed = causes(run).filter(pl.col("cause").is_in(list(_IN_CUDA)))["rank"].drop_nulls().to_list()
@@ -102,7 +104,7 @@ def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | N
             places = _on_bus(run, address, host)
         else:
             # The node of a pod, which NCCL calls by another name: the GPU of the process in which CUDA failed.
-            failed = run.memo("rules.xid.failed_in_cuda", _failed_in_cuda)
+            failed = _failed_in_cuda(run)
             places = {p for p in _on_bus(run, address, None) if p[0] in failed}
         if len({h for _, h in places}) == 1:
             return next(iter(places)) if len(places) == 1 else (None, places.pop()[1])

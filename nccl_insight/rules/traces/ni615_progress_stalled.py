@@ -12,7 +12,6 @@ from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.progress import stalled
-from nccl_insight.facts.thresholds import symptom
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
@@ -20,9 +19,9 @@ from nccl_insight.tables.run import Run
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding; a note where a failure is known, whose time it tells."""
     run = ctx.run
-    if symptom(run) == "hang":
+    if run.asked.symptom == "hang":
         yield from _sweep(run)
-    found = stalled(run, symptom(run) == "hang")
+    found = stalled(run, run.asked.symptom == "hang")
     if found is None:
         return
     one, at = found.series, found.series.rows["time_s"][-1]
