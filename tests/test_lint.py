@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccl_insight.advise.settings.lint import KINDS, kind_of, lint_environment, lint_text
-from nccl_insight.advise.settings.lint.words import expand, tokenize
+from nccl_insight.advise.settings.lint.words import Known, Room, expand, tokenize
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Severity
 from nccl_insight.inputs.spool import start_of
@@ -330,7 +330,7 @@ def test_kinds(path: str, text: str, kind: str) -> None:
     ],
 )  # fmt: skip
 def test_expansion(raw: str, value: str, complete: bool) -> None:
-    assert expand(raw, {"X": "1"}) == (value, complete)
+    assert expand(raw, Known(Room(), [("X", "1")])) == (value, complete)
 
 
 @settings(max_examples=150, deadline=None)

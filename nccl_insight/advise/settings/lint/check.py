@@ -30,6 +30,7 @@ from nccl_insight.advise.settings.lint.pods import check_pods
 from nccl_insight.advise.settings.lint.prints import will_print
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import read_shell
+from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.advise.settings.lint.yaml_ import read_yaml
 from nccl_insight.base.model import Severity
 
@@ -64,6 +65,8 @@ def read_script(path: str, text: str, kind: str | None = None) -> Script:
             script.not_evaluated.append((part.line, "more files inside this one"))
             break
         _embedded(script, part)
+    if script.room.left < 0:
+        script.not_evaluated.append((1, "variables: put in, they would make the file many times as large"))
     return script
 
 
@@ -76,7 +79,7 @@ def _rendered(script: Script, text: str) -> str:
 
 
 def _embedded(script: Script, part: Embedded) -> None:
-    inner = Script(part.path or f"embedded.{part.kind}", part.kind)
+    inner = Script(part.path or f"embedded.{part.kind}", part.kind, room=script.room)
     above = "\n" * (part.line - 1)
     if part.kind in {"nccl.conf", "env-file"}:
         read_conf(inner, part.text, part.path, part.line, filled=part.open)
@@ -242,7 +245,7 @@ def _limits(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
     if script.kind != "shell":
         return
     for match in _ULIMIT.finditer(text):
-        line = text.count("\n", 0, match.start(1)) + 1
+        line = line_at(text, match.start(1))
         if "l" in match[1] and match[2].isdigit() and int(match[2]) < 1 << 20:
             yield line, Issue(
                 "memlock-limit", Severity.WARNING, "", f"ulimit -l {match[2]} limits locked memory to {match[2]} KiB",
@@ -265,7 +268,7 @@ def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
     for match in _SEMICOLON.finditer(text):
         name = match[1]
         if catalog().relevant(name):
-            yield text.count("\n", 0, match.start(1)) + 1, Issue(
+            yield line_at(text, match.start(1)), Issue(
                 "env-invalid-value", Severity.WARNING, name,
                 f"{name}={match[2][:60]}: the shell ends the command at ; and runs {match[3][:40]} as a program",
                 f'Quote the value: {name}="{match[2][:60]};{match[3][:40]}" (subsystems are joined by commas).',

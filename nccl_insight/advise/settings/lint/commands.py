@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from nccl_insight.advise.settings.lint.words import Token, tokenize
 
@@ -22,6 +24,9 @@ _FILLERS = frozenset({"then", "do", "!", "time", "exec", "nohup", "command", "bu
 _CONDITIONS = frozenset({"if", "while", "until", "elif"})
 _SEPARATORS = frozenset({";", "&", "&&", "||", "|", "|&", "(", ")", ";;"})
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
+# Blocks within blocks that are looked at: each command asks all that are open around it.
+_DEEPEST = 50
+_MOST_SAID = 9
 _NEVER = re.compile(r"false|\[\[? (?:0 (?:-eq|=|==) 1|1 (?:-eq|=|==) 0|0 -gt 0) \]\]?|\(\( ?0 ?\)\)|\(0\)|0")
 
 
@@ -119,11 +124,11 @@ class _Reader:
         if text == "(":
             if len(words) == 1:  # NAME ( ) {  : a function
                 self.naming, self.current = words[0].text, Command([])
-                self.blocks.append(_Block("()"))
+                self.open(_Block("()"))
                 return
             if not words and not self.naming:
                 self.subshells += 1
-                self.blocks.append(_Block("(", self.chained, subshell=self.subshells))
+                self.open(_Block("(", self.chained, subshell=self.subshells))
                 return
         before = len(words)
         self.end_command()
@@ -157,47 +162,55 @@ class _Reader:
 
     def blocks_of(self, command: Command) -> list[Token]:
         """The words behind what opens and closes blocks."""
-        words = [t for t in command.words if t.text]
+        words = deque(t for t in command.words if t.text)
         while words:
-            first, said = words[0].text, " ".join(w.text for w in words[1:])
+            first = words[0].text
             if self.naming and first != "{":
                 self.naming = ""
             if first == "function" and len(words) > 1:
                 name = words[1].text.removesuffix("()")
                 if self.dialect == "fish":
-                    self.blocks.append(_Block("function", function=name))
+                    self.open(_Block("function", function=name))
                     return []
-                self.naming, words = name, words[2:]
+                self.naming = name
+                words.popleft()
+                words.popleft()
             elif first in _OPENERS[self.dialect]:
                 if self.dialect == "csh" and first == "if" and words[-1].text != "then":
                     at = next((i for i, w in enumerate(words) if w.text in {"setenv", "set"}), len(words))
                     self.chained = True  # if (...) command: may run or not
-                    return words[at:]
+                    return list(words)[at:]
                 loops = first not in _CONDITIONS
-                never = first in {"if", "while"} and _NEVER.fullmatch(said) is not None
-                self.blocks.append(_Block(first, conditional=first != "begin", dead=never))
+                said = " ".join(w.text for w in islice(words, 1, _MOST_SAID)) if first in {"if", "while"} else ""
+                never = _NEVER.fullmatch(said) is not None
+                self.open(_Block(first, conditional=first != "begin", dead=never))
                 if loops and first != "begin":
                     if first in {"for", "foreach", "select"} and len(words) > 1:
                         command.loop = words[1].text
                     return []
-                words = words[1:]
+                words.popleft()
             elif first in _CLOSERS[self.dialect]:
                 self.close({"fi": {"if"}, "done": {"for", "while", "until", "select"}, "esac": {"case"}}.get(first))
-                words = words[1:]
+                words.popleft()
             elif first in {"else", "elif"}:
                 self.otherwise()
-                words = words[1:]
+                words.popleft()
             elif first == "{":
-                self.blocks.append(_Block("{", self.chained, function=self.naming))
-                self.naming, self.chained, words = "", False, words[1:]
+                self.open(_Block("{", self.chained, function=self.naming))
+                self.naming, self.chained = "", False
+                words.popleft()
             elif first == "}":
                 self.close({"{"})
-                words = words[1:]
+                words.popleft()
             elif first in _FILLERS:
-                words = words[1:]
+                words.popleft()
             else:
                 break
-        return words
+        return list(words)
+
+    def open(self, block: _Block) -> None:
+        if len(self.blocks) < _DEEPEST:
+            self.blocks.append(block)
 
     def close(self, kinds: set[str] | None) -> None:
         """Ends the innermost block of a kind, and what was left open in it."""

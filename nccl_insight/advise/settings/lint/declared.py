@@ -14,6 +14,7 @@ from nccl_insight.advise.settings.lint.kinds import kind_of, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell
+from nccl_insight.advise.settings.lint.words import Known, line_at
 from nccl_insight.base.model import Severity
 
 _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
@@ -57,7 +58,7 @@ def read_declared(script: Script, text: str) -> None:
     for match in _NAMED.finditer(text):
         given = _VALUE.search(text, match.end(), match.end() + 200)
         if given is not None and not _NAMED.search(text, match.end(), given.start()):
-            line = text.count("\n", 0, given.start()) + 1
+            line = line_at(text, given.start())
             _add(script, match[1], given[2].strip(), line, script.kind, not _open(given[2].strip(), bool(given[1])))
 
 
@@ -103,7 +104,7 @@ def _heredocs(script: Script, text: str) -> str:
         end = re.compile(rf"^[ \t]*{re.escape(match[1])}[ \t]*$", re.M).search(text, match.end())
         stop = end.start() if end else len(text)
         body = text[match.end() : stop]
-        line = text.count("\n", 0, match.end()) + 1
+        line = line_at(text, match.end())
         near = text[max(0, match.start() - 300) : match.start()] + text[stop : stop + 300].partition("}")[0]
         target = _TARGET.search(near)
         inner = re.sub(r"(?m)^[ \t]+(?=#!)", "", body)
@@ -130,7 +131,7 @@ def _shell_steps(script: Script, text: str) -> str:
         while end < len(text) and not text.startswith(quote, end):
             end += 2 if text[end] == "\\" else 1
         body = text[match.end() : end]
-        read_own_shell(script, body, text.count("\n", 0, match.end()) + 1, "a step sh", _OWN)
+        read_own_shell(script, body, line_at(text, match.end()), "a step sh", _OWN)
         out += [text[at : match.end()], "\n" * body.count("\n")]
         at = min(end + len(quote), len(text))
     return "".join([*out, text[at:]])
@@ -141,7 +142,7 @@ def read_program(script: Script, text: str) -> None:
     for match in _PROGRAM.finditer(text):
         row = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip()
         if not row.startswith(("#", "//", "*", "--")):
-            _add(script, match[1], match[3], text.count("\n", 0, match.start()) + 1, "program", "$" not in match[3])
+            _add(script, match[1], match[3], line_at(text, match.start()), "program", "$" not in match[3])
 
 
 def read_definition(script: Script, text: str) -> None:
@@ -150,7 +151,7 @@ def read_definition(script: Script, text: str) -> None:
     for head, following in zip(heads, [*heads[1:], None], strict=False):
         if head[1] in _LASTING:
             body = text[head.end() + 1 : following.start() if following else len(text)]
-            read_shell(script, body, text.count("\n", 0, head.end()) + 2)
+            read_shell(script, body, line_at(text, head.end()) + 1)
 
 
 def read_condor(script: Script, text: str) -> None:
@@ -163,7 +164,7 @@ def read_condor(script: Script, text: str) -> None:
         for part in parts:
             name, equals, value = part.strip().partition("=")
             if equals:
-                line = text.count("\n", 0, match.start(1)) + 1
+                line = line_at(text, match.start(1))
                 _add(script, name, value.replace("'", ""), line, "environment", "$(" not in value)
 
 
@@ -182,7 +183,7 @@ def _module(script: Script, text: str, pattern: re.Pattern[str], comment: str) -
         if match[0].lstrip().startswith(comment):
             continue
         raw = match[2].strip()
-        line = text.count("\n", 0, match.start(1)) + 1
+        line = line_at(text, match.start(1))
         quoted = (len(raw) > 1 and raw[0] == raw[-1] and raw[0] in "\"'") or raw[:1] + raw[-1:] == "{}"
         value = raw[1:-1] if quoted else raw
         plain = quoted if comment == "--" else "$" not in value and "[" not in value
@@ -195,7 +196,7 @@ def read_make(script: Script, text: str) -> None:
     one_shell = re.search(r"(?m)^\.ONESHELL[ \t]*:", text) is not None
     everything = re.search(r"(?m)^(?:export[ \t]*$|\.EXPORT_ALL_VARIABLES[ \t]*:|set export)", text) is not None
     named = {w for row in re.findall(r"(?m)^export[ \t]+([\w \t]+)$", text) for w in row.split()}
-    known: dict[str, str] = {}
+    known = Known(script.room)
     recipe: list[tuple[int, str]] = []
     for number, row in _logical(text):
         inside = row.startswith("\t") or (just and row[:1] == " ")
@@ -210,7 +211,7 @@ def read_make(script: Script, text: str) -> None:
 
 
 def _variable(
-    script: Script, row: str, number: int, known: dict[str, str], everything: bool, named: set[str], just: bool
+    script: Script, row: str, number: int, known: Known, everything: bool, named: set[str], just: bool
 ) -> None:
     match = _MAKE_SET.match(row)
     if match is None:
@@ -239,12 +240,14 @@ def _variable(
     _add(script, name, value.rstrip(), number, "make export", complete)
 
 
-def _filled(text: str, known: dict[str, str]) -> tuple[str, bool]:
-    value = _MAKE_VARIABLE.sub(lambda m: known.get(m[1] or m[2] or "", m[0]) if m[1] or m[2] else "$", text)
+def _filled(text: str, known: Known) -> tuple[str, bool]:
+    value = _MAKE_VARIABLE.sub(
+        lambda m: (m[0] if (put := known.put(m[1] or m[2])) is None else put) if m[1] or m[2] else "$", text
+    )
     return value, "$" not in value
 
 
-def _recipe(script: Script, rows: list[tuple[int, str]], known: dict[str, str], one_shell: bool, just: bool) -> None:
+def _recipe(script: Script, rows: list[tuple[int, str]], known: Known, one_shell: bool, just: bool) -> None:
     if not rows:
         return
     if one_shell or rows[0][1].startswith("#!"):
@@ -261,10 +264,10 @@ def _recipe(script: Script, rows: list[tuple[int, str]], known: dict[str, str], 
         read_own_shell(script, _of_make(text, known), number, "one line of a recipe", _OWN)
 
 
-def _of_make(text: str, known: dict[str, str]) -> str:
+def _of_make(text: str, known: Known) -> str:
     """A recipe as the shell sees it; what make does not know here stays a variable of the shell."""
     filled = _MAKE_VARIABLE.sub(
-        lambda m: "$" if not (m[1] or m[2]) else known.get(m[1] or m[2]) or f"${m[1] or m[2]}", text
+        lambda m: "$" if not (m[1] or m[2]) else known.put(m[1] or m[2]) or f"${m[1] or m[2]}", text
     )
     return re.sub(r"\$\((\w+)\)", r"$\1", filled)
 
@@ -298,9 +301,9 @@ def read_notebook(script: Script, text: str) -> None:
             written = json.dumps(str(row), ensure_ascii=False)[1:-1]
             place = text.find(written, at)
             at = place + len(written) if place >= 0 else at
-            rows.append((text.count("\n", 0, max(place, 0)) + 1, str(row).rstrip("\n")))
+            rows.append((line_at(text, max(place, 0)), str(row).rstrip("\n")))
         _cell(script, rows, python)
-    inner = Script(script.path, "python")
+    inner = Script(script.path, "python", room=script.room)
     order = sorted(python)
     read_python(inner, "\n".join(python[n] for n in order))
     place_of = dict(enumerate(order, 1))

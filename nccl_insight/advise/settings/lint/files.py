@@ -9,7 +9,7 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue
 from nccl_insight.advise.settings.lint.model import Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
-from nccl_insight.advise.settings.lint.words import expand, tokenize
+from nccl_insight.advise.settings.lint.words import Known, expand, tokenize
 from nccl_insight.base.model import Severity
 
 _INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
@@ -45,7 +45,7 @@ def _dockerfile_env(script: Script, rest: str, line: int, instruction: str) -> N
         words = [(f"{words[0][0]}={rest_of_it[0]}", line)]
     for word, at in words:
         name, equals, raw = word.partition("=")
-        value, complete = expand(raw, {})
+        value, complete = expand(raw, Known(script.room))
         if name == "NCCL_VERSION" and complete and re.match(r"2\.\d+", value):
             script.version = script.version or value.split("-")[0]
         if equals and catalog().relevant(name) and instruction == "ENV":
@@ -80,7 +80,7 @@ def read_unit(script: Script, text: str) -> None:
             continue
         if key.strip() == "Environment":
             for token in tokenize(rest, line):
-                name, given, value = expand(token.text, {})[0].partition("=")
+                name, given, value = expand(token.text, Known(script.room))[0].partition("=")
                 if token.kind == "word" and given and catalog().relevant(name):
                     script.settings.append(Setting(name, value, token.line, "systemd Environment"))
         elif key.strip() in {"ExecStart", "ExecStartPre", "Exec"}:
@@ -122,7 +122,7 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
         script.problems += [(number, _conf_issue(bare, why)) for why in said]
         complete = "$" not in value and "{{" not in value
         if not literal and not plain and not deepspeed:
-            value, complete = expand(value.strip(), {})
+            value, complete = expand(value.strip(), Known(script.room))
         script.settings.append(
             Setting(bare, value.strip().strip("\"'"), number, "configuration file", complete=complete)
         )

@@ -16,6 +16,7 @@ from nccl_insight.advise.settings.lint.machine import (
     values_of,
 )
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
+from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.base.model import Severity
 
 Found = tuple[int, Issue]
@@ -158,7 +159,7 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
     nodes = max(_nodes(script, launch, text) for launch in many)
     said = set[int]()
     for match in islice(_MASTER.finditer(text), _MOST):
-        line = text.count("\n", 0, match.start()) + 1
+        line = line_at(text, match.start())
         if _LOCAL.fullmatch(match[1]) and script.kind == "shell":
             said.add(line)
             yield line, _local_address("MASTER_ADDR", match[1], nodes)
@@ -196,7 +197,7 @@ def _more_than_asked(script: Script) -> Iterator[Found]:
 
 def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
     for match in islice(_VISIBLE.finditer(text), _MOST):
-        line = text.count("\n", 0, match.start()) + 1
+        line = line_at(text, match.start())
         count = len([part for part in match[2].split(",") if part])
         for launch in script.launches[:_MOST]:
             wanted = _value(launch.words, _GPUS_USED) or ""

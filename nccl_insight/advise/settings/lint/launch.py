@@ -33,6 +33,7 @@ _FLAGS = frozenset(
         "--tls-verify",
     }
 )
+_MOST_LAUNCHES = 200  # no person writes more into one script
 _DEEPSPEED = ("NCCL", "PYTHON", "MLFLOW", "UCX", "MV2", "LD_LIBRARY", "PATH", "CUDA")
 Found = tuple[int, Issue]
 
@@ -43,7 +44,10 @@ def check_launch(script: Script) -> Iterator[Found]:
     yield from _not_exported(script)
     yield from _sbatch_export(script)
     yield from _deepspeed(script)
-    for launch in script.launches:
+    if len(script.launches) > _MOST_LAUNCHES:
+        later = script.launches[_MOST_LAUNCHES].line
+        script.not_evaluated.append((later, f"launches: more than {_MOST_LAUNCHES}"))
+    for launch in script.launches[:_MOST_LAUNCHES]:
         if launch.program in _OPEN_MPI:
             yield from _mpirun(script, launch)
         elif launch.program == "srun":
@@ -96,14 +100,14 @@ def _not_exported(script: Script) -> Iterator[Found]:
 
 
 def _sbatch_export(script: Script) -> Iterator[Found]:
+    sruns = [launch for launch in script.launches if launch.program == "srun"]
+    passed = any(w.startswith("--export") for launch in sruns for w in launch.words)
+    ours = [s for s in _ours(script) if not s.conditional]
+    if not ours or not sruns or passed or "SLURM_EXPORT_ENV" in script.exported_later:
+        return
     for line, text in script.directives:
         match = re.search(r"--export[= ](\S+)", text)
-        if match is None or "ALL" in match[1].split(","):
-            continue
-        ours = [s for s in _ours(script) if not s.conditional]
-        sruns = [launch for launch in script.launches if launch.program == "srun"]
-        passed = any(w.startswith("--export") for launch in sruns for w in launch.words)
-        if ours and sruns and not passed and "SLURM_EXPORT_ENV" not in script.exported_later:
+        if match is not None and "ALL" not in match[1].split(","):
             yield line, Issue(
                 "env-not-forwarded", Severity.WARNING, ours[0].name,
                 f"#SBATCH --export={match[1][:40]} also limits what srun passes on: {_names(ours)} may not arrive",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.lint.words import Room
 from nccl_insight.base.model import Severity
 
 # Codes of the diagnoses that lint shares with the rules. Checks of scripts only have no code.
@@ -66,7 +67,7 @@ class Embedded:
 class Script:
     """A file as far as it was understood. Filled by one reader, then only read.
 
-    ``ran``: where programs that may read the environment were run, as ``seq``.
+    ``ran``: where programs that may read the environment were run, as ``seq``. ``room``: shared with what is inside.
     """
 
     path: str
@@ -81,6 +82,7 @@ class Script:
     embedded: list[Embedded] = field(default_factory=list)
     ran: list[int] = field(default_factory=list)
     version: str | None = None
+    room: Room = field(default_factory=Room)
 
     @property
     def seq(self) -> int:

@@ -12,6 +12,7 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_words
+from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.base.model import Severity
 
 # The first of these makes NCCL, or a process that will, read the environment.
@@ -48,7 +49,7 @@ def read_python(script: Script, text: str) -> None:
 def _by_line(script: Script, text: str) -> None:
     """Text that is no Python 3: plain assignments, and shell text between triple quotes (Snakemake)."""
     for quoted in _QUOTED.finditer(text):
-        _shell_text(script, quoted[2], text.count("\n", 0, quoted.start(2)) + 1)
+        _shell_text(script, quoted[2], line_at(text, quoted.start(2)))
     for number, row in enumerate(text.split("\n"), 1):
         if row.lstrip().startswith("#") or len(row) > _MAX_ROW:
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue
@@ -24,7 +25,7 @@ from nccl_insight.advise.settings.lint.commands import Command, commands
 from nccl_insight.advise.settings.lint.hosts import fresh_environment
 from nccl_insight.advise.settings.lint.kinds import kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
-from nccl_insight.advise.settings.lint.words import Token, expand, substitute
+from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute
 from nccl_insight.base.model import Severity
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
@@ -49,7 +50,6 @@ _LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
 class _State:
     script: Script
     dialect: str = "sh"
-    known: dict[str, str] = field(default_factory=dict)
     local: set[str] = field(default_factory=set)
     exported: set[str] = field(default_factory=set)
     empty: frozenset[str] = frozenset()
@@ -63,6 +63,10 @@ class _State:
     conditional: bool = False
     dead: bool = False
     prolog: bool = False
+    known: Known = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = Known(self.script.room)
 
 
 def read_shell(
@@ -102,7 +106,7 @@ def read_own_shell(
 
     ``build``: the shell makes an image, where only a launch reads the settings.
     """
-    inner = Script(script.path, "shell", version=script.version)
+    inner = Script(script.path, "shell", version=script.version, room=script.room)
     read_shell(inner, text, line, 1, scope)
     exported = {s.name for s in inner.settings if s.exported} | inner.exported_later | inner.mentioned
     for setting in inner.settings:
@@ -369,9 +373,8 @@ def _writes(program: str, command: Command, words: list[Token], state: _State, e
 
 
 def _printed(form: str, given: Sequence[str]) -> str:
-    for word in given:
-        form = form.replace("%s", word, 1)
-    return form.replace("%s", "")
+    parts = form.split("%s")
+    return "".join(text for pair in zip_longest(parts, given[: len(parts) - 1], fillvalue="") for text in pair)
 
 
 def _set(words: list[Token], state: _State) -> None:

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 _OPERATORS = ("&&", "||", "|&", ";;", "<<<", "<<-", "<<", ">>", "&>>", "&>", ">&", "<&", ">|", ";", "&", "|", "(", ")", "<", ">")  # fmt: skip  # noqa: E501
 _HEREDOC = frozenset({"<<", "<<-"})
 _PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=+?])(.*))?", re.S)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEPTH = 8
+# Quotes within substitutions within quotes.
+_DEEPEST: Final = 50
+_ROOM: Final = 1 << 20
+
+
+@dataclass
+class Room:
+    """How many characters may still be put in for variables, in all of a file: ten lines can ask for gigabytes."""
+
+    left: int = _ROOM
+
+
+class Known(dict[str, str]):
+    """Variables whose values are known. Nothing is known any more when the room is used up."""
+
+    def __init__(self, room: Room, values: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(values)
+        self.room = room
+
+    def put(self, name: str) -> str | None:
+        """The value, to be put into a text; ``None`` when it is not known or there is no room."""
+        value = self.get(name)
+        if value is not None:
+            self.room.left -= len(value)
+        return value if self.room.left >= 0 else None
 
 
 @dataclass(frozen=True)
@@ -20,6 +48,16 @@ class Token:
     kind: str
     text: str
     line: int
+
+
+def line_at(text: str, position: int) -> int:
+    """The number of the line, counted from 1, that holds a position of a text."""
+    return bisect_left(_line_ends(text), position) + 1
+
+
+@lru_cache(maxsize=4)
+def _line_ends(text: str) -> list[int]:
+    return [match.start() for match in re.finditer("\n", text)]
 
 
 def tokenize(text: str, first_line: int = 1) -> Iterator[Token]:
@@ -89,8 +127,10 @@ def _word_end(text: str, position: int) -> int:
     return size
 
 
-def _skip(text: str, position: int) -> int:
+def _skip(text: str, position: int, depth: int = 0) -> int:
     """Position after the character or the quoted or substituted piece that starts here."""
+    if depth > _DEEPEST:
+        return position + 1
     char, size = text[position], len(text)
     if char == "\\":
         return min(position + 2, size)
@@ -100,14 +140,14 @@ def _skip(text: str, position: int) -> int:
     if char == '"':
         position += 1
         while position < size and text[position] != '"':
-            position = _skip(text, position) if text[position] in "\\`$" else position + 1
+            position = _skip(text, position, depth + 1) if text[position] in "\\`$" else position + 1
         return min(position + 1, size)
     if char == "$" and position + 1 < size and text[position + 1] in "({":
-        return _closing(text, position + 1)
+        return _closing(text, position + 1, depth + 1)
     return position + 1
 
 
-def _closing(text: str, position: int) -> int:
+def _closing(text: str, position: int, deep: int = 0) -> int:
     opening = text[position]
     closing = ")" if opening == "(" else "}"
     depth, size = 0, len(text)
@@ -120,13 +160,13 @@ def _closing(text: str, position: int) -> int:
             if depth == 0:
                 return position + 1
         elif char in "'\"\\`":
-            position = _skip(text, position)
+            position = _skip(text, position, deep + 1)
             continue
         position += 1
     return size
 
 
-def expand(raw: str, known: Mapping[str, str], depth: int = 0) -> tuple[str, bool]:
+def expand(raw: str, known: Known, depth: int = 0) -> tuple[str, bool]:
     """Quotes removed and known variables put in; False where part of it is known only at run time.
 
     ``${X:-text}`` of an unset X is taken as its default. Nothing is executed.
@@ -160,14 +200,14 @@ def expand(raw: str, known: Mapping[str, str], depth: int = 0) -> tuple[str, boo
     return "".join(out), complete
 
 
-def _variable(raw: str, position: int, known: Mapping[str, str], depth: int) -> tuple[str, bool, int]:
+def _variable(raw: str, position: int, known: Known, depth: int) -> tuple[str, bool, int]:
     if raw.startswith("${", position):
         end = _closing(raw, position + 1)
         match = _PARAMETER.fullmatch(raw[position + 2 : end - 1])
         if match is not None and depth < _DEPTH:
             name, operator, default = match[1], match[2] or "", match[3] or ""
-            if name in known and operator.lstrip(":") != "+":
-                return known[name], True, end
+            if operator.lstrip(":") != "+" and (value := known.put(name)) is not None:
+                return value, True, end
             if operator.lstrip(":") in {"-", "="}:
                 piece, whole = expand(default, known, depth + 1)
                 return piece, whole, end
@@ -176,17 +216,21 @@ def _variable(raw: str, position: int, known: Mapping[str, str], depth: int) -> 
     if match is None:
         end = min(position + 2, len(raw))
         return raw[position:end], len(raw) == position + 1, end
-    if match[0] in known:
-        return known[match[0]], True, match.end()
-    return f"${match[0]}", False, match.end()
+    value = known.put(match[0])
+    return value if value is not None else f"${match[0]}", value is not None, match.end()
 
 
 _FILLED = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 
 
-def substitute(text: str, known: Mapping[str, str]) -> str:
+def substitute(text: str, known: Known) -> str:
     """A here-document as the shell fills it in: known variables replaced, everything else as it stands."""
-    return _FILLED.sub(lambda m: known.get(m[1] or m[2], m[0]), text)
+
+    def filled(match: re.Match[str]) -> str:
+        value = known.put(match[1] or match[2])
+        return match[0] if value is None else value
+
+    return _FILLED.sub(filled, text)
 
 
 def split_pairs(text: str, separator: str = ",") -> list[tuple[str, str, list[str]]]:
