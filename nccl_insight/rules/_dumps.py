@@ -9,6 +9,7 @@ from nccl_insight.base.units import rank_words
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.flight_recorder.differences import Mismatch
 from nccl_insight.facts.flight_recorder.entries import Operation
+from nccl_insight.rules.context import hit
 from nccl_insight.tables.run import Run
 
 
@@ -23,7 +24,9 @@ def _mismatch(found: Mismatch) -> Hit:
     odd, usual = found.variants[0], found.variants[-1]
     pairs = [_issued(operation, ranks) for operation, ranks in found.variants]
     clear = len(odd[1]) < len(usual[1])
-    return Hit(
+    return hit(
+        tuple(Ref(o.input_id, 0, f"{_issued(o, r)} as collective {found.seq}") for o, r in found.variants[:6]),
+        whom=odd[1] if clear else (),
         title=f"Collective {found.seq} of process group {found.group.label} differs in its {found.what}: "
         f"{'; '.join(pairs[:4])}",
         next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # names the Python line of the differing call",
@@ -31,9 +34,7 @@ def _mismatch(found: Mismatch) -> Hit:
         "not in the same collective.",
         observed=odd[0].label if clear else "; ".join(v[0].label for v in found.variants[:4]),
         expected=usual[0].label if clear else "the same operation on all ranks",
-        ranks=odd[1] if clear else (),
         confidence=Confidence.HIGH,
-        evidence=tuple(Ref(o.input_id, 0, f"{_issued(o, r)} as collective {found.seq}") for o, r in found.variants[:6]),
     )
 
 

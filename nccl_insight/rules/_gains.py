@@ -12,7 +12,8 @@ from nccl_insight.base.model import Confidence, Hit, Ref, Severity
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.replay import Gain, what_if
 from nccl_insight.rules._late_reason import Why, why_late
-from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
+from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs, with_hosts
+from nccl_insight.rules.context import hit
 from nccl_insight.tables.run import Run
 
 LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
@@ -75,7 +76,9 @@ def late_hit(run: Run, one: Mended) -> Hit:
     does = why.short or ("are late" if len(ranks) > 1 else "is late")
     if stage:
         does = "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
-    return Hit(
+    return hit(
+        _evidence(run, ranks, one),
+        whom=(*ranks, *hosts),
         title=f"{who} {does}{when(run, scenario.steps)}: {_saves(one)}",
         explanation=f"The other ranks wait inside their collectives; the transfers are not slow.{why.text}"
         f"{_stage(stage)}{_only_in(run, scenario.steps)}{_hidden(one)}{_proof(run)}",
@@ -86,16 +89,15 @@ def late_hit(run: Run, one: Mended) -> Hit:
         else why.step,
         severity=Severity.INFO if hidden(one) else None,
         confidence=_confidence(run),
-        ranks=ranks,
-        hosts=hosts,
-        evidence=_evidence(run, ranks, one),
     )
 
 
 def uneven_hit(run: Run, one: Mended) -> Hit:
     """Work that is uneven without one guilty rank."""
     scenario = one.gain.scenario
-    return Hit(
+    return hit(
+        _evidence(run, scenario.ranks, one),
+        whom=with_hosts(run, scenario.ranks),
         title=f"The work of {rank_words(scenario.ranks)} is uneven, on another rank each time: {_saves(one)}",
         explanation="Each step waits for the rank that has most to do, and that rank changes: sequence lengths, tokens "
         f"of experts or inputs differ, no rank is slow.{_hidden(one)}{_proof(run)}",
@@ -104,9 +106,6 @@ def uneven_hit(run: Run, one: Mended) -> Hit:
         next_step="compare the work per rank (tokens, sequence lengths, experts) and even it out: pack or sort the "
         "batches by length, balance the experts",
         confidence=_confidence(run),
-        ranks=scenario.ranks,
-        hosts=hosts_of(run, scenario.ranks),
-        evidence=_evidence(run, scenario.ranks, one),
     )
 
 
@@ -115,18 +114,18 @@ def with_gains(run: Run, hits: Sequence[Hit], look: str) -> list[Hit]:
     gains = mended(run, WIRE)
     # Where late ranks explain the time, transfers that seem slow wait for them.
     made = [] if gains or mended(run, LATE) else list(hits)
-    for hit in hits:
-        costs = [one for one in gains if set(one.gain.scenario.ranks) & set(hit.ranks)]
+    for seen in hits:
+        costs = [one for one in gains if set(one.gain.scenario.ranks) & set(seen.ranks)]
         if costs:
             one = costs[0]
             made.append(
                 replace(
-                    hit,
-                    title=f"{hit.title} ({one.share:.0%} of the time lost)",
-                    explanation=f"{hit.explanation}{_hidden(one)}{_proof(run)}",
+                    seen,
+                    title=f"{seen.title} ({one.share:.0%} of the time lost)",
+                    explanation=f"{seen.explanation}{_hidden(one)}{_proof(run)}",
                 )
             )
-    told = {r for hit in made for r in hit.ranks}
+    told = {r for h in made for r in h.ranks}
     return made + [wire_hit(run, one, look) for one in gains if not told & set(one.gain.scenario.ranks)]
 
 
@@ -136,7 +135,9 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
     others = "pairs" if scenario.kind == "pair" else "groups"
     slower = scenario.took_ns / scenario.usual_ns if scenario.usual_ns else 0.0
     hosts = hosts_of(run, scenario.ranks)
-    return Hit(
+    return hit(
+        _evidence(run, scenario.ranks, one),
+        whom=(*scenario.ranks, *hosts),
         title=f"{scenario.cause} {'between' if scenario.kind == 'pair' else 'of'} {rank_words(scenario.ranks)} "
         f"take {slower:.1f} times as long as other {others}: {_saves(one)}",
         explanation=f"Waiting for late ranks is left out: a transfer takes {format_ns(scenario.took_ns)}, one of the "
@@ -145,23 +146,20 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
         expected=f"{format_ns(scenario.usual_ns)} as in other {others}",
         next_step=look,
         confidence=_confidence(run),
-        ranks=scenario.ranks,
-        hosts=hosts,
-        evidence=_evidence(run, scenario.ranks, one),
     )
 
 
 def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit:
     """Steps of all ranks that take longer than the others."""
     scenario = one.gain.scenario
-    return Hit(
+    return hit(
+        _evidence(run, one.ranks[:1], one),
         title=f"{what}{when(run, scenario.steps)}: {_saves(one)}",
         explanation=f"All ranks are alike in it, no rank is to blame.{why.text}{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.own_ns / len(scenario.steps))} more in each of {len(scenario.steps)} steps",
         expected="steps of equal length",
         next_step=why.step or look,
         confidence=_confidence(run),
-        evidence=_evidence(run, one.ranks[:1], one),
     )
 
 

@@ -32,7 +32,7 @@ def hint(
     sure = stated or not mentions(ctx.run, "advice", named).is_empty()
     yield from ctx.report(
         title,
-        next_step,
+        next_step=next_step,
         explanation=explanation,
         expected=expected,
         severity=Severity.WARNING if sure else Severity.INFO,

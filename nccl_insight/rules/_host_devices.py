@@ -10,12 +10,13 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Action, Confidence, Ref, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, by_device, named
 from nccl_insight.facts.paths import has_nvlink
-from nccl_insight.rules._host_words import Beside, Judge, Said, hit, listed
+from nccl_insight.rules._host_words import Beside, Judge, Said, by_facts, listed
+from nccl_insight.rules.context import hit
 from nccl_insight.tables.run import Run
 
 # PCIe: payload of x16 per direction by GT/s (half of it is a link in trouble), and its generation.
@@ -65,7 +66,7 @@ def acs(run: Run) -> Iterator[Said | Beside]:
     p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
     joined = bool(p2p) and not has_nvlink(run)
     where = listed(f.device[5:] for f in found if f.device)
-    yield hit(
+    yield by_facts(
         "p2p-acs-iommu-hang",
         "ACS sends peer-to-peer traffic through the root complex"
         + (f": request redirection is on at {where}" if where else ": request redirection is on")
@@ -118,7 +119,7 @@ def links(run: Run) -> Iterator[Said | Beside]:
                 slow.append((rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}"))
     if narrow or slow:
         worst = [*narrow, *slow]
-        yield hit(
+        yield by_facts(
             "pcie-link-degraded",
             f"PCIe link trained below what it can: {listed(text for _, text in worst)}",
             [fact for fact, _ in worst],
@@ -183,7 +184,7 @@ def memory(run: Run) -> Iterator[Said | Beside]:
         )
         parts.append(f"a reset is pending ({listed(words)})")
     parts += [listed(f.value for f in worst["unreadable"])] if "unreadable" in worst else []
-    yield hit(
+    yield by_facts(
         "cuda-hardware-error",
         f"GPU {gpus}: {', '.join(parts)}" if gpus else f"GPUs do not answer: {', '.join(parts)}",
         every,
@@ -212,7 +213,7 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
     if bad:
         said = listed(f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad)
         health = all(".health." in f.name for f in bad)
-        yield hit(
+        yield by_facts(
             "fabric-manager-issue",
             f"The NVLink fabric is not ready: {said}" if not health else f"The NVLink fabric reports a problem: {said}",
             bad,
@@ -236,7 +237,7 @@ def nvlinks(run: Run) -> Iterator[Said | Beside]:
         said = listed(
             f"{f.device} link {f.name.split('.')[1]}: {f.name.split('.')[2].replace('_', ' ')} {f.value}" for f in bad
         )
-        yield hit(
+        yield by_facts(
             "nvlink-degraded", f"NVLinks count errors: {said}", bad,
             "nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on that host, twice while the job runs; if they grow "
             "drain "
@@ -257,7 +258,7 @@ def throttled(run: Run) -> Iterator[Said | Beside]:
     ]
     if slow:
         said = listed(f"{f.device} {f.name.rsplit('.', 1)[-1].replace('_', ' ')}" for f in slow)
-        yield hit(
+        yield by_facts(
             "gpu-throttled",
             f"GPUs are held back by the hardware: {said}",
             slow,
@@ -304,7 +305,7 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
         devices = listed(f.device for f in (*facts, *words) if f.device)
         text = shorten(words[0].value, 70) if words else ""
         name = _named_fault(text) or _named_fault(f" {test} ") or "host-check-failed"
-        yield hit(
+        yield by_facts(
             name,
             f"DCGM: {test} fails" + (f" on {devices}" if devices else "") + (f": {text}" if text else ""),
             [*facts[:3], *words[:3]],
@@ -357,7 +358,8 @@ def peers(run: Run) -> Iterator[Said | Beside]:
         slow = f"; latency {next(iter(late.values())).value} us" if late else ""
         yield Said(
             "p2p-staged-through-host",
-            Hit(
+            hit(
+                tuple(dict.fromkeys(ref for ref, _ in staged))[:6],
                 title=f"Peer-to-peer copies are slower than a direct link: {texts[0]}"
                 + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""),
                 next_step="NCCL_P2P_DISABLE=1 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl; "
@@ -371,7 +373,6 @@ def peers(run: Run) -> Iterator[Said | Beside]:
                 expected="about 12 GB/s (Gen3 x16), 25 (Gen4), 50 (Gen5) between PCIe peers, more over NVLink",
                 severity=Severity.WARNING,
                 confidence=Confidence.HIGH,
-                evidence=tuple(dict.fromkeys(ref for ref, _ in staged))[:6],
             ),
         )
 
@@ -393,7 +394,7 @@ def capability(run: Run) -> Iterator[Said | Beside]:
             or "cudaDeviceCanAccessPeer says no"
         )
         rows = without or denied
-        yield hit(
+        yield by_facts(
             "p2p-not-available",
             f"No peer-to-peer between {plural(len(rows), 'pair')} of GPUs "
             f"({listed((f.device for f in rows), 2)}): {why}",

@@ -10,7 +10,7 @@ from nccl_insight.base.model import Action, Confidence, Ref, Severity
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, Stand, named, stands
-from nccl_insight.rules._host_words import Beside, Judge, Said, hit, listed, refs
+from nccl_insight.rules._host_words import Beside, Judge, Said, by_facts, listed, refs
 from nccl_insight.tables.run import Run
 
 _MEMLOCK: Final = 64 << 20
@@ -26,7 +26,7 @@ def limits(run: Run) -> Iterator[Said | Beside]:
     for fact in named(run, r"limit\.memlock"):
         if fact.value.isdecimal() and int(fact.value) < _MEMLOCK:
             size = format_bytes(int(fact.value))
-            yield hit(
+            yield by_facts(
                 "memlock-limit", f"The limit of locked memory is {size}: RDMA cannot register its buffers", [fact],
                 "ulimit -l   # in the job, on each host; fix: memlock unlimited (limits.conf, "
                 "LimitMEMLOCK=infinity of the daemon that starts the job, docker --ulimit memlock=-1)",
@@ -51,7 +51,7 @@ def shared_memory(run: Run) -> Iterator[Said | Beside]:
         share = full.number or 0 if full else 0
         if (fact.number or 0) < _SHM or share >= _SHM_FULL:
             size = format_bytes(int(fact.number or 0))
-            yield hit(
+            yield by_facts(
                 "shm-too-small",
                 f"/dev/shm is full: {share:g} % of {size}" if share >= _SHM_FULL else f"/dev/shm has only {size}",
                 [fact],
@@ -78,7 +78,7 @@ def kernel(run: Run) -> Iterator[Said | Beside]:
             None,
         )
         if on is not None and (through is None or through.value not in ("pt", "off")):
-            yield hit(
+            yield by_facts(
                 "host-tuning",
                 f"The IOMMU is on and translates ({on.name.removeprefix('cmdline.')}={on.value} without iommu=pt)",
                 [on],
@@ -104,7 +104,7 @@ def versions(run: Run) -> Iterator[Said | Beside]:
         major, minor = (int(n) for n in driver.value.split(".")[:2])
         if (major, minor) < least:
             usable = next((f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), "")
-            yield hit(
+            yield by_facts(
                 "cuda-driver-too-old",
                 f"Driver {driver.value} is too old for CUDA {cuda.value}, which needs {least[0]}.{least[1]:02d} "
                 f"or later",
@@ -119,7 +119,7 @@ def versions(run: Run) -> Iterator[Said | Beside]:
             )
     hosts = {d.host: d for d in drivers if d.host}
     if len({d.value for d in hosts.values()}) > 1:
-        yield hit(
+        yield by_facts(
             "driver-mix",
             f"Hosts have different drivers: {listed(f'{h} {d.value}' for h, d in sorted(hosts.items()))}",
             list(hosts.values()),
@@ -159,7 +159,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         exit_ = more.get((fact.input_id, fact.device, "job.exitcode"))
         ends = [e for f, _ in named_state if (e := more.get((f.input_id, f.device, "job.exitcode")))]
         if memory:
-            yield hit("process-killed", f"Slurm job {job} was killed: out of memory", memory, step, Severity.ERROR,
+            yield by_facts("process-killed", f"Slurm job {job} was killed: out of memory", memory, step, Severity.ERROR,
                       explanation="A process of the job used more host memory than the job may, and was killed; "
                           "the other ranks then report lost connections.",
                       observed=memory[0].value, expected="COMPLETED", action=Action.CONFIG)  # fmt: skip
@@ -168,7 +168,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         ):
             reason = more.get((fact.input_id, fact.device, "job.reason"))
             nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
-            yield hit(
+            yield by_facts(
                 "job-ended-by-scheduler",
                 f"Slurm job {job} ended by {why} ({', '.join(f.value for f in (fact, reason, nodes) if f)})",
                 [f for f in (fact, reason, nodes) if f],
@@ -189,7 +189,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
                 else "unexplained-failure"
             )
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
-            yield hit(name, f"Slurm job {job} failed with {how}", [f for f in (fact, exit_) if f], step,
+            yield by_facts(name, f"Slurm job {job} failed with {how}", [f for f in (fact, exit_) if f], step,
                 Severity.ERROR if name != "unexplained-failure" else Severity.WARNING,
                       explanation="Slurm says that a process of the job failed; why it did stands in the job's "
                           "own output.", observed=how, expected="COMPLETED 0:0")  # fmt: skip
@@ -201,7 +201,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         or f.value.endswith("*")
     ]
     if down:
-        yield hit("job-ended-by-scheduler", f"Nodes are out of service: "
+        yield by_facts("job-ended-by-scheduler", f"Nodes are out of service: "
             f"{listed(f'{f.device} {f.value}' for f in down)}", down,
                   "scontrol show node <node> | grep -E 'State|Reason'   # why", Severity.INFO,
                   observed=listed(f.value for f in down), expected="nodes of the job in service",
@@ -264,7 +264,7 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         if (pod, name) in done:
             continue
         done.add((pod, name))
-        yield hit(name, title, [f for f in (fact, code) if f], step,
+        yield by_facts(name, title, [f for f in (fact, code) if f], step,
             Severity.WARNING if name == "unexplained-failure" else Severity.ERROR,
                   explanation="Kubernetes says how the container ended. The other ranks of its job then report "
                       "lost connections.", observed=" ".join(filter(None, (reason, number))),
@@ -274,14 +274,14 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         name = next((n for n, p in _EVENTS if re.fullmatch(p, event)), "")
         if name and (pod, name) not in done:
             done.add((pod, name))
-            yield hit(name, f"Kubernetes: {event} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod),
+            yield by_facts(name, f"Kubernetes: {event} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod),
                 Severity.ERROR if name != "launch-failed" else Severity.WARNING,
                       explanation="An event of Kubernetes that ends a pod or keeps it from running; its peers "
                           "then wait or report lost connections.", observed=fact.value[:120],
                           expected="no such event")  # fmt: skip
     for fact in named(run, r"node\.(?:condition\.ready|status)"):
         if fact.value in ("False", "Unknown") or fact.value.startswith("NotReady"):
-            yield hit("job-ended-by-scheduler", f"Node {fact.device} is not ready ({fact.value})", [fact],
+            yield by_facts("job-ended-by-scheduler", f"Node {fact.device} is not ready ({fact.value})", [fact],
                 f"kubectl describe node {fact.device}   # conditions and events", Severity.WARNING,
                       observed=fact.value, expected="Ready", confidence=Confidence.MEDIUM)  # fmt: skip
 
@@ -343,7 +343,7 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
     if severe and "fabric-manager-issue" not in present(run):
         tools = {f.tool for f in severe}
         name = "mnnvl-imex-missing" if "imex log" in tools else "fabric-manager-issue"
-        yield hit(
+        yield by_facts(
             name,
             f"{'IMEX' if name.startswith('mnnvl') else 'The fabric manager'} reports: {severe[-1].value[:160]}",
             severe,
@@ -356,7 +356,7 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
         )
     domain = [f for f in named(run, r"imex\.(?:domain|state)") if f.value not in ("UP", "READY")]
     if domain:
-        yield hit(
+        yield by_facts(
             "mnnvl-imex-missing",
             f"The IMEX domain is not up: {listed(f'{f.device} {f.value}'.strip() for f in domain)}",
             domain,
@@ -377,7 +377,7 @@ def services(run: Run) -> Iterator[Said | Beside]:
         name = _SERVICES.get(fact.device)
         if name and re.match(r"failed|inactive|deactivating", fact.value):
             why = words.get(fact.device)
-            yield hit(
+            yield by_facts(
                 name,
                 f"{fact.device} does not run ({fact.value.split(' since')[0]})"
                 + (f": {why.value[:140]}" if why else ""),
@@ -403,7 +403,7 @@ def drained(run: Run) -> Iterator[Said | Beside]:
     """Nodes that the scheduler took out of service for their hardware."""
     found = [f for f in named(run, r"node\.reason") if _OF_HARDWARE.search(f.value)]
     if found:
-        yield hit(
+        yield by_facts(
             "host-check-failed",
             f"Slurm took {listed(f'{f.device} out of service: {f.value[:80]}' for f in found)}",
             found,
@@ -429,7 +429,7 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
         downs = [f for f in facts if f.value == "down"]
         stays = facts[-1].value == "down"
         if stays or len(downs) > 2:
-            yield hit(
+            yield by_facts(
                 "ib-port-error" if stays else "link-flap",
                 f"The link of {device} went down" + (" and did not come back" if stays else f" {len(downs)} times"),
                 downs,
@@ -474,7 +474,7 @@ def ras(run: Run) -> Iterator[Said | Beside]:
     for fact in named(run, r"ras\.errors"):
         if fact.value not in ("OK", "-"):
             name = "ras-mismatch" if "MISMATCH" in fact.value else "ras-incomplete"
-            yield hit(name, f"RAS reports {fact.value} for the communicators of "
+            yield by_facts(name, f"RAS reports {fact.value} for the communicators of "
                 f"{fact.device}", [fact], "ncclras -v; sleep 10; ncclras -v   # which ranks, and whether their "
                     "counts move",
                       Severity.INFO, explanation="The ranks of a communicator have not launched the same number "

@@ -14,7 +14,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Counter, Fact, by_device, counters, named
 from nccl_insight.facts.settings import setting
-from nccl_insight.rules._host_words import Beside, Judge, Said, hit, listed, refs
+from nccl_insight.rules._host_words import Beside, Judge, Said, by_facts, listed, refs
 from nccl_insight.tables.run import Run
 
 # Of the packets of a port: more pauses or congestion notices than this are no passing burst.
@@ -77,7 +77,7 @@ def ports(run: Run) -> Iterator[Said | Beside]:
             or len(every) == len(down) <= 2
         )
         most = len(down) * 2 > len(every) and len(every) > 2
-        yield hit(
+        yield by_facts(
             "ib-port-error",
             f"RDMA port is down: {listed(t for _, t in down)}"
             + (f"; {plural(sum(up.values()), 'other')} active" if up else ""),
@@ -94,7 +94,7 @@ def ports(run: Run) -> Iterator[Said | Beside]:
             action=Action.TRIAGE,
         )
     if waiting:
-        yield hit(
+        yield by_facts(
             "ib-port-error",
             f"RDMA port is not configured by a subnet manager: {listed(t for _, t in waiting)}",
             [f for f, _ in waiting],
@@ -107,7 +107,7 @@ def ports(run: Run) -> Iterator[Said | Beside]:
             expected="State: Active",
         )
     if slow:
-        yield hit(
+        yield by_facts(
             "nic-speed-mismatch",
             f"RDMA port is slower than its like: {listed(t for _, t in slow)}",
             [f for f, _ in slow],
@@ -190,7 +190,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
         flaps += [say(n, c) for n, c in _over(own, _FLAP) if _worth(c) >= (1 if c.grew else _FLAPS)]
     since = "Counters run since the driver was loaded: read them twice, some minutes apart, to see what grows."
     if crowded:
-        yield hit(
+        yield by_facts(
             "network-congestion",
             f"The network is congested or loses packets: {listed((t for _, t in crowded), 3)}",
             [f for f, _ in crowded],
@@ -206,7 +206,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
             confidence=Confidence.HIGH if any("+" in t for _, t in crowded) else Confidence.MEDIUM,
         )
     if broken:
-        yield hit(
+        yield by_facts(
             "link-errors",
             f"A link has physical errors: {listed((t for _, t in broken), 1)}",
             [f for f, _ in broken],
@@ -220,7 +220,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
             action=Action.TRIAGE,
         )
     if flaps:
-        yield hit(
+        yield by_facts(
             "link-flap",
             f"A link went down again and again: {listed((t for _, t in flaps), 3)}",
             [f for f, _ in flaps],
@@ -240,12 +240,12 @@ def fabric_checks(run: Run) -> Iterator[Said | Beside]:
     below = [f for f in named(run, r"link\.could_be") if "ould be" in f.value]
     if below:
         said = listed(f"{f.device}: {f.value}" for f in below)
-        yield hit("nic-speed-mismatch", f"InfiniBand links are slower than both ends can: {said}", below,
+        yield by_facts("nic-speed-mismatch", f"InfiniBand links are slower than both ends can: {said}", below,
             "mlxlink -d <device> -m -c   # at both ends; then reseat or replace the cable", Severity.WARNING,
             explanation="A link that came up at a lower rate slows every collective over it.", observed=said,
             expected="the rate that both ends support", action=Action.TRIAGE)  # fmt: skip
     for fact in named(run, r"fi\.fi_getinfo"):
-        yield hit("efa-provider-missing", f"libfabric finds no provider: {fact.value}", [fact],
+        yield by_facts("efa-provider-missing", f"libfabric finds no provider: {fact.value}", [fact],
             "fi_info -l; ls /dev/infiniband /sys/class/infiniband   # where the ranks run, in the container; then "
             "install "
             "the EFA driver and libfabric, and pass the devices into the container", Severity.WARNING,
@@ -258,7 +258,7 @@ def gids(run: Run) -> Iterator[Said | Beside]:
     none = [f for f in named(run, r"gid\.count") if f.value == "0"]
     devices = [f for f in named(run, r"rdma\.devices") if f.value == "0"]
     if none:
-        yield hit(
+        yield by_facts(
             "ib-gid-index",
             "show_gids finds no GID: RoCE cannot be used from here",
             none,
@@ -272,7 +272,7 @@ def gids(run: Run) -> Iterator[Said | Beside]:
             expected="a GID of type RoCE v2 with an IPv4 address on each port",
         )
     if devices:
-        yield hit(
+        yield by_facts(
             "ib-no-device",
             "There is no RDMA device here",
             devices,
@@ -297,7 +297,7 @@ def gids(run: Run) -> Iterator[Said | Beside]:
         if wrong:
             (_, port), rows = next(iter(wrong.items()))
             good = sorted(i for i, r in rows.items() if _routable(r))
-            yield hit(
+            yield by_facts(
                 "ib-gid-index",
                 f"NCCL_IB_GID_INDEX={index} is not a RoCE v2 address on {port}"
                 + (f"; index {good[0]} is" if good else ""),
@@ -334,7 +334,7 @@ def mtus(run: Run) -> Iterator[Said | Beside]:
                 continue
             usual = votes.most_common(1)[0][0]
             odd = [f for f in facts if f.value != usual]
-            yield hit(
+            yield by_facts(
                 "mtu-mismatch",
                 f"MTUs differ on {what}: {listed(f'{f.value} on {f.host or f.device}' for f in odd)}, others {usual}",
                 [*odd[:4], next(f for f in facts if f.value == usual)],
@@ -362,7 +362,7 @@ def wires(run: Run) -> Iterator[Said | Beside]:
         best = max(facts, key=lambda f: f.number or 0.0)
         rate = rates.get(device, 0.0)
         if rate and (best.number or 0.0) < _WIRE * rate:
-            yield hit(
+            yield by_facts(
                 "low-bandwidth",
                 f"The bandwidth test over {device} reaches {best.number:g} of {rate:g} Gb/s",
                 [best],
@@ -380,7 +380,7 @@ def wires(run: Run) -> Iterator[Said | Beside]:
             status[1] if status else "", ""
         )
         if name or re.search(r"to RTR|to RTS", fact.value):
-            yield hit(
+            yield by_facts(
                 name or "ib-qp-timeout",
                 f"The bandwidth test itself fails: {fact.value[:100]}",
                 [fact],
@@ -436,7 +436,7 @@ def interfaces(run: Run) -> Iterator[Said | Beside]:
         fits = any(d == n or (not exact and d.startswith(n)) for d in devices for n in names)
         if names and not fits and len(devices) > 1:
             facts = [f for f in named(run, r"net\.state") if (f.input_id, f.host) == (input_id, host)]
-            yield hit(
+            yield by_facts(
                 "ifname-not-found",
                 f"NCCL_SOCKET_IFNAME={text}: there is no such interface among {listed(sorted(devices), 6)}",
                 facts,

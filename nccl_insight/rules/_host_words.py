@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Ref, Severity
 from nccl_insight.facts.host_facts import Fact
+from nccl_insight.rules.context import hit
 from nccl_insight.tables.run import Run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from nccl_insight.rules.context import Fields
 
 MOST_EVIDENCE = 6
 
@@ -43,36 +49,17 @@ def refs(facts: Iterable[Fact], most: int = MOST_EVIDENCE) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys(Ref(f.input_id, f.line) for f in facts))[:most]
 
 
-def hit(
-    name: str,
-    title: str,
-    facts: Sequence[Fact],
-    next_step: str,
-    severity: Severity,
-    *,
-    explanation: str = "",
-    observed: str = "",
-    expected: str = "",
-    confidence: Confidence | None = None,
-    action: Action | None = None,
-    ranks: tuple[int, ...] = (),
-) -> Said:
-    """A hit that rests on facts."""
+def by_facts(
+    name: str, title: str, facts: Sequence[Fact], step: str, level: Severity,
+    *, ranks: tuple[int, ...] = (), **fields: Unpack[Fields],
+) -> Said:  # fmt: skip
+    """A hit that rests on facts, with the hosts that they are of in its title."""
     hosts = tuple(sorted({f.host for f in facts if f.host}))
-    where = (
-        f" on {hosts[0]}"
-        if len(hosts) == 1 and hosts[0] not in title
-        else f" ({len(hosts)} hosts)"
-        if len(hosts) > 1
-        else ""
-    )
-    return Said(
-        name,
-        Hit(
-            title=f"{title}{where}", next_step=next_step, explanation=explanation, observed=observed, expected=expected,
-            severity=severity, confidence=confidence, action=action, ranks=ranks, hosts=hosts, evidence=refs(facts),
-        ),
-    )  # fmt: skip
+    where = ""
+    if len(hosts) > 1 or (hosts and hosts[0] not in title):
+        where = f" on {hosts[0]}" if len(hosts) == 1 else f" ({len(hosts)} hosts)"
+    fields |= {"next_step": step, "severity": level}
+    return Said(name, hit(refs(facts), f"{title}{where}", (*ranks, *hosts), **fields))
 
 
 def listed(items: Iterable[str], most: int = 4) -> str:

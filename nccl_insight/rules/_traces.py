@@ -53,6 +53,12 @@ def hosts_of(run: Run, ranks: Iterable[int]) -> tuple[str, ...]:
     return tuple(sorted({known[r] for r in ranks if r in known}))
 
 
+def with_hosts(run: Run, ranks: Iterable[int]) -> tuple[int | str, ...]:
+    """Ranks with their hosts, as far as known: whom a finding is about."""
+    named = tuple(ranks)
+    return (*named, *hosts_of(run, named))
+
+
 def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | None:
     """Link rates of the GPU model if the whole group is proven to sit on one node; None otherwise.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.waitfor import verdicts
+from nccl_insight.rules.context import hit
 from nccl_insight.tables.run import Run
 
 #: Where PyTorch leaves the dumps of its flight recorder: in the cache of the user; older releases in /tmp.
@@ -16,7 +17,8 @@ LIST_DUMPS = "ls ~/.cache/torch/*_trace_rank_* /tmp/nccl_trace_rank_*"
 def stalled(run: Run) -> Iterator[Hit]:
     """Groups of which every rank timed out in the same operation: nobody is missing."""
     for item in verdicts(run)[1]:
-        yield Hit(
+        yield hit(
+            item.evidence,
             title=f"All {len(item.ranks)} ranks waited in collective {item.seq} "
             f"({item.op or 'operation unknown'}) and "
             "none finished it",
@@ -28,7 +30,6 @@ def stalled(run: Run) -> Iterator[Hit]:
             observed=f"{rank_words(item.ranks)} in collective {item.seq}",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
-            evidence=item.evidence,
             first_s=item.first_s,
             last_s=item.first_s,
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Hit, Severity
+from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity, Step
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.reach import needs_no_network
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.language.help import filled
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.page import Page
@@ -18,6 +19,70 @@ from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
 _SAID: Final = ("root", "setting", "caller")
+
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
+    class Fields(TypedDict, total=False):
+        """What else a check says of a hit; severity, confidence, action and steps are the page's where it does not."""
+
+        next_step: str
+        explanation: str
+        observed: str
+        expected: str
+        unit: str
+        severity: Severity | None
+        confidence: Confidence | None
+        action: Action | None
+        comm_id: str | None
+        absence: str | None
+        caused_by: tuple[str, ...]
+        sources: tuple[str, ...]
+        first_s: float | None
+        last_s: float | None
+        devices: tuple[str, ...]
+        deliberate: bool
+        says_more: bool
+        steps: tuple[Step, ...]
+
+
+class Placed(Protocol):
+    """Whatever knows its ranks, hosts and lines."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]: ...
+    @property
+    def hosts(self) -> tuple[str, ...]: ...
+    @property
+    def evidence(self) -> tuple[Ref, ...]: ...
+
+
+def hit(
+    seen: Placed | pl.DataFrame | Iterable[Ref],
+    title: str,
+    whom: Placed | pl.DataFrame | Iterable[int | str | None] | None = None,
+    **fields: Unpack[Fields],
+) -> Hit:
+    """A finding on what was seen: rows with their lines, ranks and hosts, or anything that knows these.
+
+    Args:
+        seen: what shows it; of rows the first three lines.
+        title: one sentence with figures.
+        whom: whom it is about where that is not who was seen: ranks (numbers) and hosts (names), or other rows.
+        fields: more of :class:`nccl_insight.base.model.Hit`.
+    """
+    about = seen if whom is None else whom
+    lines = refs(seen) if isinstance(seen, pl.DataFrame) else seen if isinstance(seen, Iterable) else seen.evidence
+    if isinstance(about, pl.DataFrame):
+        ranks = ranks_of(about) if "rank" in about.columns else ()
+        hosts = hosts_of(about) if "host" in about.columns else ()
+    elif isinstance(about, Iterable):
+        named = [one for one in about if one is not None]
+        ranks = tuple(one for one in named if isinstance(one, int))
+        hosts = tuple(one for one in named if isinstance(one, str))
+    else:
+        ranks, hosts = about.ranks, about.hosts
+    return Hit(title, ranks=ranks, hosts=hosts, evidence=tuple(lines), **fields)
 
 
 @dataclass(frozen=True)
@@ -35,23 +100,16 @@ class Context:
         """The lines that mean this diagnosis (or ``also`` these), without those of the messages ``but``."""
         return trouble(self.run, self.name, *also, but=but)
 
+    hit = staticmethod(hit)
+
     def report(
         self,
         headline: str,
-        next_step: str = "",
         *,
-        explanation: str = "",
-        observed: str = "",
-        expected: str = "",
-        quiet: Severity | None = Severity.INFO,
-        confidence: Confidence | None = None,
-        severity: Severity | None = None,
-        action: Action | None = None,
-        caused_by: tuple[str, ...] = (),
         rows: Trouble | None = None,
-        ranks: tuple[int, ...] | None = None,
-        hosts: tuple[str, ...] | None = None,
-        devices: tuple[str, ...] = (),
+        whom: Iterable[int | str | None] | None = None,
+        quiet: Severity | None = Severity.INFO,
+        **fields: Unpack[Fields],
     ) -> Iterator[Hit]:
         """One hit for all lines (``rows``, else :meth:`lines`); nothing when there are none.
 
@@ -60,23 +118,11 @@ class Context:
         found = rows if rows is not None else self.lines()
         if found is None:
             return
-        yield Hit(
-            title=found.titled(headline),
-            next_step=next_step,
-            explanation=explanation,
-            observed=observed or found.text,
-            expected=expected,
-            severity=severity if found.loud or quiet is None else quiet,
-            confidence=confidence,
-            action=action,
-            ranks=found.ranks if ranks is None else ranks,
-            hosts=found.hosts if hosts is None else hosts,
-            evidence=found.evidence,
-            caused_by=caused_by,
-            first_s=found.first_s,
-            last_s=found.last_s,
-            devices=devices,
-        )
+        if not found.loud and quiet is not None:
+            fields["severity"] = quiet
+        fields["observed"] = fields.get("observed") or found.text
+        fields |= {"first_s": found.first_s, "last_s": found.last_s}
+        yield hit(found, found.titled(headline), whom, **fields)
 
     def said(self, title: str, explanation: str, severity: Severity, next_step: str = "") -> Iterator[Hit]:
         """What NCCL says itself at WARN or above, where the logic had nothing to add: nothing but the line speaks."""
@@ -89,7 +135,7 @@ class Context:
         if rows.height:
             yield from self.report(
                 title,
-                next_step,
+                next_step=next_step,
                 explanation=explanation,
                 severity=severity,
                 confidence=Confidence.MEDIUM,

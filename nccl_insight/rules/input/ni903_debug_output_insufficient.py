@@ -31,7 +31,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     lines = int(inputs["nccl_lines"].sum())
     warned = run.has("errors")
     first = run.table("errors") if warned else run.table("processes")
-    yield Hit(
+    yield ctx.hit(
+        refs(first, 1),
         title=f"{plural(lines, 'NCCL line')}, none about init, topology or transports: "
         f"the log holds {'failures' if warned else 'versions'} only",
         explanation="With NCCL_DEBUG=INFO NCCL prints how it found its network, which ranks talk over what, and "
@@ -39,6 +40,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         "only failures can be judged.",
         observed=plural(lines, "NCCL line"),
         expected="NCCL_DEBUG=INFO",
-        evidence=refs(first, 1),
         absence="no line about communicators, networks, channels or connections",
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref
+from nccl_insight.base.model import CannotJudge, Hit, Ref
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.wire import missing_members
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -22,7 +22,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
     others = len(partial) - 1
     missing = format_ranks(worst.missing) if worst.missing else plural(worst.nranks - worst.ranks_seen, "rank")
-    yield Hit(
+    yield ctx.hit(
+        (Ref(worst.input_id, worst.line),) if worst.line else (),
+        whom=worst.missing,
         title=f"The log holds {worst.ranks_seen} of {worst.nranks} ranks of a communicator"
         + (f" and parts of {plural(others, 'other')}" if others else ""),
         explanation="Conclusions from what is absent are lowered or left out for these communicators.",
@@ -30,10 +32,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         expected=plural(worst.nranks, "rank"),
         unit="ranks",
         next_step="add the logs of the missing ranks (NCCL_DEBUG_FILE=nccl.%h.%p.log writes one file per process)",
-        confidence=Confidence.HIGH,
-        ranks=worst.missing,
         comm_id=worst.comm_id,
-        evidence=(Ref(worst.input_id, worst.line),) if worst.line else (),
         absence=f"no init line of ranks {missing} in the inputs",
     )
 
@@ -47,7 +46,9 @@ def _traces(run: Run) -> Iterator[Hit]:
     members = max(groups, key=lambda m: (len(groups[m]), len(m)))
     others = f" and of {plural(len(groups) - 1, 'other group')}" if len(groups) > 1 else ""
     seen = len(members) - len(groups[members])
-    yield Hit(
+    yield hit(
+        (),
+        whom=missing,
         title=f"No trace of rank{'s' if len(missing) > 1 else ''} {format_ranks(missing)}: only {seen} of "
         f"{plural(len(members), 'rank')} of a process group{others} were recorded",
         explanation="Where all recorded ranks wait, waiting for a rank that was not recorded cannot be told from a "
@@ -56,7 +57,5 @@ def _traces(run: Run) -> Iterator[Hit]:
         expected=plural(len(members), "rank"),
         unit="ranks",
         next_step="add the traces of the missing ranks, of the same steps",
-        confidence=Confidence.HIGH,
-        ranks=missing,
         absence=f"no trace of ranks {format_ranks(missing)} in the inputs",
     )

@@ -14,10 +14,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     texts, evidence = noted(run, ctx.name)
     if texts:
-        yield Hit(
+        yield ctx.hit(
+            evidence,
             title="The traces have no common clock: start skew is not judged",
             explanation=texts[0],
             observed="no proof of a common clock",
-            evidence=evidence,
             absence=None if evidence else texts[0],
         )

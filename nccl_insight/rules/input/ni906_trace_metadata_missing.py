@@ -16,10 +16,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     texts, evidence = noted(run, ctx.name)
     if texts:
         more = f" (and {plural(len(texts) - 1, 'more note')})" if len(texts) > 1 else ""
-        yield Hit(
+        yield ctx.hit(
+            evidence,
             title=f"Metadata is missing in the traces: {texts[0]}{more}",
             explanation="; ".join(texts[1:6]),
             observed=plural(len(texts), "gap"),
-            evidence=evidence,
             absence=None if evidence else texts[0],
         )

@@ -17,10 +17,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if not texts:
         return
     more = f" and {plural(len(texts) - 1, 'more recorder')}" if len(texts) > 1 else ""
-    yield Hit(
+    yield ctx.hit(
+        refs[:5],
         title=f"A recorder dropped events: {texts[0]}{more}",
         explanation="Operations that are not in these records may have run; nothing is concluded from their absence.",
         observed=f"{plural(len(texts), 'recorder')} with dropped events",
-        evidence=refs[:5],
         absence=None if refs else texts[0],
     )

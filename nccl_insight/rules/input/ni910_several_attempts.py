@@ -17,11 +17,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     several = len({p.job for p in found}) > 1
     for job in sorted({p.job for p in found if p.attempt > 1}):
         own = [p for p in found if p.job == job]
-        yield Hit(
+        yield ctx.hit(
+            tuple(p.begins for p in reversed(own) if p.begins is not None)[:5],
             title=f"{f'Job {job}' if several else 'The job'} was started {plural(len(own), 'time')}: "
             "the last attempt is judged",
             explanation="What the earlier attempts report is listed with them and is no part of the verdict.",
             observed=plural(len(own), "attempt"),
             unit="attempts",
-            evidence=tuple(p.begins for p in reversed(own) if p.begins is not None)[:5],
         )

@@ -10,7 +10,7 @@ from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.readers.embedded.endings import AT_THE_END
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _NEXT = (
@@ -25,7 +25,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if ctx.lines() is not None:
         yield from ctx.report(
             "Processes of differently sized jobs meet at one bootstrap root",
-            _NEXT,
+            next_step=_NEXT,
             explanation="The root was reached by processes that believe in another number of ranks: two jobs share "
             "an address and port, or the "
             "ranks were started with different world sizes.",
@@ -40,15 +40,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if processes.height < 2 or processes["nranks"].max() != 1:
         return
     hosts = hosts_of(processes)
-    yield Hit(
+    yield ctx.hit(
+        refs(processes),
+        whom=hosts,
         title=f"{plural(processes.height, 'process', 'processes')} run as {processes.height} jobs of one rank "
         f"each{f' ({named(hosts)})' if hosts else ''}",
         next_step=_NEXT,
         explanation="No communicator in this log has more than one rank, so the processes do not know of each other.",
         observed="nranks 1 in each process",
         expected=f"one communicator of {processes.height} ranks",
-        hosts=hosts,
-        evidence=refs(processes),
         severity=Severity.INFO if len(hosts) < 2 or _replicas(run, processes) else Severity.ERROR,
     )
 
@@ -67,7 +67,9 @@ def _tables(run: Run) -> Iterator[Hit]:
         return
     starts = heads[sorted({int(n) + k for n in twice["_n"] for k in (0, 1)})]
     listed = sorted({h for found in starts["hosts"].to_list() for h in found})
-    yield Hit(
+    yield hit(
+        refs(starts),
+        whom=tuple(listed),
         title=f"The head of nccl-tests stands {starts.height} times before the first result: as many independent "
         "jobs run, not one",
         next_step="make clean && make MPI=1 MPI_HOME=$(dirname $(dirname $(which mpicc)))   # then run the new "
@@ -78,8 +80,6 @@ def _tables(run: Run) -> Iterator[Hit]:
         "MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the "
         "network.",
         observed=f"{plural(starts.height, 'head')}" + (f", ranks of {named(listed)}" if listed else ""),
-        hosts=tuple(listed),
-        evidence=refs(starts),
         severity=Severity.ERROR if _together(twice) else Severity.WARNING,
     )
 

@@ -14,7 +14,7 @@ from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.wording import wording_clashes
 from nccl_insight.rules._outliers import both_sides
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -36,16 +36,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _members_hit(odd: Outlier) -> Hit:
     where = named(odd.hosts) or rank_words(odd.ranks)
-    return Hit(
+    return hit(
+        both_sides(odd),
+        whom=odd,
         title=f"{where}: NCCL {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
         f"{odd.majority}",
         explanation="Ranks of one communicator must run the same NCCL release.",
         observed=f"{odd.value} and {odd.majority}",
         expected="one version",
-        ranks=odd.ranks,
-        hosts=odd.hosts,
         comm_id=odd.comm_id,
-        evidence=both_sides(odd),
     )
 
 
@@ -61,26 +60,26 @@ def _unjoined(run: Run) -> Iterator[Hit]:
     numbers = versions.get_column("number").to_list()
     evidence: tuple[Ref, ...] = (*refs(versions, 2), *refs(trouble, 1))
     if reported.height or (len(numbers) > 1 and trouble.height and not finished):
-        yield Hit(
+        yield hit(
+            evidence,
+            whom=hosts_of(versions),
             title="Processes of the job run different NCCL versions"
             + (f": {', '.join(numbers[:4])}" if len(numbers) > 1 else ""),
             explanation="Their start-up messages do not fit each other: init cannot finish.",
             observed=", ".join(numbers[:4]) or "mismatch reported by NCCL",
             expected="one version",
             confidence=Confidence.HIGH if reported.height else Confidence.MEDIUM,
-            hosts=hosts_of(versions),
-            evidence=evidence,
         )
         return
     for clash in wording_clashes(run) if not finished else ():
-        yield Hit(
+        yield hit(
+            clash.evidence,
+            whom=(clash.host,),
             title=f"{clash.host} prints messages of NCCL {clash.observed}, but {clash.other_host} "
             f"those of {clash.expected}",
             explanation="The wording of a message changes between releases; the two hosts load different ones.",
             observed=f"wording of {clash.observed}",
             expected=f"wording of {clash.expected} on every host",
             confidence=Confidence.MEDIUM,
-            hosts=(clash.host,),
-            evidence=clash.evidence,
         )
         return

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.rules.context import Context
+from nccl_insight.facts.settings import hosts_of
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -23,11 +23,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         who = f"ranks {first} and {second}" if first and second else "ranks"
         yield from ctx.report(
             f"Two ranks on one GPU: {who} of one communicator{f' on device {device}' if device else ''}",
+            whom=(*found.ranks, *both, *found.hosts),
             explanation="NCCL allows one rank per GPU in a communicator. Each process has to select its own device "
             "before the communicator is created.",
             expected="a GPU of its own for each rank",
             quiet=None,
-            ranks=tuple(sorted({*found.ranks, *both})),
         )
         return
     yield from _same_bus(run)
@@ -45,14 +45,12 @@ def _same_bus(run: Run) -> Iterator[Hit]:
     )
     if ranks.is_empty():
         return
-    yield Hit(
+    yield hit(
+        ranks,
         title=f"{ranks.height} ranks of one communicator share a GPU on {', '.join(hosts_of(ranks)[:4])}",
         explanation="The ranks printed the same host and bus id when they started, and none of them finished init.",
         observed=f"bus id {ranks['bus_id'][0]} for ranks {', '.join(map(str, ranks['rank'][:2]))}",
         expected="a GPU of its own for each rank",
         confidence=Confidence.MEDIUM,
-        ranks=ranks_of(ranks),
-        hosts=hosts_of(ranks),
         comm_id=str(ranks["comm_id"][0]),
-        evidence=refs(ranks),
     )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.rules.context import Context
+from nccl_insight.facts.settings import hosts_of
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -44,7 +44,9 @@ def _compared(run: Run) -> Iterator[Hit]:
     driver = int(old["driver_version"][0])
     have = f"{driver // 1000}.{driver % 1000 // 10}"
     across = driver // 1000 < major
-    yield Hit(
+    yield hit(
+        old,
+        whom=hosts_of(old),
         title=f"The driver supports CUDA {have}, NCCL was built for CUDA {major}.{minor}, and no init completed",
         explanation="Across major versions this cannot work without the cuda-compat package."
         if across
@@ -53,6 +55,4 @@ def _compared(run: Run) -> Iterator[Hit]:
         expected=f"at least {major * 1000 + minor * 10}",
         severity=Severity.WARNING if across else Severity.INFO,
         confidence=Confidence.MEDIUM if across else Confidence.LOW,
-        hosts=hosts_of(old),
-        evidence=refs(old),
     )

@@ -8,7 +8,7 @@ import polars as pl
 
 from nccl_insight.advise.settings.check import check_name
 from nccl_insight.base.model import CannotJudge, Hit
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.settings import hosts_of
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
@@ -19,14 +19,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     for (name,), rows in _names(run).group_by(["name"], maintain_order=True):
         issue = check_name(str(name))
         if issue is not None:
-            yield Hit(
+            yield ctx.hit(
+                rows,
+                whom=hosts_of(rows),
                 title=issue.title,
                 next_step=issue.next_step,
                 explanation=issue.explanation,
                 observed=issue.observed,
                 expected=issue.expected,
-                hosts=hosts_of(rows),
-                evidence=refs(rows),
             )
 
 

@@ -8,9 +8,9 @@ import polars as pl
 
 from nccl_insight.advise.settings.check import check_deprecated
 from nccl_insight.base.model import CannotJudge, Hit
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -24,14 +24,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         issue = check_deprecated(setting.name, setting.version)
         if issue is not None:
             named.add(setting.name)
-            yield Hit(
+            yield ctx.hit(
+                setting.evidence,
+                whom=setting.hosts,
                 title=f"{setting.name}={setting.value[:60]} is set; {issue.title}",
                 next_step=issue.next_step,
                 explanation=issue.explanation,
                 observed=f"{setting.name}={setting.value[:60]} with NCCL {setting.version}",
                 expected="not set",
-                hosts=setting.hosts,
-                evidence=setting.evidence,
             )
     yield from _said_by_nccl(run, named)
 
@@ -43,11 +43,11 @@ def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
         if str(name) in named:
             continue
         what = "has no effect in this release" if message == "env_unused" else "is deprecated"
-        yield Hit(
+        yield hit(
+            group,
+            whom=hosts_of(group),
             title=f"NCCL says that {str(name)[:60]} {what}",
             next_step=f"Remove {str(name)[:60]} from the environment and from nccl.conf.",
             observed=f"{str(name)[:60]} set",
             expected="not set",
-            hosts=hosts_of(group),
-            evidence=refs(group),
         )

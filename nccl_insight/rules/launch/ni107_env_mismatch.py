@@ -14,7 +14,7 @@ from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import settings
 from nccl_insight.rules._diag import settings_differ
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 MUST_AGREE: Final = (
@@ -76,7 +76,9 @@ def _hit(name: str, odd: Outlier) -> Hit:
     where = subject(odd)
     mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
     usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
-    return Hit(
+    return hit(
+        both_sides(odd),
+        whom=odd,
         title=f"{where}: {mine}, {usual}",
         explanation="Packets of these ranks travel in another class of the fabric: other queues, other "
         "priority, perhaps without the lossless service of the rest. The job runs, and loses bandwidth."
@@ -88,9 +90,6 @@ def _hit(name: str, odd: Outlier) -> Hit:
         "look for /etc/nccl.conf on the odd host",
         severity=Severity.ERROR if explicit and name in FATAL else Severity.WARNING,
         confidence=Confidence.HIGH if explicit else Confidence.MEDIUM,
-        ranks=odd.ranks,
-        hosts=odd.hosts,
         comm_id=odd.comm_id,
-        evidence=both_sides(odd),
         caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
     )

@@ -24,11 +24,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     shown = ", ".join(f"{s.name}={s.value[:40]}" for s in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     names = " ".join(dict.fromkeys(s.name for s in found))
-    yield Hit(
+    yield ctx.hit(
+        tuple(dict.fromkeys(ref for s in found for ref in s.evidence[:1]))[:4],
+        whom=tuple(sorted({host for s in found for host in s.hosts})),
         title=f"{plural(len(pinned), 'tuning setting')} pinned by the environment: {shown}{more}",
         next_step=f"Measure without: unset {names}",
         explanation="NCCL makes these choices for each collective, size and topology; fixed values take that away.",
         observed=shown + more,
-        hosts=tuple(sorted({host for s in found for host in s.hosts})),
-        evidence=tuple(dict.fromkeys(ref for s in found for ref in s.evidence[:1]))[:4],
     )

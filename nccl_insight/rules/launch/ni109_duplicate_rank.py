@@ -37,7 +37,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     stated = mentions(run, "rank-twice")
     for _, rows in doubled.group_by("comm_id", maintain_order=True):
         ranks = ranks_of(rows)
-        yield Hit(
+        yield ctx.hit(
+            (*refs(rows, 3), *refs(stated, 1)),
+            whom=(*ranks, *hosts_of(rows)),
             title=f"{_who(ranks)} twice in one communicator, on {named(hosts_of(rows))}",
             explanation="Two processes took the same rank; the communicator waits for one that nobody took.",
             observed=f"{plural(rows.height, 'process', 'processes')} for {plural(len(ranks), 'rank')}",
@@ -45,22 +47,17 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             "stale MASTER_PORT",
             severity=Severity.WARNING if torn and stated.is_empty() else Severity.ERROR,
             confidence=Confidence.LOW if torn and stated.is_empty() else Confidence.HIGH,
-            ranks=ranks,
-            hosts=hosts_of(rows),
             comm_id=rows.item(0, "comm_id"),
-            evidence=(*refs(rows, 3), *refs(stated, 1)),
         )
     if doubled.is_empty() and stated.height:
-        yield Hit(
+        yield ctx.hit(
+            refs(stated, 2),
+            whom=stated,
             title="A rank joined the communicator twice",
             explanation="NCCL's root saw the same rank a second time: two processes carry the same RANK.",
             observed="a rank checked in twice",
             expected="each rank once",
             next_step="print RANK and WORLD_SIZE of every process; look for a second launcher or a stale port",
-            confidence=Confidence.HIGH,
-            ranks=ranks_of(stated),
-            hosts=hosts_of(stated),
-            evidence=refs(stated, 2),
         )
 
 

@@ -37,7 +37,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             yield CannotJudge(stuck.doubt, "collect the logs of all ranks: NCCL_DEBUG_FILE=nccl.%h.%p on every host")
             continue
         started, alone = stuck.ranks, len(stuck.missing) == 1
-        yield Hit(
+        yield ctx.hit(
+            refs(started),
+            whom=(*stuck.missing, *identities(run).hosts_of_absent(stuck.missing)),
             title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
             f"{stuck.nranks}, "
             f"while {plural(started.height, 'rank')} wait",
@@ -49,10 +51,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             "that did got no further than the bootstrap.",
             observed=f"{started.height} of {stuck.nranks} ranks started",
             expected=f"{stuck.nranks} ranks start",
-            ranks=stuck.missing,
-            hosts=identities(run).hosts_of_absent(stuck.missing),
             comm_id=stuck.comm_id,
-            evidence=refs(started),
             absence=f"no line of {rank_words(stuck.missing)} in any input",
         )
 
@@ -74,7 +73,9 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
             continue
         waiting_ = Trouble(part.drop("_came", "_all"))
         who = rank_words(late).capitalize()
-        yield Hit(
+        yield ctx.hit(
+            waiting_.evidence,
+            whom=(*late, *identities(run).hosts(late)),
             title=f"{who} of a clique of {size} devices never came to XLA's rendezvous, in which "
             f"{plural(len(came), 'thread')} waited",
             steps=(
@@ -85,9 +86,6 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
             "wait say so with their number; XLA ends the process when one does not come in time.",
             observed=f"{len(came)} of {size} threads",
             expected=f"{size} threads",
-            ranks=late,
-            hosts=identities(run).hosts(late),
-            evidence=waiting_.evidence,
             first_s=waiting_.first_s,
             last_s=waiting_.last_s,
         )
@@ -111,12 +109,11 @@ def _no_id(ctx: Context) -> Iterator[Hit]:
     late = tuple(sorted({int(r) for r in named_ids})) or (0,)
     yield from ctx.report(
         f"{rank_words(late).capitalize()} never came to init: the others did not get its unique id",
-        f"read what {rank_words(late)} printed before: a longer start, an exception, or it never ran; "
+        next_step=f"read what {rank_words(late)} printed before: a longer start, an exception, or it never ran; "
         "nc -vz $MASTER_ADDR $MASTER_PORT   # from a waiting host",
+        whom=(*late, *identities(run).hosts(late)),
         explanation="The first rank of a communicator makes NCCL's unique id and puts it into the store. The others "
         "wait for it until the time-out of the process group.",
-        ranks=late,
-        hosts=identities(run).hosts(late),
         rows=found,
     )
 
@@ -134,13 +131,12 @@ def _no_key(ctx: Context, found: Trouble) -> Iterator[Hit]:
     who = f"{rank_words(late).capitalize()} never came" if late else "A rank never came"
     yield from ctx.report(
         f"{who}: nobody set the key {keys[0]} in torch's store" if len(keys) else f"{who} to torch's store",
-        f"read what {rank_words(late) if late else 'the other ranks'} printed before: an exception, a longer start, or "
-        "it never ran; nc -vz $MASTER_ADDR $MASTER_PORT   # from that host",
+        next_step=f"read what {rank_words(late) if late else 'the other ranks'} printed before: an exception, a "
+        "longer start, or it never ran; nc -vz $MASTER_ADDR $MASTER_PORT   # from that host",
+        whom=(*late, *identities(run).hosts(late)),
         explanation="Ranks meet by keys that each of them puts into torch's store. One that never appears means that "
         "its rank failed or hung before, or that the launcher started fewer ranks than the world size says.",
         expected="the key within the time-out",
-        ranks=late,
-        hosts=identities(run).hosts(late),
         rows=found,
     )
 
@@ -163,11 +159,10 @@ def _not_met(ctx: Context, found: Trouble) -> Iterator[Hit]:
     counted = f": {came} of {all_} came" if came and all_ else ""
     yield from ctx.report(
         f"{who} never came to the start of the job{counted}",
-        "read what they printed, if they were launched; nc -vz <address> <port>   # from their hosts",
+        next_step="read what they printed, if they were launched; nc -vz <address> <port>   # from their hosts",
+        whom=(*ranks, *identities(run).hosts(ranks)),
         explanation="All processes meet at the first one's store or coordination service before NCCL starts. Those "
         "that are missing were not launched, ended before, or cannot reach its address.",
-        ranks=ranks,
-        hosts=identities(run).hosts(ranks),
         rows=found,
     )
 
@@ -176,7 +171,7 @@ def _too_many(ctx: Context, found: Trouble, came: int, all_: int) -> Iterator[Hi
     """A count in the store that is past the size of the job: processes of another start used the store as well."""
     yield from ctx.report(
         f"The ranks did not meet at the start of the job: the store counts {came}, the job has {all_}",
-        "start the job again with another MASTER_PORT, and no process of an earlier start left; "
+        next_step="start the job again with another MASTER_PORT, and no process of an earlier start left; "
         "ss -tlnp | grep $MASTER_PORT   # on the first host",
         explanation="Each process adds itself to a count in the store, and goes on when the count is the size of the "
         "job. Processes of another start, or ranks that were restarted, added themselves to the same count.",

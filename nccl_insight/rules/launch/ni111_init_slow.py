@@ -10,7 +10,7 @@ from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
@@ -72,7 +72,9 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
     median = first["median_s"]
     who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
     word = phase.removesuffix("_s")
-    return Hit(
+    return hit(
+        (*refs(named_ranks, 2), *refs(every.filter(pl.col("total_s") <= median), 1)),
+        whom=(*ranks, *(hosts if some else ())),
         title=f"Init took {first['total_s']:.1f} s, most of it in phase {word} ({(first[phase] or 0.0):.1f} s): {who}",
         explanation=f"Median of {plural(every.height, 'rank')}: {median:.1f} s. "
         + ("Other ranks wait for the slow ones." if some else "All ranks are slow alike."),
@@ -82,8 +84,5 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
         next_step=_ADVICE[phase],
         severity=severity,
         confidence=Confidence.HIGH if some else Confidence.MEDIUM,
-        ranks=ranks,
-        hosts=hosts if some else (),
         comm_id=comm_id,
-        evidence=(*refs(named_ranks, 2), *refs(every.filter(pl.col("total_s") <= median), 1)),
     )

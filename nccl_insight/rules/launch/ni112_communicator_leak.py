@@ -9,7 +9,6 @@ import polars as pl
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.memory import device_memory
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
@@ -34,7 +33,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if many.is_empty():
         return
     most = int(many["made"].max())  # type: ignore[arg-type]
-    yield Hit(
+    yield ctx.hit(
+        many,
         title=f"{plural(many.height, 'process', 'processes')} created up to {most} communicators over the same "
         f"ranks and destroyed none",
         explanation="The communicators have the same size and the same own rank, so they probably have the same "
@@ -42,9 +42,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         f"connections until it is destroyed.{_bytes(run)}",
         observed=f"{most} communicators",
         unit="communicators",
-        ranks=ranks_of(many),
-        hosts=hosts_of(many),
-        evidence=refs(many),
         absence="no destroyed communicator of these processes",
     )
 

@@ -103,16 +103,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         found = _evidence(run, bug) if affected else None
         if found is None:
             continue
-        yield Hit(
+        yield ctx.hit(
+            found,
             title=f"NCCL {affected[0]} has a known bug: {bug.what}",
             next_step=bug.workaround,
             explanation="Version and symptom both match the report. The finding that the symptom has under its own "
             "name says more.",
             observed=f"NCCL {affected[0]}",
             expected=f"NCCL {'.'.join(map(str, bug.fixed))} or later",
-            ranks=found.ranks,
-            hosts=found.hosts,
-            evidence=found.evidence,
             sources=(bug.source,),
         )
 

@@ -11,10 +11,10 @@ from nccl_insight.advise.settings.check import check_value
 from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, processes
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.rules._errors import Trouble, cut, trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _LIMITED = (
@@ -35,7 +35,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if refused is not None:
         yield from ctx.report(
             f"NCCL refuses a setting: {cut(refused.text, 80)}",
-            f'env | grep -E "{_named(refused)}"   # correct the value, or unset the variable',
+            next_step=f'env | grep -E "{_named(refused)}"   # correct the value, or unset the variable',
             explanation="The value is not one that NCCL knows, or does not work together with another one.",
             quiet=Severity.WARNING,
             rows=refused,
@@ -59,15 +59,15 @@ def _replaced(run: Run) -> Iterator[Hit]:
     rows = env.filter((pl.col("origin").cast(pl.String) == "default") & pl.col("default_value").is_not_null())
     for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
         shown, default = str(value or "")[:60], group.get_column("default_value")[0]
-        yield Hit(
+        yield hit(
+            group,
+            whom=hosts_of(group),
             title=f"{name}={shown} is no valid value; NCCL uses its default {default}",
             next_step=f"Set {name} to a number, or unset it.",
             explanation="What was asked for is not in force.",
             observed=f"{name}={shown}",
             expected="a number",
             severity=Severity.WARNING,
-            hosts=hosts_of(group),
-            evidence=refs(group),
         )
 
 
@@ -78,14 +78,14 @@ def _limited(run: Run) -> Iterator[Hit]:
         name = next((str(n) for n in group["name"].drop_nulls()), "")
         value = next((str(v) for c in ("config_value", "value") for v in group[c].drop_nulls()), "")
         what = name or str(message).removeprefix("env_").replace("_", " ")
-        yield Hit(
+        yield hit(
+            group,
+            whom=hosts_of(group),
             title=f"NCCL does not take a setting as given: {what}{f' {value[:40]}' if value else ''}",
             next_step="Correct or remove the setting that the line names (environment, nccl.conf or ncclConfig_t).",
             explanation="NCCL limits or ignores the value and goes on.",
             observed=f"{what} {value[:40]}".strip(),
             severity=Severity.INFO,
-            hosts=hosts_of(group),
-            evidence=refs(group),
         )
 
 
@@ -98,15 +98,15 @@ def _reported(run: Run, refused: bool) -> Iterator[Hit]:
         issue = check_value(setting.name, setting.value, setting.version)
         if issue is None:
             continue
-        yield Hit(
+        yield hit(
+            setting.evidence,
+            whom=setting.hosts,
             title=issue.title,
             next_step=issue.next_step,
             explanation=issue.explanation,
             observed=f"{setting.name}={setting.value[:60]}",
             expected=issue.expected,
             severity=Severity.WARNING if variable.type in _STRINGS else Severity.INFO,
-            hosts=setting.hosts,
-            evidence=setting.evidence,
         )
 
 
@@ -122,14 +122,12 @@ def _nothing_usable(run: Run) -> Iterator[Hit]:
         return
     if any(s.name == "NCCL_ALGO" for s in user_settings(run)):
         return  # the value is known: judged above
-    yield Hit(
+    yield hit(
+        rows,
         title=rows.titled("NCCL_ALGO names no algorithm that works here, and NCCL ignores it"),
         next_step='echo "$NCCL_ALGO"   # use Ring, Tree or both, or unset it',
         explanation="The message speaks of CollNet, but NCCL prints it for every value without Ring and Tree, misspelt "
         "ones included; CollNet needs more than one node.",
         observed=rows.text,
         severity=Severity.WARNING,
-        hosts=rows.hosts,
-        ranks=rows.ranks,
-        evidence=rows.evidence,
     )

@@ -34,14 +34,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         hosts = hosts_of(group)
         shown, where = str(asked)[:80], f" on {named(hosts)}" if hosts else ""
         look = f'find / -xdev -name {shlex.quote(f"*{shown}*")} 2>/dev/null; echo "$LD_LIBRARY_PATH"'
-        yield Hit(
+        yield ctx.hit(
+            refs(group),
+            whom=hosts,
             title=f"{variable} asks for {shown}, which was not found{where}",
             next_step=f"{look}   # on the hosts named, in the container",
             explanation="NCCL continues with its built-in implementation, which may be much slower on this machine.",
             observed=f"{shown} not found",
             expected=f"{shown} loaded, or {variable} not set",
-            hosts=hosts,
-            evidence=refs(group),
         )
 
 

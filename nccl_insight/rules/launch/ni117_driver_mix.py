@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._diag import drivers_differ
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
 
@@ -30,15 +30,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _hit(odd: Outlier, words: str) -> Hit:
     where = subject(odd)
-    return Hit(
+    return hit(
+        both_sides(odd),
+        whom=odd,
         title=f"{where}: {words} {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
         f"{odd.majority}",
         explanation="Features that NCCL takes from the driver may differ between these hosts.",
         observed=odd.value,
         expected=odd.majority,
-        confidence=Confidence.HIGH,
-        ranks=odd.ranks,
-        hosts=odd.hosts,
         comm_id=odd.comm_id,
-        evidence=both_sides(odd),
     )

@@ -51,11 +51,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     came_up &= not bool((lasting["line"].cast(pl.Int64) > end).any())
     yield from ctx.report(
         f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
+        whom=hosts,
         explanation="The launcher failed before NCCL could start. Other errors of the job are likely echoes of "
         "ranks that never ran.",
         severity=Severity.INFO if came_up else None,
         quiet=None,
         rows=found,
-        ranks=(),
-        hosts=hosts,
     )

@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes, format_ns
 from nccl_insight.facts.overlap import step_summary
-from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
+from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 
 
@@ -30,16 +30,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         .sort("duration_ns", descending=True)
     )
     ranks = ranks_of(bad)
-    yield Hit(
+    yield ctx.hit(
+        trace_refs(
+            (i, f"{n}: {c:,} copies, {format_bytes(b or 0)}, {format_ns(d)}")
+            for i, n, c, b, d in kinds.select("input_id", "name", "count", "size_bytes", "duration_ns").iter_rows()
+        ),
+        whom=with_hosts(run, ranks),
         title=f"Pageable host copies take {format_ns(worst['exposed_pageable_ns'])} "
         f"({worst['part']:.0%} of the recorded time) that nothing hides",
         explanation="Copies from pageable memory are staged by the driver and block the thread that asks for them.",
         observed=f"{worst['part']:.1%} of the time in pageable copies",
         expected=f"below {share:.0%}",
-        ranks=ranks,
-        hosts=hosts_of(run, ranks),
-        evidence=trace_refs(
-            (i, f"{n}: {c:,} copies, {format_bytes(b or 0)}, {format_ns(d)}")
-            for i, n, c, b, d in kinds.select("input_id", "name", "count", "size_bytes", "duration_ns").iter_rows()
-        ),
     )

@@ -24,22 +24,23 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         most = logged[0]
         who = "a process" if most.rank is None else f"rank {most.rank}"
         many = f" for {plural(most.communicators, 'communicator')}" if most.communicators else ""
-        yield Hit(
+        yield ctx.hit(
+            (Ref(most.input_id, most.line),),
+            whom=(most.rank, most.host),
             title=f"NCCL allocates {format_bytes(most.bytes)} of GPU memory on {who}{many}",
             explanation=f"{most.words()}. {plural(sum(m.bytes >= limit for m in logged), 'process', 'processes')} of "
             f"{len(logged)} allocate {format_bytes(limit)} or more.",
             observed=format_bytes(most.bytes),
             expected=f"less than {format_bytes(limit)} (a threshold)",
             next_step=step,
-            ranks=() if most.rank is None else (most.rank,),
-            hosts=() if most.host is None else (most.host,),
-            evidence=(Ref(most.input_id, most.line),),
         )
         return
     links = connection_memory(run)
     if links is None or links.bytes < limit:
         return
-    yield Hit(
+    yield ctx.hit(
+        (Ref(links.input_id, links.line),),
+        whom=(links.rank,),
         title=f"The P2P connections of rank {links.rank} need about {format_bytes(links.bytes)} of GPU memory",
         explanation=f"{plural(links.receives, 'receiving connection')} and "
         f"{plural(links.sends, 'sending connection')}, of which {links.p2p_receives + links.p2p_sends} are for send, "
@@ -47,6 +48,4 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         observed=f"about {format_bytes(links.bytes)} by NCCL's formula",
         expected=f"less than {format_bytes(limit)} (a threshold)",
         next_step=f"{step}; NCCL_DEBUG_SUBSYS=INIT,ENV,ALLOC shows every allocation",
-        ranks=(links.rank,),
-        evidence=(Ref(links.input_id, links.line),),
     )

@@ -12,7 +12,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -105,7 +105,9 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     hosts = odd.hosts if odd and odd.hosts else hosts_of(shm)
     ranks = odd.ranks if odd and odd.ranks else ()
     count = plural(n_pairs, "pair of GPUs", "pairs of GPUs") if n_pairs else "GPUs"
-    return Hit(
+    return hit(
+        (*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
+        whom=(*ranks, *hosts),
         title="P2P is not available"
         + (f" on {named(hosts)}" if hosts else "")
         + f": {count} use host memory (SHM)"
@@ -122,9 +124,6 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
         severity=Severity.WARNING if odd else Severity.INFO,
         confidence=odd.confidence if odd else Confidence.HIGH,
         action=Action.TRIAGE if odd else Action.NONE,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=(*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
         caused_by=("env-mismatch", "p2p-disabled-by-env"),
     )
 
@@ -135,7 +134,9 @@ def _by_topology(run: Run) -> Iterator[Hit | CannotJudge]:
         return
     kinds = ", ".join(paths.get_column("path").unique(maintain_order=True))
     hosts = hosts_of(paths)
-    yield Hit(
+    yield hit(
+        refs(paths, 3),
+        whom=hosts,
         title="No two GPUs"
         + (f" on {named(hosts)}" if hosts else "")
         + f" are closer than the CPU ({kinds}): NCCL uses host memory between them",
@@ -143,8 +144,5 @@ def _by_topology(run: Run) -> Iterator[Hit | CannotJudge]:
         observed=f"paths {kinds}",
         expected="NVL, PIX or PXB for P2P by NCCL's default distance limit",
         next_step="nvidia-smi topo -p2p r   # does the driver offer P2P at all?",
-        severity=Severity.INFO,
         confidence=Confidence.MEDIUM,
-        hosts=hosts,
-        evidence=refs(paths, 3),
     )

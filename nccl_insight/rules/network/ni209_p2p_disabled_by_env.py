@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import members
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _LOW_LEVELS = ("loc", "nvl", "pix", "0", "1")
@@ -43,7 +43,9 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
     shm = links(run).filter(pl.col("transport") == "SHM")
     ranks = ranks_of(affected) if some else ()
     only = f" on {rank_words(ranks)} only" if some else ""
-    return Hit(
+    return hit(
+        (*refs(rows, 2), *refs(shm, 1)),
+        whom=(*ranks, *hosts_of(rows)),
         title=f"{name}={value} is set{only}: {effect}",
         explanation=(
             "Ranks of one communicator differ in this setting; the slowest pair sets the pace of all."
@@ -54,8 +56,4 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
         expected="unset (NCCL decides by distance)",
         next_step=f"run once with {name} unset and compare the bandwidth, e.g. with all_reduce_perf",
         severity=Severity.WARNING if some else Severity.INFO,
-        confidence=Confidence.HIGH,
-        ranks=ranks,
-        hosts=hosts_of(rows),
-        evidence=(*refs(rows, 2), *refs(shm, 1)),
     )

@@ -12,7 +12,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.rules._sockets import Cause, causes, chosen_by_user, plugin_failures, rdma_hints
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -60,18 +60,20 @@ def _hit(
     others = "; ".join(f"{c.what} (`{c.check}`)" for c in reasons[1:])
     signs = "; ".join(text for text, _ in hints)
     if not expected:
-        return Hit(
+        return hit(
+            tuple(evidence),
+            whom=hosts,
             title=f"Traffic between nodes goes over TCP ({network}){where}; the log shows no RDMA network",
             explanation="Fine where the hosts have Ethernet only; TCP is 3-10 times slower than RDMA.",
             observed=f"network {network}",
             next_step=first.check if first else "ibv_devinfo   # inside the container: does it list a device?",
             severity=Severity.INFO,
             confidence=Confidence.LOW,
-            hosts=hosts,
-            evidence=tuple(evidence),
         )
     likely = first.what if first else "the RDMA network of these hosts was not set up"
-    return Hit(
+    return hit(
+        tuple(evidence),
+        whom=hosts,
         title=f"Traffic falls back to TCP ({network}){where}: {likely}",
         explanation=(
             f"Most likely: {likely}."
@@ -81,7 +83,5 @@ def _hit(
         observed=f"network {network}",
         next_step=first.check if first else "ibv_devinfo; ls /dev/infiniband   # inside the container",
         confidence=Confidence.HIGH if certain else Confidence.MEDIUM,
-        hosts=hosts,
-        evidence=tuple(evidence),
         caused_by=(*(c.diagnosis for c in reasons[:1] if c.diagnosis), "mixed-networks"),
     )

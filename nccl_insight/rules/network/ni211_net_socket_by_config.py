@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit
+from nccl_insight.base.model import Action, CannotJudge, Hit
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, refs
@@ -31,7 +31,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     )
     one_node = spans_hosts(run) is False
     where = sockets.join(concerned.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
-    yield Hit(
+    yield ctx.hit(
+        (*refs(concerned, 2), *refs(where.filter(pl.col("line").is_not_null()), 1)),
+        whom=hosts_of(concerned),
         title=f"The network is TCP sockets because of {what}",
         explanation=(
             "All ranks share one node, so that GPU traffic does not use this network."
@@ -40,8 +42,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         ),
         observed="network Socket",
         next_step=f"if RDMA is wanted, remove {what.split('=')[0]} from the job's environment and run again",
-        confidence=Confidence.HIGH,
         action=Action.NONE if one_node else Action.CONFIG,
-        hosts=hosts_of(concerned),
-        evidence=(*refs(concerned, 2), *refs(where.filter(pl.col("line").is_not_null()), 1)),
     )

@@ -56,15 +56,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     hosts = hosts_of(rows)
     where = f", {named(hosts)}" if hosts else ""
     title, step = _why(str(rows["text"][0] or ""))
-    yield Hit(
+    yield ctx.hit(
+        refs(rows),
+        whom=hosts,
         title=f"{title} ({plural(rows.height, 'line')}{where})",
         next_step=step,
         explanation="NCCL opened the plugin's library and did not find an interface version that it supports, or the "
         "library could not be linked. It goes on with its internal networks.",
         observed=text,
         severity=Severity.INFO if harmless else None,
-        hosts=hosts,
-        evidence=refs(rows),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.mentions import no_device
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
@@ -21,7 +21,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     wanted = setting(run, "NCCL_IB_HCA")
     filtered = f" NCCL_IB_HCA={wanted.item(0, 'value')} may exclude them all." if wanted.height else ""
     one_node = spans_hosts(run) is False
-    yield Hit(
+    yield ctx.hit(
+        (*refs(rows, 2), *refs(wanted, 1)),
+        whom=hosts,
         title="NCCL found no InfiniBand or RoCE device" + (f" on {named(hosts)}" if hosts else ""),
         explanation=(
             "The job stays on one node, so that no network is needed."
@@ -31,7 +33,4 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         observed="0 RDMA devices",
         expected="0, or one for each RDMA port of the host",
         next_step="nothing to do" if one_node else "ibv_devinfo   # inside the container: does it list a device?",
-        confidence=Confidence.HIGH,
-        hosts=hosts,
-        evidence=(*refs(rows, 2), *refs(wanted, 1)),
     )

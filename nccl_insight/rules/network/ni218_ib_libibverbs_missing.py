@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.facts.mentions import library_missing
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import spans_hosts
@@ -24,7 +24,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     matters = bool(
         hints and spans_hosts(run) is not False and chosen_by_user(run).is_empty() and socket_processes(run).height
     )
-    yield Hit(
+    yield ctx.hit(
+        (*refs(rows, 2), *(refs(hints[0][1], 1) if matters else ())),
+        whom=hosts,
         title="libibverbs is not installed"
         + (f" on {named(hosts)}" if hosts else "")
         + (": no RDMA, although " + hints[0][0] if matters else ""),
@@ -35,8 +37,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         ),
         observed="libibverbs.so[.1] cannot be opened",
         severity=Severity.WARNING if matters else Severity.INFO,
-        confidence=Confidence.HIGH,
         action=Action.CONFIG if matters else Action.NONE,
-        hosts=hosts,
-        evidence=(*refs(rows, 2), *(refs(hints[0][1], 1) if matters else ())),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
@@ -28,15 +28,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     devices = [] if said is None else said.rows["hca_name"].drop_nulls().unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
     what = ", ".join(devices[:4]) if devices else "An RDMA device"
-    yield Hit(
+    yield ctx.hit(
+        refs(rows, 3),
+        whom=(*ranks_of(rows), *hosts),
         title=f"{what} cannot be opened"
         + (f" on {named(hosts)}" if hosts else "")
         + ": the process lacks the device files or the right to use them",
         explanation="The driver lists the device, ibv_open_device fails: typical of a container started without "
         "/dev/infiniband.",
         observed=f"{plural(max(1, len(devices)), 'device')} not opened",
-        confidence=Confidence.HIGH,
-        ranks=ranks_of(rows),
-        hosts=hosts,
-        evidence=refs(rows, 3),
     )

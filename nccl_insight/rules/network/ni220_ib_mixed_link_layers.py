@@ -12,7 +12,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
 from nccl_insight.facts.transports import net_links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -47,7 +47,9 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
     odd_rows = rows.filter(pl.col("link_layer") == odd)
     alone = spans_hosts(run) is False or _unused(run, odd_rows)
     hosts = hosts_of(rows)
-    return Hit(
+    return hit(
+        (*refs(rows, 2), *refs(wanted, 1)),
+        whom=hosts,
         title=f"{odd} device {what} is listed beside {usual_names.len()} {usual} devices"
         + (f" on {named(hosts)}" if hosts else ""),
         explanation=(
@@ -60,8 +62,6 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
         next_step=f"run with NCCL_IB_HCA=^={','.join(names[:4])} and compare the bandwidth",
         severity=Severity.INFO if chosen or alone or not _matters(run, odd_rows) else Severity.WARNING,
         confidence=Confidence.HIGH if not chosen else Confidence.MEDIUM,
-        hosts=hosts,
-        evidence=(*refs(rows, 2), *refs(wanted, 1)),
     )
 
 
@@ -92,14 +92,13 @@ def _between(per_host: pl.DataFrame) -> Hit:
     usual = counts.item(0, "layer")
     odd = per_host.filter(pl.col("layer") != usual)
     hosts = hosts_of(odd)
-    return Hit(
+    return hit(
+        (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
+        whom=hosts,
         title=f"{named(hosts)}: {odd.item(0, 'layer')} devices, the other hosts: {usual}",
         explanation="Devices of different link layers cannot connect to each other.",
         observed=str(odd.item(0, "layer")),
         expected=f"{usual} on every host",
         next_step="ibv_devinfo on both kinds of host; choose one fabric with NCCL_IB_HCA",
-        severity=Severity.WARNING,
         confidence=Confidence.MEDIUM,
-        hosts=hosts,
-        evidence=(*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
     )

@@ -10,7 +10,7 @@ from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, S
 from nccl_insight.base.units import plural
 from nccl_insight.facts.links import Flap, failed_after, flaps
 from nccl_insight.facts.settings import named
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -28,7 +28,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     names = ", ".join(sorted({f.device for f in chosen if f.device})[:4])
     hosts = tuple(sorted({f.host for f in chosen if f.host}))
     times = [t for f in chosen for t in (f.first_s, f.last_s) if t is not None]
-    hit = Hit(
+    hit = ctx.hit(
+        tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
+        whom=(*tuple(sorted({r for f in chosen for r in f.ranks})), *hosts),
         title=f"Port of {names or 'a NIC'}{' on ' + ', '.join(hosts[:4]) if hosts else ''} went down during the job",
         next_step=f"ibstat; mlxlink -d {names.split(', ')[0] or '<device>'} -m -c; dmesg -T | grep -iE "
         "'mlx5|link down'   # on the "
@@ -42,9 +44,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         observed="port error",
         severity=None if hurt or not _clocked(chosen) else Severity.WARNING,
         confidence=Confidence.HIGH if hurt else Confidence.MEDIUM,
-        ranks=tuple(sorted({r for f in chosen for r in f.ranks})),
-        hosts=hosts,
-        evidence=tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
         first_s=min(times) if times else None,
         last_s=max(times) if times else None,
         devices=tuple(sorted({f.key for f in chosen if f.device})),
@@ -92,7 +91,9 @@ def _came_back(run: Run) -> Iterator[Hit]:
     for flap in flaps(run)[:3]:
         if flap.went_on or failed_after(run, flap):
             continue
-        yield Hit(
+        yield hit(
+            tuple(Ref(i, n) for i, n in flap.lines[:3]),
+            whom=(*flap.ranks, flap.host),
             title=f"Port of {flap.device or 'a NIC'}{f' on {flap.host}' if flap.host else ''} went down and came back; "
             "nothing after it shows whether the job went on",
             next_step=f"read the log after this line; mlxlink -d {flap.device or '<device>'} -m -c shows the link's "
@@ -103,9 +104,6 @@ def _came_back(run: Run) -> Iterator[Hit]:
             severity=Severity.INFO,
             confidence=Confidence.LOW,
             action=Action.MONITOR,
-            ranks=flap.ranks,
-            hosts=(flap.host,) if flap.host else (),
-            evidence=tuple(Ref(i, n) for i, n in flap.lines[:3]),
             first_s=flap.first_s,
             last_s=flap.last_s,
             devices=(flap.key,) if flap.device else (),

@@ -15,7 +15,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import is_rdma, net_links
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -66,7 +66,9 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     loud = not meant and (uneven or _capable(run)) and not _reads_only(run)
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
     where = f" on {named(names)}" if uneven and names else ""
-    return Hit(
+    return hit(
+        (*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
+        whom=(*(ranks if uneven else ()), *names),
         title=(f"GPUDirect RDMA is not used{where}: {without} of {total} RDMA connections go through host memory"),
         explanation=_explain(reasons, supported),
         observed=f"{total - without} of {total} with GDRDMA",
@@ -76,9 +78,6 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.HIGH if uneven or supported else Confidence.MEDIUM,
         action=Action.NONE if meant else Action.CONFIG,
-        ranks=ranks if uneven else (),
-        hosts=names,
-        evidence=(*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
         caused_by=("env-mismatch",) if uneven else (),
     )
 
@@ -103,7 +102,9 @@ def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
     evidence = (*refs(rows, 2), *refs(refused, 2), *refs(far, 2))
     hosts = tuple(sorted({*hosts_of(rows), *hosts_of(refused), *hosts_of(far)}))
     ranks = net_links(run).get_column("local_rank_id").drop_nulls().unique().sort().to_list()
-    yield Hit(
+    yield hit(
+        evidence,
+        whom=hosts,
         title="GPUDirect RDMA is off"
         + (f" on {named(hosts)}" if hosts else "")
         + (f" ({rank_words(ranks)})" if ranks else "")
@@ -112,7 +113,4 @@ def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
         observed="GPUDirect off",
         next_step=first.check,
         severity=Severity.INFO,
-        confidence=Confidence.HIGH,
-        hosts=hosts,
-        evidence=evidence,
     )

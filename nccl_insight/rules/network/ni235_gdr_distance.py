@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.rules._gdr import paths_blocked
@@ -20,13 +20,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     distance, limit = far.item(0, "distance"), far.item(0, "limit")
     gpus = far.select("host", "gpu").n_unique()
     hosts = hosts_of(far)
-    yield Hit(
+    yield ctx.hit(
+        refs(far, 3),
+        whom=hosts,
         title=f"No NIC is near enough for GPUDirect RDMA (distance {distance}, limit {limit}): {plural(gpus, 'GPU')}"
         + (f" on {named(hosts)}" if hosts else ""),
         explanation="The numbers are NCCL's path types from one PCIe switch (low) to across sockets (high).",
         observed=f"distance {distance}",
         expected=f"distance of at most {limit}",
-        confidence=Confidence.HIGH,
-        hosts=hosts,
-        evidence=refs(far, 3),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import nodes_are_processes, spans_hosts
 from nccl_insight.facts.settings import hosts_of, refs
@@ -22,11 +22,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     if links(run).filter(pl.col("transport") == "NET").height:
         return
-    yield Hit(
+    yield ctx.hit(
+        refs(sockets, 1),
+        whom=hosts_of(sockets),
         title="The job runs on one node: network Socket is not used between its GPUs",
         explanation="NCCL always picks a network; inside a node it uses NVLink, PCIe or shared memory.",
         observed="network Socket on one node",
-        confidence=Confidence.HIGH,
-        hosts=hosts_of(sockets),
-        evidence=refs(sockets, 1),
     )

@@ -31,7 +31,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
         where = subject(odd)
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
-        yield Hit(
+        yield ctx.hit(
+            (*odd.evidence, *odd.majority_evidence),
+            whom=odd,
             title=f"{where}: network {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator "
             f"chose {odd.majority}",
             explanation="NCCL cannot connect ranks that chose different networks.",
@@ -43,10 +45,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             ),
             severity=Severity.ERROR if crossing or not done else Severity.WARNING,
             confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
-            ranks=odd.ranks,
-            hosts=odd.hosts,
             comm_id=odd.comm_id,
-            evidence=(*odd.evidence, *odd.majority_evidence),
             caused_by=("ib-open-device-failed", "ofi-plugin-init-failed", "env-mismatch"),
         )
 

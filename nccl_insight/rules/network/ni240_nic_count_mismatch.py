@@ -9,10 +9,10 @@ import polars as pl
 from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.rules._diag import ports_missing
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -41,16 +41,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     rows = mentions(run, "net-counts-differ")
     if rows.height:
-        yield Hit(
+        yield ctx.hit(
+            rows,
             title="NCCL reports different numbers of NICs across the ranks of a communicator",
             explanation="A host has lost a NIC, or its devices are filtered differently.",
             observed="mixed counts",
             expected="the same number of NICs on every host",
             next_step="ibv_devinfo -l on every host; compare NCCL_IB_HCA",
-            confidence=Confidence.HIGH,
-            ranks=ranks_of(rows),
-            hosts=hosts_of(rows),
-            evidence=refs(rows, 3),
         )
 
 
@@ -58,7 +55,9 @@ def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -
     hosts = hosts_of(short)
     missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
     lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
-    return Hit(
+    return hit(
+        (*refs(short, 2), *refs(good, 1)),
+        whom=hosts,
         title=f"{named(hosts)}: {short.item(0, 'count')} {network} NICs{lacking}, other hosts: {expected}",
         explanation="All ranks wait for the node with the fewest NICs.",
         observed=f"{short.item(0, 'count')} NICs",
@@ -66,6 +65,4 @@ def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -
         unit="NICs",
         next_step=f"on {hosts[0]}: ibv_devinfo -l; ibstat   # and compare NCCL_IB_HCA with a good host",
         confidence=Confidence.HIGH if good.height > short.height else Confidence.MEDIUM,
-        hosts=hosts,
-        evidence=(*refs(short, 2), *refs(good, 1)),
     )

@@ -46,7 +46,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     idle = int(bad.item(0, "idle"))
     nothing = f"while {plural(idle, 'listed NIC')} carr{'ies' if idle == 1 else 'y'} nothing"
     nic = f"share NIC {shared.item(0, 'net_dev')} {nothing}"
-    yield Hit(
+    yield ctx.hit(
+        refs(shared, 3),
+        whom=(*ranks, *hosts),
         title=f"{rank_words(ranks).capitalize()} on {named(hosts)} {nic}"
         if len(hosts) <= 1
         else f"On each of {len(hosts)} hosts, {bad.item(0, 'sharers')} GPUs {nic}",
@@ -55,7 +57,4 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         unit="NICs",
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.MEDIUM,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=refs(shared, 3),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
@@ -34,7 +34,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             continue
         hosts = hosts_of(slow)
         first = slow.row(0, named=True)
-        yield Hit(
+        yield ctx.hit(
+            (*refs(slow, 2), *refs(rows.filter(pl.col("speed_gbit") == usual), 1)),
+            whom=hosts,
             title=f"{first['name']}"
             + (f" on {named(hosts)}" if hosts else "")
             + f" runs at {first['speed_gbit']} Gb/s, {plural(count, 'other device')} at {usual} Gb/s",
@@ -43,8 +45,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             expected=f"{usual} Gb/s",
             unit="Gb/s",
             next_step=f"ibstat {first['name']}   # rate and width; then cable and switch port",
-            confidence=Confidence.HIGH,
-            hosts=hosts,
-            evidence=(*refs(slow, 2), *refs(rows.filter(pl.col("speed_gbit") == usual), 1)),
         )
     yield from ports_differ(run)

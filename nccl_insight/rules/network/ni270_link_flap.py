@@ -21,7 +21,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         hurt = failed_after(run, flap)
         span = f" for {flap.down_s:,.0f} s" if flap.down_s is not None else ""
         where = f" on {flap.host}" if flap.host else ""
-        yield Hit(
+        yield ctx.hit(
+            tuple(Ref(i, n) for i, n in flap.lines[:4]),
+            whom=(*flap.ranks, flap.host),
             title=f"{flap.device or 'A port'}{where} went down{span} and came back ({plural(flap.count, 'time')})"
             + ("; errors on it followed" if hurt else ", and the job went on" if flap.went_on else ""),
             next_step=f"mlxlink -d {flap.device or '<device>'} -m -c   # link errors and transceiver; the switch "
@@ -31,9 +33,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             observed=f"{plural(flap.count, 'flap')}{span}",
             severity=Severity.WARNING if hurt or flap.count >= _MANY else Severity.INFO,
             confidence=Confidence.HIGH if flap.host else Confidence.MEDIUM,
-            ranks=flap.ranks,
-            hosts=(flap.host,) if flap.host else (),
-            evidence=tuple(Ref(i, n) for i, n in flap.lines[:4]),
             first_s=flap.first_s,
             last_s=flap.last_s,
             devices=(flap.key,) if flap.device else (),

@@ -41,12 +41,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
     yield from ctx.report(
         f"A connection was closed{where}: a peer process exited",
-        "grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts of the peers",
+        next_step="grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts "
+        "of the peers",
+        whom=None if gone is None else (*_only_rank(run, gone), *gone),
         explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."
         + quiet,
         rows=found,
-        hosts=gone,
-        ranks=_only_rank(run, gone) if gone else None,
         severity=Severity.INFO if _restarted(run, found) or _finished(run, found) or _left(ctx) else None,
     )
 
@@ -70,7 +70,7 @@ def _store_gone(ctx: Context, found: Trouble) -> Iterator[Hit]:
     where = f" at {address}" if address else ""
     yield from ctx.report(
         f"torch's store{where} is gone: the process that kept it, mostly rank 0, has ended",
-        "read the end of rank 0's own output; dmesg -T | grep -i oom   # on its host",
+        next_step="read the end of rank 0's own output; dmesg -T | grep -i oom   # on its host",
         explanation="Ranks that are still there when the store goes away print these lines, also at the end of a job "
         "that finished. If the job was not over, what ended that process is the cause.",
         rows=found,

@@ -14,11 +14,12 @@ from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
-# transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
+# transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line. With the first
+# of the two the communicator fails; the second is a suspicion only.
 _BY_COUNTERS = ("err_mismatched_collective", "err_hanging")
 
 
@@ -34,20 +35,20 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     said = ctx.lines()
     if said is not None:
         odd = _odd_rank(said)
-        guessed = bool(said.rows["message"].is_in(list(_BY_COUNTERS)).all())
+        guessed = bool(said.rows["message"].is_in(list(_BY_COUNTERS)).fill_null(False).all())
+        suspected = bool(said.rows["message"].eq_missing(_BY_COUNTERS[1]).all())
         yield from ctx.report(
             "NCCL suspects collectives that do not match between ranks"
             if guessed
             else f"Rank {odd} is not in the same collective as the others"
             if odd is not None
             else "NCCL reports collectives that do not match between ranks",
-            severity=Severity.WARNING if guessed else None,
+            whom=None if odd is None else (odd, *identities(run).hosts((odd,))),
+            severity=Severity.WARNING if suspected else None,
             confidence=Confidence.MEDIUM if guessed else None,
             explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
             "collective. Usually one rank skipped "
             "a call, made an extra one, or passed another count.",
-            ranks=None if odd is None else (odd,),
-            hosts=None if odd is None else identities(run).hosts((odd,)),
         )
     if not run.has("calls"):
         return
@@ -63,16 +64,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 def _waits_elsewhere(found: Odd) -> Hit:
     """Time-outs in one number of a process group, which is not one operation."""
     wait = "wait" if len(found.ranks) > 1 else "waits"
-    return Hit(
+    return hit(
+        found,
         title=f"{ranks_on(found.ranks, found.hosts)} {wait} in {found.called} where the others wait in {found.usual} "
         f"(collective {found.seq})",
         explanation="torch numbers the collectives of a process group alike on all its ranks. Under this number the "
         "ranks named called something else, so that no side can finish.",
         observed=found.called,
         expected=found.usual,
-        ranks=found.ranks,
-        hosts=found.hosts,
-        evidence=found.evidence,
         first_s=found.first_s,
         last_s=found.first_s,
     )
@@ -106,14 +105,13 @@ def _differences(run: Run) -> Iterator[Hit]:
         odd = at.filter(pl.col("call") != usual)
         ranks = ranks_of(odd)
         who = f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}"
-        yield Hit(
+        yield hit(
+            (*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),
+            whom=(*ranks, *hosts_of(odd)),
             title=f"Collective {nth + 1} differs: {who} {odd['call'][0]}, the others {usual}",
             explanation="The calls are numbered in the order of the log within each rank. From this one on the "
             "ranks are not in the same collective.",
             observed=str(odd["call"][0]),
             expected=str(usual),
-            ranks=ranks,
-            hosts=hosts_of(odd),
             comm_id=str(comm_id),
-            evidence=(*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),
         )

@@ -15,7 +15,7 @@ from nccl_insight.facts.identity import identities
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules._subjects import ranks_on
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -52,14 +52,13 @@ def _from_report(ctx: Context) -> Iterator[Hit]:
     seq = said.value("desync_seq")
     where = f" collective {seq}" if seq else " any collective"
     hosts = identities(ctx.run).hosts(ranks)
-    yield Hit(
+    yield ctx.hit(
+        said.evidence,
+        whom=(*ranks, *hosts),
         title=f"{ranks_on(ranks, hosts)} did not join{where}, as torch's desync report says",
         explanation="On a time-out each rank looks up in the store how far all ranks came. Those that are named are "
         "furthest behind: they are somewhere else in the program, stuck, or gone.",
         observed=said.text,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=said.evidence,
         first_s=said.first_s,
         last_s=said.last_s,
     )
@@ -90,12 +89,12 @@ def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
         explanation += f" No dump of ranks {format_ranks(judged.undumped)}: nothing is known about them."
     if pairs_explain(run):
         explanation += " Each of them waits in a send or receive whose partner never came."
-    return Hit(
+    return hit(
+        tuple(facts),
         title=f"{subject(item)} {'are' if len(judged.suspects) > 1 else 'is'} behind the others: {parts[0]}",
         explanation=explanation,
         observed="; ".join(parts),
         caused_by=("send-recv-unmatched",) if pairs_explain(run) else (),
-        evidence=tuple(facts),
     )
 
 

@@ -59,7 +59,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     )
     yield from ctx.report(
         headline,
-        f"{_TRY}; {dumps}" if first else dumps,
+        next_step=f"{_TRY}; {dumps}" if first else dumps,
         explanation=_NO_DATA
         if first
         else "A collective was issued here and did not finish. Either a rank never issued it, or issued "

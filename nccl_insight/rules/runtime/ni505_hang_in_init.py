@@ -23,7 +23,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
                 stuck.doubt, "keep the whole log of all ranks until the job is killed: NCCL_DEBUG_FILE=nccl.%h.%p"
             )
             continue
-        yield Hit(
+        yield ctx.hit(
+            refs(stuck.ranks),
+            whom=(*ranks_of(stuck.ranks), *hosts_of(stuck.ranks)),
             title=f"Init of a communicator of {plural(stuck.nranks, 'rank')} started on all and finished on none",
             next_step="py-spy dump --pid <pid>   # while it hangs; then find the transport that hangs: run "
             "with NCCL_P2P_DISABLE=1, then with NCCL_IB_DISABLE=1",
@@ -31,18 +33,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             + stuck.reached,
             observed=f"0 of {stuck.nranks} ranks finished",
             expected=f"{stuck.nranks} times Init COMPLETE",
-            ranks=ranks_of(stuck.ranks),
-            hosts=hosts_of(stuck.ranks),
             comm_id=stuck.comm_id,
-            evidence=refs(stuck.ranks),
             absence="no Init COMPLETE of this communicator in any input",
         )
     said = ctx.lines()
     if said is not None and not any(stuck for stuck in waiting(run)):
         yield from ctx.report(
             "NCCL did not become ready within the time limit of a nonblocking call",
-            "py-spy dump --native --pid <pid>   # on every rank, while it waits: the one that stands elsewhere did not "
-            "come; a slow start of many ranks: raise TORCH_NCCL_NONBLOCKING_TIMEOUT",
+            next_step="py-spy dump --native --pid <pid>   # on every rank, while it waits: the one that stands "
+            "elsewhere did not come; a slow start of many ranks: raise TORCH_NCCL_NONBLOCKING_TIMEOUT",
             explanation="torch asked NCCL to create or finish a communicator without blocking, and it was not done in "
             "time: a rank did not come, or its connections were not made.",
             rows=said,
@@ -54,7 +53,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             "nccl-insight explain-log <log>   # shows the lines that no rule reads",
         )
     elif early.height:
-        yield Hit(
+        yield ctx.hit(
+            early,
+            whom=hosts_of(early),
             title=f"{early.height} processes chose their network and then waited: no communicator was created",
             next_step="py-spy dump --pid <pid>   # while it hangs; then check that all ranks were launched and that "
             "WORLD_SIZE and MASTER_ADDR agree",
@@ -62,7 +63,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             "rank that never "
             "arrived, or cannot reach the root, keeps all of them there. This version prints ranks only afterwards.",
             observed=f"{early.height} processes in the bootstrap, 0 ranks",
-            hosts=hosts_of(early),
-            evidence=refs(early),
             absence="no line about ranks, rings or communicators in any input",
         )

@@ -15,10 +15,10 @@ from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.nvls import one_sided
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.settings import refs
 from nccl_insight.facts.transports import links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
@@ -96,7 +96,9 @@ def _silence(run: Run) -> Hit:
         (_PCIE, "P2P between GPUs") if p2p.height and not nvlink else (_NETWORK, "the network") if net else (_EACH, "")
     )
     steps = [first, *((_NETWORK,) if net and first is not _NETWORK else ()), _STACKS]
-    return Hit(
+    return hit(
+        refs(p2p if p2p.height else ranks, 2),
+        whom=ranks,
         title=f"Init completed on all {plural(ranks.height, 'rank')}, and nothing of "
         + ("a collective is seen to finish" if called else "the work is in the log")
         + (f": the likeliest place is {where}" if where else ""),
@@ -109,9 +111,6 @@ def _silence(run: Run) -> Hit:
         confidence=Confidence.LOW,
         severity=Severity.WARNING,
         caused_by=("p2p-acs-iommu-hang",),
-        ranks=ranks_of(ranks),
-        hosts=hosts_of(ranks),
-        evidence=refs(p2p if p2p.height else ranks, 2),
         absence="no further call, step or end of any rank in the inputs",
     )
 

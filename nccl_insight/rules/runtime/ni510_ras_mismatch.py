@@ -13,7 +13,7 @@ from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.course import in_order
 from nccl_insight.facts.identity import identities
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 # So many ranks with one count for each that is behind it.
@@ -33,9 +33,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if _told(run, part["comm_hash"][0], part["op"][0]):
             continue
         if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
-            hit = _from_text(part, stopped=run.has("processes") and not in_order(run))
+            found = _from_text(part, stopped=run.has("processes") and not in_order(run))
             # RAS knows nodes by their addresses.
-            yield replace(hit, hosts=identities(run).hosts(hit.ranks) or hit.hosts)
+            yield replace(found, hosts=identities(run).hosts(found.ranks) or found.hosts)
     yield from (hit for hit, comm, op in _from_json(run.table("ras_counts")) if not _told(run, comm, op))
 
 
@@ -65,7 +65,9 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     ahead = claims["count"].drop_nulls().sum() or 0
     alone = stopped and bool(behind) and len(behind) * _FEW <= ahead
     refs = part.select("input_id", "line", "text").iter_rows()
-    return Hit(
+    return hit(
+        tuple(Ref(i, n, t) for i, n, t in refs),
+        whom=(*(tuple(behind) if alone else ranks), *hosts),
         title=f"RAS: ranks of one communicator have different {what}{spread}{role}{named}",
         explanation="A mismatch by itself is normal in a running job"
         + ("; the log of this one stops, and all other ranks have the same count. " if alone else ". ")
@@ -74,10 +76,7 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
         expected=_EXPECTED,
         severity=Severity.WARNING if alone else None,
         confidence=Confidence.MEDIUM if alone else None,
-        ranks=tuple(behind) if alone else ranks,
-        hosts=hosts,
         comm_id=f"0x{comm.lstrip('0')}",
-        evidence=tuple(Ref(i, n, t) for i, n, t in refs),
     )
 
 
@@ -91,14 +90,14 @@ def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
     for row in summary.filter(pl.col("low") < pl.col("high")).iter_rows(named=True):
         behind = [r for r in row["behind"] if r is not None]
         observed = f"{row['low']:,} to {row['high']:,} {row['op']} operations"
-        hit = Hit(
+        found = hit(
+            (Ref(row["input_id"], 0, f"collective_counts {row['op']}: {observed}"),),
+            whom=tuple(behind) if len(behind) * 2 <= row["ranks"] else (),
             title=f"RAS: ranks of communicator {row['comm_hash']} have launched {observed}; "
             f"{plural(len(behind), 'rank')} at the lowest count: {format_ranks(behind)}",
             explanation="A mismatch by itself is normal in a running job.",
             observed=observed,
             expected=_EXPECTED,
-            ranks=tuple(behind) if len(behind) * 2 <= row["ranks"] else (),
             comm_id=f"0x{row['comm_hash'].lstrip('0')}",
-            evidence=(Ref(row["input_id"], 0, f"collective_counts {row['op']}: {observed}"),),
         )
-        yield hit, row["comm_hash"], row["op"]
+        yield found, row["comm_hash"], row["op"]

@@ -64,7 +64,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             f"NCCL's RAS calls {'the processes' if many else 'the process'} of {rank_words(ranks)}{where} "
             f"dead: {'they do' if many else 'it does'} not answer (pid {pids})"
         )
-    yield Hit(
+    yield ctx.hit(
+        tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),
+        whom=(*ranks, *hosts),
         title=title,
         explanation=(
             "The values that no communicator can have come from a known fault of RAS itself (NCCL 2.27.0 to 2.27.3); "
@@ -74,9 +76,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         ),
         observed="; ".join(rows["text"].drop_nulls().head(4).to_list())[:300],
         severity=Severity.WARNING if dead.height else None,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),
     )
 
 

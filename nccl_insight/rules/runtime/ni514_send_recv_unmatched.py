@@ -12,7 +12,7 @@ from nccl_insight.facts.calls import log_is_cut, sums
 from nccl_insight.facts.flight_recorder.links import pairs_follow
 from nccl_insight.facts.flight_recorder.pairs import unpaired
 from nccl_insight.facts.settings import refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _NEXT = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two ranks"
@@ -41,7 +41,12 @@ def _recorded(run: Run) -> Iterator[Hit]:
         if follows
         else ""
     )
-    yield Hit(
+    yield hit(
+        tuple(
+            Ref(i.input_id, 0, f"group {i.group.label}: {i.op.lower()} {i.src} -> {i.dst} {i.sizes} open")
+            for i in found[:5]
+        ),
+        whom=ranks,
         title=f"Rank {first.waits} waits to {verb} rank {first.missing}, which never posted the {other}{more}",
         next_step=f"py-spy dump --pid <pid of rank {first.missing}>; compare the order of sends and receives in "
         "the program",
@@ -50,11 +55,6 @@ def _recorded(run: Run) -> Iterator[Hit]:
         caused_by=("rank-desync",) if follows else (),
         observed=f"{plural(first.count, 'open send' if first.op == 'Send' else 'open receive')} of rank {first.waits}",
         expected=f"a {other} of rank {first.missing} for each",
-        ranks=ranks,
-        evidence=tuple(
-            Ref(i.input_id, 0, f"group {i.group.label}: {i.op.lower()} {i.src} -> {i.dst} {i.sizes} open")
-            for i in found[:5]
-        ),
     )
 
 
@@ -73,14 +73,14 @@ def _counted(run: Run) -> Iterator[Hit]:
     for comm_id, part in counts.group_by("comm_id", maintain_order=True):
         src, dst, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         more = f" (and {plural(part.height - 1, 'more pair')})" if part.height > 1 else ""
-        yield Hit(
+        yield hit(
+            refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
+            whom=tuple(sorted({int(src), int(dst)})),
             title=f"Rank {src} sends {plural(sends, 'time')} to rank {dst}, which receives "
             f"{plural(recvs, 'time')}{more}",
             next_step=_NEXT,
             explanation="Each ncclSend needs an ncclRecv at the peer. Both ranks' calls are in the log, and their "
             "numbers differ.",
             observed=f"{plural(sends, 'send')}, {plural(recvs, 'receive')}",
-            ranks=tuple(sorted({int(src), int(dst)})),
             comm_id=str(comm_id[0]),
-            evidence=refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
         )

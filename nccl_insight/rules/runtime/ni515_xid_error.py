@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Action, CannotJudge, Hit, Ref, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 from nccl_insight.facts.ends import ends
@@ -19,7 +19,7 @@ from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run, fact
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
@@ -182,7 +182,9 @@ def _hit(kind: _Kind) -> Hit:
     where = " on ".join(part for part in (who, named(hosts)) if part)
     hard = kind.severity is Severity.ERROR
     program = kind.xid in BY_PROGRAM
-    return Hit(
+    return hit(
+        tuple(Ref(i, n) for i, n in lines[:4]),
+        whom=(*ranks, *hosts),
         title=f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning}"
         + (f" ({where})" if where else ""),
         next_step=_next_step(kind),
@@ -193,11 +195,7 @@ def _hit(kind: _Kind) -> Hit:
         else "The job goes on; nothing has to be done at once.",
         observed=" ".join(str(kind.rows[0]["text"]).split())[:200],
         severity=kind.severity,
-        confidence=Confidence.HIGH,
         action=None if hard else Action.TRIAGE if program else Action.MONITOR,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=tuple(Ref(i, n) for i, n in lines[:4]),
         first_s=min(times) if times else None,
         last_s=max(times) if times else None,
     )
@@ -205,12 +203,12 @@ def _hit(kind: _Kind) -> Hit:
 
 def _told_by_nccl(run: Run) -> Iterator[Hit]:
     """Events that NCCL's diagnostics found in the kernel logs of the hosts, since boot and not only in this job."""
-    for number, switch, hit in events(run):
+    for number, switch, seen in events(run):
         by_program = not switch and number in BY_PROGRAM
         meaning = "" if switch else MEANINGS.get(number, "")
         yield replace(
-            hit,
-            title=f"{hit.title}: {meaning}" if meaning else hit.title,
-            severity=hit.severity or Severity.WARNING,
+            seen,
+            title=f"{seen.title}: {meaning}" if meaning else seen.title,
+            severity=seen.severity or Severity.WARNING,
             action=Action.TRIAGE if by_program else None,
         )

@@ -45,7 +45,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if printed is None or not printed.loud:
             return
         yield from ctx.report(
-            "Ranks report errors on their way out", "look at the first fault: these lines follow from it"
+            "Ranks report errors on their way out", next_step="look at the first fault: these lines follow from it"
         )
         return
     said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
@@ -53,8 +53,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         usual = _USUAL.get(said)
         yield from ctx.report(
             f"NCCL failed ({said}) and the log does not say why",
-            "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN is the reason"
-            + (f"; usual reasons: {usual}" if usual else ""),
+            next_step="NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN "
+            "is the reason" + (f"; usual reasons: {usual}" if usual else ""),
             explanation=_PASSED_ON,
             severity=Severity.ERROR,
             rows=found,
@@ -62,8 +62,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         f"The job failed, and the log does not say why: {cut(found.text, 60)}",
-        'grep -n -B2 -A40 -m1 "Traceback" <output of that process>   # its first exception, kill or NCCL WARN is the '
-        'reason; not kept: eval "$(nccl-insight record-env --symptom crash)" and run again',
+        next_step='grep -n -B2 -A40 -m1 "Traceback" <output of that process>   # its first exception, kill or '
+        'NCCL WARN is the reason; not kept: eval "$(nccl-insight record-env --symptom crash)" and run again',
         explanation=_ALONE,
         severity=Severity.ERROR,
         rows=found,

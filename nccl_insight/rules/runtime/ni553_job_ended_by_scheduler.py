@@ -109,7 +109,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     begin, end = times_of([first])
     said = pl.DataFrame({"text": [first.text]})
     if not strong and not told_to and (first.signal == 2 or told(said, "interrupted").item() is not None):
-        yield Hit(
+        yield ctx.hit(
+            refs_of([first, *(e for e in found if e is not first)]),
+            whom=hosts,
             title=f"The job was interrupted{since([first])} (SIGINT, as by Ctrl-C): {first.text.strip('* ')[:80]}",
             next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since -1h "
             "| grep -i sigint",
@@ -117,8 +119,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             observed=first.text,
             severity=Severity.INFO,
             confidence=Confidence.MEDIUM,
-            hosts=hosts,
-            evidence=refs_of([first, *(e for e in found if e is not first)]),
             caused_by=caused_by,
             first_s=begin,
             last_s=end,
@@ -143,7 +143,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         # What the job still had to do, such as saving, is not in the log; who cancels it knows.
         what += ", after all its communicators were closed"
         severity = Severity.INFO if cancelled else severity or Severity.WARNING
-    yield Hit(
+    yield ctx.hit(
+        refs_of([first, *(e for e in found if e is not first)]),
+        whom=hosts,
         title=what,
         steps=_steps("hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
         explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors "
@@ -153,8 +155,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         observed=first.text,
         severity=severity,
         confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
-        hosts=hosts,
-        evidence=refs_of([first, *(e for e in found if e is not first)]),
         caused_by=caused_by,
         first_s=_seen(run, begin) if gone else begin,
         last_s=end,

@@ -19,18 +19,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     numbers = found.rows["launcher_rank"].fill_null(found.rows["rank"]).drop_nulls().unique().sort()
     ranks = tuple(int(n) for n in numbers)
-    known = identities(run)
-    hosts = tuple(sorted({known.host_of_rank[r] for r in ranks if r in known.host_of_rank}))
     seconds = found.rows["stuck_s"].drop_nulls()
     span = f" for {int(seconds[0]):,} s" if seconds.len() else ""
     yield from ctx.report(
         f"torch's watchdog thread made no progress{span}",
+        whom=(*ranks, *identities(run).hosts(ranks)),
         explanation="A call into CUDA or NCCL, or Python's lock, holds the thread that watches collectives. No "
         "collective was "
         "found to have timed out by this message.",
         rows=found,
         # Without the line that ends the process the monitor only warned.
         severity=None if found.rows["message"].is_in(list(_ENDS)).any() else Severity.WARNING,
-        ranks=ranks,
-        hosts=hosts,
     )

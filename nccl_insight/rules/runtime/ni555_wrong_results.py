@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref
 from nccl_insight.base.units import format_bytes, plural, rank_words
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _PATHS = (
@@ -43,16 +43,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     worst = int(rows["wrong"].max() or 0)  # type: ignore[arg-type]
     lines = rows.select("input_id", "line").drop_nulls()
     hosts = run.table("processes")
-    yield Hit(
+    yield ctx.hit(
+        tuple(Ref(int(i), int(n)) for i, n in lines.head(4).iter_rows()),
+        whom=hosts_of(hosts) if hosts.height and len(hosts_of(hosts)) == 1 else (),
         title=f"Wrong results: {ops} returned up to {worst:,} wrong values ({tests})",
         next_step=_PATHS,
         explanation=_CANDIDATES,
         observed=f"{worst:,} wrong values",
         expected="0 wrong values",
         unit="values",
-        confidence=Confidence.HIGH,
-        hosts=hosts_of(hosts) if hosts.height and len(hosts_of(hosts)) == 1 else (),
-        evidence=tuple(Ref(int(i), int(n)) for i, n in lines.head(4).iter_rows()),
         absence=None if lines.height else "the table of the test has rows with wrong values",
     )
 
@@ -63,15 +62,14 @@ def _summed(run: Run) -> Iterator[Hit]:
     if found.is_empty():
         return
     values = int(found["out_of_bounds"].sum())
-    yield Hit(
+    yield hit(
+        refs(found, 4),
         title=f"Wrong results: nccl-tests counts {values:,} values out of bounds",
         next_step=_PATHS,
         explanation=_CANDIDATES,
         observed=f"{values:,} wrong values",
         expected="0 wrong values",
         unit="values",
-        confidence=Confidence.HIGH,
-        evidence=refs(found, 4),
     )
 
 
@@ -84,7 +82,9 @@ def _checks(run: Run) -> Iterator[Hit]:
         return
     ranks = ranks_of(found)
     first = found.row(0, named=True)
-    yield Hit(
+    yield hit(
+        refs(found, 4),
+        whom=ranks,
         title=f"Wrong results: the program's check got {first['observed']:g} where it expected {first['expected']:g} "
         f"({plural(found.height, 'value')}{f', told by {rank_words(ranks)}' if ranks else ''})",
         next_step="run all_reduce_perf -c 1 (nccl-tests) on the same GPUs: #wrong above 0 means the machine or "
@@ -96,6 +96,4 @@ def _checks(run: Run) -> Iterator[Hit]:
         observed=str(first["text"])[:200],
         confidence=Confidence.MEDIUM,
         action=Action.TRIAGE,
-        ranks=ranks,
-        evidence=refs(found, 4),
     )

@@ -31,7 +31,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         amd = "kernel_amdgpu" in found.rows["message"].to_list()
         yield from ctx.report(
             f"{'The amdgpu driver' if amd else 'CUDA'} reported broken hardware: {reason}",
-            _NEXT_AMD if amd else _NEXT,
+            next_step=_NEXT_AMD if amd else _NEXT,
             explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither "
             "NCCL's nor the "
             "program's.",
@@ -46,13 +46,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     ranks = tuple(raised["rank"].drop_nulls().unique().sort().to_list())
     hosts = tuple(sorted({known.host_of_rank[r] for r in ranks if r in known.host_of_rank}))
     text = str(raised["text"][0])
-    yield Hit(
+    yield ctx.hit(
+        tuple(Ref(int(i), int(n)) for i, n in raised.select("input_id", "line").head(3).iter_rows()),
+        whom=(*ranks, *hosts),
         title=f"CUDA reported broken hardware: {text[:80]}"
         + (f" ({rank_words(ranks)}{' on ' + named(hosts) if hosts else ''})" if ranks else ""),
         next_step=_NEXT,
         explanation="The GPU or one of its NVLinks had an error that cannot be corrected.",
         observed=text[:200],
-        ranks=ranks,
-        hosts=hosts,
-        evidence=tuple(Ref(int(i), int(n)) for i, n in raised.select("input_id", "line").head(3).iter_rows()),
     )

@@ -26,21 +26,20 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         words = rank_words(ranks)
         yield from ctx.report(
             f"NVLS failed on {words}{' on ' + named(hosts) if hosts else ''} only, and all ranks hang",
-            "NCCL_NVLS_ENABLE=0 <the same job>   # works around it; update to NCCL 2.29; systemctl status "
+            next_step="NCCL_NVLS_ENABLE=0 <the same job>   # works around it; update to NCCL 2.29; systemctl status "
             "nvidia-fabricmanager; dmesg -T | grep -i xid   # on the host named",
+            whom=(*ranks, *hosts),
             explanation="NCCL 2.27 and 2.28 go on without NVLS on the ranks where it fails. Ranks that use NVLS "
             "and ranks "
             "that do not wait for each other in the first collective. 2.29 fails on all ranks instead.",
             severity=Severity.ERROR,
             rows=Trouble(causes_of(run)),
-            ranks=ranks,
-            hosts=hosts,
             quiet=Severity.ERROR,
         )
         return
     yield from ctx.report(
         "NVLink SHARP (NVLS) multicast could not be set up",
-        "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 -i fabric   # on the hosts named; "
+        next_step="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 -i fabric   # on the hosts named; "
         "meanwhile NCCL_NVLS_ENABLE=0",
         explanation="Candidates in this order: the Fabric Manager was restarted while GPUs were in use (reset the "
         "GPUs or "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.members import rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._outliers import both_sides, subject
@@ -31,17 +31,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             found.setdefault((odd.ranks, odd.hosts), (odd, words))
     for odd, words in found.values():
         where = subject(odd)
-        yield Hit(
+        yield ctx.hit(
+            both_sides(odd),
+            whom=odd,
             title=f"{where}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
             f"{odd.majority}",
             explanation="The ranks with fewer channels limit all others, or settings differ between hosts.",
             observed=f"{odd.value} {words}",
             expected=f"{odd.majority} {words}",
             unit="channels",
-            confidence=Confidence.HIGH,
-            ranks=odd.ranks,
-            hosts=odd.hosts,
             comm_id=odd.comm_id,
-            evidence=both_sides(odd),
             caused_by=("env-mismatch", "nic-count-mismatch"),
         )

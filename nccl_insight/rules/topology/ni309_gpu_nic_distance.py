@@ -43,7 +43,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     else:
         ranks, hosts, usual = ranks_of(far), hosts_of(far), "PIX or PXB (one or several PCIe switches)"
     loud = bool(odd) or kind in ("SYS", "NODE")
-    yield Hit(
+    yield ctx.hit(
+        refs(far.filter(pl.col("type_inter") == kind), 3),
+        whom=(*ranks, *hosts),
         title=f"The way from GPU to NIC crosses the CPU ({kind}): {rank_words(ranks)}"
         + (f" on {named(hosts)}" if hosts else ""),
         explanation="PHB is the host bridge, NODE the CPU, SYS the link between sockets; GPUDirect is off there.",
@@ -51,7 +53,4 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         expected=usual,
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=refs(far.filter(pl.col("type_inter") == kind), 3),
     )

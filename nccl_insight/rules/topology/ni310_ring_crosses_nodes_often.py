@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import refs, setting
 from nccl_insight.facts.traffic import ring_crossings
@@ -32,7 +32,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     for (comm_id,), rows in bad.group_by("comm_id", maintain_order=True):
         worst = rows.sort("crossings", descending=True, maintain_order=True).row(0, named=True)
         total = rings.filter(pl.col("comm_id") == comm_id).height
-        yield Hit(
+        yield ctx.hit(
+            (*refs(rows, 2), *refs(graph_file, 1)),
+            whom=wide[str(comm_id)].hosts,
             title=f"{rows.height} of {total} rings cross node boundaries up to {worst['crossings']} times for "
             f"{worst['hosts']} hosts",
             explanation="Every crossing above one per host takes network bandwidth from the ring.",
@@ -42,8 +44,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             next_step="unset NCCL_GRAPH_FILE"
             if graph_file.height
             else "compare hostname and /proc/sys/kernel/random/boot_id of the ranks; place ranks of a host together",
-            confidence=Confidence.HIGH,
-            hosts=wide[str(comm_id)].hosts,
             comm_id=str(comm_id),
-            evidence=(*refs(rows, 2), *refs(graph_file, 1)),
         )

@@ -42,7 +42,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     worst = per_host.sort("most", descending=True, maintain_order=True).row(0, named=True)
     rows = load.join(per_host.select("host", "network"), on=["host", "network"], how="semi", nulls_equal=True)
     hosts = hosts_of(per_host)
-    yield Hit(
+    yield ctx.hit(
+        refs(rows.sort("channels", descending=True, maintain_order=True), 3),
+        whom=hosts,
         title=f"NIC {worst['busiest']}"
         + (f" on {named(hosts)}" if hosts else "")
         + f" carries {worst['most']} channels, another NIC of the host {worst['least']}",
@@ -52,6 +54,4 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         unit="channels",
         severity=Severity.WARNING if judgeable.yes else Severity.INFO,
         confidence=Confidence.MEDIUM if judgeable.yes else Confidence.LOW,
-        hosts=hosts,
-        evidence=refs(rows.sort("channels", descending=True, maintain_order=True), 3),
     )

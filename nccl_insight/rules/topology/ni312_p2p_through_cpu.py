@@ -41,7 +41,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     ranks = odd[0].ranks if odd else ranks_of(far)
     hosts = odd[0].hosts if odd else hosts_of(far)
     loud = bool(odd) or meshed
-    yield Hit(
+    yield ctx.hit(
+        (*refs(far, 2), *refs(linked, 1)),
+        whom=(*ranks, *hosts),
         title=f"The ring of {rank_words(ranks)}"
         + (f" on {named(hosts)}" if hosts else "")
         + f" goes through the CPU ({kind}) although the GPUs have NVLink",
@@ -52,8 +54,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         expected="NVL",
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=(*refs(far, 2), *refs(linked, 1)),
         caused_by=("nvlink-degraded",),
     )

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.facts.paths import nvlink_per_gpu, nvlinks
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.rules._diag import links_degraded
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
@@ -33,7 +33,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if rows is not None and rows.height:
         yield from ctx.report(
             "NCCL says that NVLinks are degraded",
-            "nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
+            next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
             explanation="NCCL counts active links only: some links of a GPU are down or slower.",
             expected="all links active, at one speed",
             rows=Trouble(rows),
@@ -44,7 +44,9 @@ def _fabric(run: Run) -> Iterator[Hit]:
     for found in fabric_health(run):
         if not found.bad:
             continue
-        yield Hit(
+        yield hit(
+            found.evidence,
+            whom=found.hosts,
             title=f"The NVLink fabric of {plural(found.gpus, 'GPU')} reports {' and '.join(found.bad)}",
             explanation="NVML's health mask of the fabric says so. "
             + (f"It also says: {', '.join(found.good)}." if found.good else ""),
@@ -52,9 +54,6 @@ def _fabric(run: Run) -> Iterator[Hit]:
             expected="bandwidth not degraded, routes healthy (0xaa)",
             next_step="nvidia-smi -q | grep -A8 Fabric; nvidia-smi nvlink -s   # on these hosts; then the log of "
             "the fabric manager",
-            confidence=Confidence.HIGH,
-            hosts=found.hosts,
-            evidence=found.evidence,
         )
 
 
@@ -70,7 +69,9 @@ def _topology(run: Run) -> Iterator[Hit]:
         return
     names = ", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows())
     hosts = hosts_of(low)
-    yield Hit(
+    yield hit(
+        (*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
+        whom=hosts,
         title=f"{names}" + (f" on {named(hosts)}" if hosts else "") + f" has less NVLink bandwidth than {count} "
         f"other GPUs ({usual:.0f} GB/s)",
         explanation="NCCL counts active links only: some links of this GPU are down or slower.",
@@ -78,9 +79,6 @@ def _topology(run: Run) -> Iterator[Hit]:
         expected=f"{usual:.0f} GB/s",
         unit="GB/s",
         next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
-        confidence=Confidence.HIGH,
-        hosts=hosts,
-        evidence=(*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
     )
 
 
@@ -96,7 +94,9 @@ def _one_way(run: Run) -> Iterator[Hit]:
     row, hosts = slow.row(0, named=True), hosts_of(slow)
     file = run.table("env").filter(pl.col("name") == "NCCL_TOPO_FILE")["value"].drop_nulls()
     told = f" (does {file[0]} say so? it is NCCL_TOPO_FILE)" if len(file) else ""
-    yield Hit(
+    yield hit(
+        refs(slow, 2),
+        whom=hosts,
         title=f"NVLink from {row['src']} to {row['dst']} has {row['bw_gbps']:.0f} GB/s, the way back "
         f"{row['back_gbps']:.0f} GB/s" + (f" ({named(hosts)})" if hosts else ""),
         explanation="Both directions share the same links: some of them are down or slower at one end, or a topology "
@@ -105,9 +105,6 @@ def _one_way(run: Run) -> Iterator[Hit]:
         expected=f"{row['back_gbps']:.0f} GB/s as the way back",
         unit="GB/s",
         next_step=f"nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host{told}",
-        confidence=Confidence.HIGH,
-        hosts=hosts,
-        evidence=refs(slow, 2),
     )
 
 
@@ -140,7 +137,8 @@ def _smi(run: Run) -> Iterator[Hit]:
         row = short.row(0, named=True)
         usual = max(row["most"], row["built"] or 0)
         gpus = ", ".join(str(g) for g in short.get_column("gpu").unique().sort().to_list()[:8])
-        yield Hit(
+        yield hit(
+            refs(short, 3),
             title=f"GPU {gpus}: {row['up']} active NVLinks, expected {usual}"
             + (f" ({row['model']})" if row["model"] and row["built"] else ""),
             explanation="An inactive link takes its share of the bandwidth of that GPU, and all others wait for it.",
@@ -148,8 +146,6 @@ def _smi(run: Run) -> Iterator[Hit]:
             expected=f"{usual} active links",
             unit="links",
             next_step="nvidia-smi nvlink -e; systemctl status nvidia-fabricmanager; drain the host",
-            confidence=Confidence.HIGH,
-            evidence=refs(short, 3),
         )
     elif slow.height:
         row = slow.row(0, named=True)
@@ -160,5 +156,4 @@ def _smi(run: Run) -> Iterator[Hit]:
             expected=f"{row['fastest']:.1f} GB/s",
             unit="GB/s",
             next_step="nvidia-smi nvlink -e; reset the GPU or drain the host",
-            confidence=Confidence.HIGH,
         )

@@ -12,7 +12,7 @@ from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting
 from nccl_insight.rules._outliers import both_sides
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -34,18 +34,16 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     if odd:
         first = odd[0]
-        yield Hit(
+        yield ctx.hit(
+            both_sides(first),
+            whom=first,
             title=f"{named(first.whole_hosts or first.hosts)} does not use NVLS, {first.majority_ranks} other ranks do",
             explanation="NVLS is missing on a part of the communicator: multicast cannot be set up there.",
             observed="0 NVLS channels",
             expected="NVLS on every host",
             next_step="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric   # on the odd host",
             severity=Severity.WARNING,
-            confidence=Confidence.HIGH,
-            ranks=first.ranks,
-            hosts=first.hosts,
             comm_id=first.comm_id,
-            evidence=both_sides(first),
             caused_by=("nvls-multicast-failed", "env-mismatch"),
         )
         return
@@ -62,7 +60,9 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
         return
     forced = algorithm.height > 0 and "nvls" not in str(algorithm.item(0, "value")).lower()
     hosts = hosts_of(rows)
-    yield Hit(
+    yield hit(
+        (*refs(support, 1), *refs(rows, 1), *refs(algorithm, 1)),
+        whom=hosts,
         title=f"The GPUs of {rank_words(ranks_of(rows))} offer NVLS and no communicator uses it",
         explanation=f"NCCL_ALGO={algorithm.item(0, 'value')} leaves NVLS out."
         if forced
@@ -71,9 +71,6 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
         expected="16 or more on NVSwitch machines from Hopper on",
         unit="channels",
         next_step="unset NCCL_ALGO" if forced else "systemctl status nvidia-fabricmanager; grep nvls.cc <log>",
-        severity=Severity.INFO,
         confidence=Confidence.LOW,
-        hosts=hosts,
-        evidence=(*refs(support, 1), *refs(rows, 1), *refs(algorithm, 1)),
         caused_by=("nvls-multicast-failed",),
     )

@@ -39,7 +39,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     off = setting(run, "NCCL_MNNVL_ENABLE").filter(pl.col("value") == "0")
     rows = fabric.filter(pl.col("host").is_in(hosts))
-    yield Hit(
+    yield ctx.hit(
+        (*refs(rows, 2), *refs(said, 1), *refs(off, 1)),
+        whom=hosts_of(rows),
         title=f"{len(hosts)} hosts share one NVLink domain ({named(hosts)}) and the communicator does not use it "
         "(MNNVL 0)",
         explanation="NCCL_MNNVL_ENABLE=0 switches it off."
@@ -54,8 +56,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         severity=Severity.INFO if off.height else Severity.WARNING,
         confidence=Confidence.HIGH if off.height or said.height else Confidence.MEDIUM,
         action=Action.NONE if off.height else Action.CONFIG,
-        hosts=hosts_of(rows),
         comm_id=apart[0].comm_id,
-        evidence=(*refs(rows, 2), *refs(said, 1), *refs(off, 1)),
         caused_by=("mnnvl-imex-missing",),
     )

@@ -11,7 +11,7 @@ from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
 from nccl_insight.facts.settings import refs, settings
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 
 _PINS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_NTHREADS", "NCCL_TUNER_PLUGIN")
 
@@ -66,7 +66,8 @@ def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
     times = f"{format_ns(worst['best_us'] * 1e3)}, {large} only {format_ns(other['worst_us'] * 1e3)}"
     where = small if len(slow) == 1 else f"{format_bytes(slow[0])} to {format_bytes(slow[-1])}"
     op = worst["op"] or "A collective"
-    return Hit(
+    return hit(
+        (Ref(int(worst["input_id"]), int(worst["line"] or 0)), Ref(int(worst["input_id"]), int(other["line"] or 0))),
         title=f"{op} dips at {where}: {small} take {times}",
         explanation="More bytes in less time: at these sizes NCCL takes an algorithm or protocol that is slower than "
         "the one that it takes right above, or a channel count that does not fit.",
@@ -77,10 +78,6 @@ def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
         "faster is what its model misjudges",
         severity=Severity.WARNING,
         confidence=Confidence.MEDIUM,
-        evidence=(
-            Ref(int(worst["input_id"]), int(worst["line"] or 0)),
-            Ref(int(worst["input_id"]), int(other["line"] or 0)),
-        ),
     )
 
 
@@ -89,7 +86,8 @@ def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
     forced = pins.select("name", "value").unique(maintain_order=True).rows()
     named = ", ".join(f"{n}={v}" for n, v in forced[:3])
     op = first["op"] or "collective"
-    return Hit(
+    return hit(
+        (*refs(found.rows, 2), *refs(pins, 1)),
         title=f"{op} of {format_bytes(first['size_bytes'])} uses {what} ({first['algorithm']})"
         + (f" because of {named}" if named else "")
         + (f", and {plural(found.count - 1, 'other')} alike" if found.count > 1 else ""),
@@ -99,8 +97,6 @@ def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
         next_step=f"unset {forced[0][0]} and compare with nccl-tests at {format_bytes(first['size_bytes'])}"
         if forced
         else "run nccl-tests at this size with NCCL_DEBUG_SUBSYS=TUNING and compare protocols",
-        severity=Severity.INFO,
         confidence=Confidence.HIGH if named else Confidence.LOW,
         comm_id=first["comm_id"],
-        evidence=(*refs(found.rows, 2), *refs(pins, 1)),
     )

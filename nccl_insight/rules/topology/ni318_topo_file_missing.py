@@ -32,10 +32,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     hosts = hosts_of(rows)
     where = f" on {named(hosts)}" if hosts else ""
-    yield Hit(
+    yield ctx.hit(
+        refs(rows),
+        whom=hosts,
         title=f"The requested topology file {rows['file_path'][0]} cannot be read{where}",
         explanation=_WHY,
         observed=str(rows["reason"][0] or "not opened"),
-        hosts=hosts,
-        evidence=refs(rows),
     )

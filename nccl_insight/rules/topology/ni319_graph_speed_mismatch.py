@@ -42,7 +42,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
                 found.setdefault(odd.ranks, (odd, words))
     for odd, words in found.values():
         where = subject(odd)
-        yield Hit(
+        yield ctx.hit(
+            both_sides(odd),
+            whom=odd,
             title=f"{where}: {float(odd.value):g} GB/s per channel {words}, while "
             f"{plural(odd.majority_ranks, 'rank')} of the communicator found {float(odd.majority):g} GB/s",
             explanation="All ranks go on with the slowest graph.",
@@ -50,9 +52,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             expected=f"{float(odd.majority):g} GB/s",
             unit="GB/s",
             confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
-            ranks=odd.ranks,
-            hosts=odd.hosts,
             comm_id=odd.comm_id,
-            evidence=both_sides(odd),
             caused_by=("nvlink-degraded", "nic-count-mismatch", "gpu-nic-distance"),
         )

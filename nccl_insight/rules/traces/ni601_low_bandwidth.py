@@ -44,7 +44,8 @@ def _benchmarks(ctx: Context) -> Iterator[Hit | CannotJudge]:
             continue
         line = best.get("line")
         observed, expected = format_gbps(best["busbw_gbps"]), format_gbps(peak.expected_gbps)
-        yield Hit(
+        yield ctx.hit(
+            (Ref(best["input_id"], line or 0, None if line else f"{best['op']} {best['size_bytes']}: {observed}"),),
             title=f"{best['op']} of {format_bytes(best['size_bytes'])} on {nranks} {peak.model} GPUs of one node "
             f"reaches {observed}; this model reaches {expected}",
             next_step=_NEXT,
@@ -52,9 +53,6 @@ def _benchmarks(ctx: Context) -> Iterator[Hit | CannotJudge]:
             "GB/s per GPU and direction.",
             observed=f"{observed} busbw",
             expected=f"{expected} or more (published results for {peak.model}); warned below {share:.0%} of it",
-            evidence=(
-                Ref(best["input_id"], line or 0, None if line else f"{best['op']} {best['size_bytes']}: {observed}"),
-            ),
         )
     if unknown:
         yield CannotJudge(
@@ -73,7 +71,14 @@ def _paths(ctx: Context) -> Iterator[Hit]:
         return
     lowest = min(slow["bw_gbps"].drop_nulls().to_list())
     pairs, total = slow.height, gpus.height
-    yield Hit(
+    yield ctx.hit(
+        tuple(
+            Ref(i, n)
+            for i, n in slow.unique(["input_id", "line"], maintain_order=True)
+            .select("input_id", "line")
+            .head(5)
+            .iter_rows()
+        ),
         title=f"{pairs} of {total} GPU pairs are joined only across CPU sockets: NCCL models {lowest:.0f} GB/s there",
         next_step="nvidia-smi topo -m   # SYS: across sockets; keep tightly coupled ranks on one socket",
         explanation="The machine has no NVLink between its GPUs. Low bus bandwidth is then expected and no fault.",
@@ -82,11 +87,4 @@ def _paths(ctx: Context) -> Iterator[Hit]:
         severity=Severity.INFO,
         action=Action.NONE,
         confidence=Confidence.HIGH,
-        evidence=tuple(
-            Ref(i, n)
-            for i, n in slow.unique(["input_id", "line"], maintain_order=True)
-            .select("input_id", "line")
-            .head(5)
-            .iter_rows()
-        ),
     )

@@ -11,7 +11,7 @@ from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.facts.calls import BULK, first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
 from nccl_insight.rules._traces import ranks_of
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _SHORT_NS = 25_000
@@ -75,7 +75,9 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     sized = median is not None
     fused = max(1, round(worst["small_bytes"] / (25 << 20)))
     evidence = refs(first_small(run, limit, 2), 2) if logged else ()
-    return Hit(
+    return hit(
+        evidence,
+        whom=ranks,
         title=f"{percent:.0f}% of {worst['calls']:,} collectives per rank "
         + (f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}")
         + spent,
@@ -90,6 +92,4 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         expected="mostly above 1 MiB",
         confidence=Confidence.HIGH if sized and not logged else Confidence.MEDIUM,
         severity=None if worst["costly"] else Severity.INFO,
-        ranks=ranks,
-        evidence=evidence,
     )

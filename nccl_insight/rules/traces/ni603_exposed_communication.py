@@ -10,8 +10,8 @@ from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first
-from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -39,7 +39,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             f" {inline:.0%} of the time is in collectives between two pieces of compute, many per step, as tensor and "
             "expert parallel layers run them: the next layer needs their result, so nothing can hide them."
         )
-    yield Hit(
+    yield ctx.hit(
+        trace_refs(
+            (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
+            for i, r, x, d, s in bad.select(
+                "input_id", "rank", "exposed_comm_ns", "duration_ns", "exposed_share"
+            ).iter_rows()
+        ),
+        whom=with_hosts(run, ranks),
         title=f"Exposed communication takes {worst['exposed_share']:.0%} of the recorded time"
         + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")
         + f": {format_ns(worst['exposed_comm_ns'])} of {format_ns(worst['duration_ns'])}",
@@ -55,14 +62,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         "or kernels that fuse the collective with the matrix product"
         if inline
         else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)",
-        ranks=ranks,
-        hosts=hosts_of(run, ranks),
-        evidence=trace_refs(
-            (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
-            for i, r, x, d, s in bad.select(
-                "input_id", "rank", "exposed_comm_ns", "duration_ns", "exposed_share"
-            ).iter_rows()
-        ),
     )
 
 
@@ -74,7 +73,12 @@ def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
         return
     worst = bad.row(0, named=True)
     ranks = ranks_of(bad)
-    yield Hit(
+    yield hit(
+        trace_refs(
+            (i, f"rank {'?' if r is None else r}: {format_ns(w)} of {format_ns(d)} ({s:.0%})")
+            for i, r, w, d, s in bad.select("input_id", "rank", "stage_wait_ns", "duration_ns", "share").iter_rows()
+        ),
+        whom=with_hosts(run, ranks),
         title=f"Waiting for other pipeline stages takes {worst['share']:.0%} of the recorded time"
         + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")
         + f": {format_ns(worst['stage_wait_ns'])} of {format_ns(worst['duration_ns'])}",
@@ -83,10 +87,4 @@ def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
         observed=f"{worst['share']:.1%} waiting for other stages, {worst['exposed_share']:.1%} exposed communication",
         severity=Severity.INFO,
         next_step="more micro-batches per step, an interleaved or zero-bubble schedule, or fewer stages",
-        ranks=ranks,
-        hosts=hosts_of(run, ranks),
-        evidence=trace_refs(
-            (i, f"rank {'?' if r is None else r}: {format_ns(w)} of {format_ns(d)} ({s:.0%})")
-            for i, r, w, d, s in bad.select("input_id", "rank", "stage_wait_ns", "duration_ns", "share").iter_rows()
-        ),
     )

@@ -11,8 +11,8 @@ from nccl_insight.facts.straggler import LateHost, arrivals, late_hosts
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.rules._gains import LATE, Mended, late_hit, mended, replayed, uneven
 from nccl_insight.rules._late_reason import why_late
-from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -67,7 +67,17 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         else ""
     )
     why = why_late(run, late.ranks, late.group_ranks, late.steps, f"on the host of rank {late.rank}")
-    return Hit(
+    return hit(
+        trace_refs(
+            [
+                (
+                    inputs.get(r),
+                    f"rank {r}: last {late.times_last} of {late.units}, worst {format_ns(late.worst_delay_ns)}",
+                )
+                for r in late.ranks
+            ]
+        ),
+        whom=with_hosts(run, late.ranks),
         title=f"{who} arrive{'' if many else 's'} last in {late.times_last} of {late.units} {late.unit}: "
         f"the others wait {format_ns(late.delay_ns)} ({late.window_share:.0%} of the time)",
         explanation=f"In the collectives{where}: by chance it would be {chance:.1f} of {late.units}: p = "
@@ -81,17 +91,6 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         expected=f"last in about {chance:.1f} of {late.units}, by chance",
         next_step=why.step,
         confidence=Confidence.HIGH if late.p_value < 0.001 else Confidence.MEDIUM,
-        ranks=late.ranks,
-        hosts=hosts_of(run, late.ranks),
-        evidence=trace_refs(
-            [
-                (
-                    inputs.get(r),
-                    f"rank {r}: last {late.times_last} of {late.units}, worst {format_ns(late.worst_delay_ns)}",
-                )
-                for r in late.ranks
-            ]
-        ),
     )
 
 
@@ -112,7 +111,9 @@ def _host_hit(run: Run, host: LateHost, input_id: int | None) -> Hit:
     ranks = format_ranks(host.ranks)
     every = run.table("trace_clocks")["rank"].drop_nulls().to_list()
     why = why_late(run, host.ranks, every, where=f"on {host.host}")
-    return Hit(
+    return hit(
+        trace_refs([(input_id, f"ranks {ranks}: worst {format_ns(late.worst_delay_ns)} at once")]),
+        whom=(*host.ranks, host.host),
         title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit}: "
         f"the others wait {format_ns(late.delay_ns)} ({late.window_share:.0%} of the time)",
         explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
@@ -122,7 +123,4 @@ def _host_hit(run: Run, host: LateHost, input_id: int | None) -> Hit:
         expected=f"last in about {chance:.1f} of {late.units}, by chance",
         next_step=why.step,
         confidence=Confidence.MEDIUM,
-        ranks=host.ranks,
-        hosts=(host.host,),
-        evidence=trace_refs([(input_id, f"ranks {ranks}: worst {format_ns(late.worst_delay_ns)} at once")]),
     )

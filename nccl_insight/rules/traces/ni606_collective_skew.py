@@ -41,7 +41,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     inputs = input_of_rank(run)
     rows = found.ranks.select("rank", "times_last", "collectives", "mean_wait_ns").sort("rank")
-    yield Hit(
+    yield ctx.hit(
+        trace_refs(
+            (inputs.get(r), f"rank {r}: last in {n} of {c}, waits {format_ns(w or 0)} a collective")
+            for r, n, c, w in rows.iter_rows()
+        ),
+        whom=tuple(rows["rank"].to_list()),
         title=f"Ranks wait {found.wait_share:.0%} of the {'recorded time' if timed else 'time in collectives'} for "
         "each other in collectives, and the last one changes",
         explanation="No rank is last significantly more often than chance: uneven work or jitter rather than one slow "
@@ -51,11 +56,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         observed=f"{found.wait_share:.1%} waiting in {found.collectives} matched collectives",
         expected=f"below {limit:.0%}",
         severity=Severity.INFO if found.cpu_only or found.routed >= _ROUTED else None,
-        ranks=tuple(rows["rank"].to_list()),
-        evidence=trace_refs(
-            (inputs.get(r), f"rank {r}: last in {n} of {c}, waits {format_ns(w or 0)} a collective")
-            for r, n, c, w in rows.iter_rows()
-        ),
     )
 
 

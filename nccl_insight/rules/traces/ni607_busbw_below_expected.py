@@ -13,7 +13,7 @@ from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural, rank_words
 from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
-from nccl_insight.rules._traces import hosts_of, trace_refs
+from nccl_insight.rules._traces import trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 
 _SHOWN: Final = 3
@@ -117,16 +117,8 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
             f"reaches {format_gbps(groups[-1].best['busbw_gbps'])}. "
         )
     members = tuple(sorted({rank for group in groups for rank in group.members}))
-    return Hit(
-        title=f"{best['op']} of {format_bytes(best['size_bytes'])} {where}; expected {wanted}",
-        explanation=f"Over {best['count']} collectives (median, waiting left out), {best['reached']:.0%} of what is "
-        f"expected from {best['expected_from']}. {more}" + transport_text(run, comm_id),
-        observed=f"{observed} busbw",
-        expected=f"{wanted}; warned below {limit:.0%} of it",
-        ranks=members,
-        comm_id=comm_id,
-        hosts=hosts_of(run, members),
-        evidence=trace_refs(
+    return ctx.hit(
+        trace_refs(
             (i, f"{op} {format_bytes(s)}: {format_gbps(b)} over {c} collectives, {format_ns(w)} each")
             for group in groups[:_SHOWN]
             for op, s, b, c, w, i in group.kinds.sort("size_bytes", descending=True)
@@ -134,4 +126,11 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
             .select("op", "size_bytes", "busbw_gbps", "count", "wire_ns", "input_id")
             .iter_rows()
         ),
+        whom=with_hosts(run, members),
+        title=f"{best['op']} of {format_bytes(best['size_bytes'])} {where}; expected {wanted}",
+        explanation=f"Over {best['count']} collectives (median, waiting left out), {best['reached']:.0%} of what is "
+        f"expected from {best['expected_from']}. {more}" + transport_text(run, comm_id),
+        observed=f"{observed} busbw",
+        expected=f"{wanted}; warned below {limit:.0%} of it",
+        comm_id=comm_id,
     )

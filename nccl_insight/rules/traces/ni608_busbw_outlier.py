@@ -13,8 +13,8 @@ from nccl_insight.facts.wire import ends_after_last_arrival, transfers
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, with_gains
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
-from nccl_insight.rules._traces import hosts_of, trace_refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules._traces import trace_refs, with_hosts
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv")
@@ -92,16 +92,15 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
     for row in slow.iter_rows(named=True):
         ranks = tuple(row["ranks"])
         others = f"the other {row['peers'] - 1} groups" if row["peers"] > 2 else "the other group"
-        yield Hit(
+        yield hit(
+            trace_refs([(row["input_id"], f"median of {row['count']} collectives")]),
+            whom=with_hosts(run, ranks),
             title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])} on ranks "
             f"{format_ranks(ranks)}; {others} {format_gbps(row['usual'])}",
             explanation="Waiting for late ranks is left out; the transfer of this group is slow.",
             observed=f"{format_gbps(row['busbw'])} busbw",
             expected=f"{format_gbps(row['usual'])} as in the other groups",
             next_step=_NEXT,
-            ranks=ranks,
-            hosts=hosts_of(run, ranks),
-            evidence=trace_refs([(row["input_id"], f"median of {row['count']} collectives")]),
         )
 
 
@@ -132,7 +131,9 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             if not near or row["busbw"] >= share * top["busbw"]:
                 continue
             ranks = tuple(row["ranks"])
-            yield Hit(
+            yield hit(
+                trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")]),
+                whom=with_hosts(run, ranks),
                 title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])}, "
                 f"{top['op']} {format_gbps(top['busbw'])} on the same {plural(len(ranks), 'rank')}",
                 explanation="The links are the same and waiting for late ranks is left out, so it is this operation: "
@@ -141,9 +142,6 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
                 expected=f"about {format_gbps(top['busbw'])} as {top['op']}",
                 next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING shows algorithm and protocol; compare with "
                 "nccl-tests of the same operation",
-                ranks=ranks,
-                hosts=hosts_of(run, ranks),
-                evidence=trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")]),
             )
 
 
@@ -168,16 +166,15 @@ def _ranks(run: Run) -> Iterator[Hit]:
         .sort("extra", descending=True)
     )
     for row in table.iter_rows(named=True):
-        yield Hit(
+        yield hit(
+            trace_refs([(row["input_id"], f"slow in {row['slow']} of {row['count']} collectives")]),
+            whom=with_hosts(run, (row["rank"],)),
             title=f"Rank {row['rank']} ends {format_ns(row['extra'])} after the others in {row['slow']} of "
             f"{row['count']} collectives, although nobody was late",
             explanation="Time is counted from the last arrival: this rank's own transfer is slow.",
             observed=f"{format_ns(row['usual_ns'] + row['extra'])} after the last arrival",
             expected=f"{format_ns(row['usual_ns'])} as the other ranks",
             next_step=_NEXT,
-            ranks=(row["rank"],),
-            hosts=hosts_of(run, (row["rank"],)),
-            evidence=trace_refs([(row["input_id"], f"slow in {row['slow']} of {row['count']} collectives")]),
         )
 
 
@@ -221,7 +218,11 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     )
     worst = kinds.row(0, named=True)
     size = format_bytes(worst["size_bytes"]) if worst["size_bytes"] is not None else "unknown size"
-    yield Hit(
+    yield hit(
+        trace_refs(
+            (i, f"{op} on ranks {format_ranks(r)}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
+            for op, _, _, r, _, n, c, w, u, i in kinds.iter_rows()
+        ),
         title=f"{worst['slow']} of {worst['count']} {worst['op']} of {size} take {format_ns(worst['wire'])} on the "
         f"wire; the others take {format_ns(worst['usual'])}",
         explanation="All ranks had arrived: the transfer itself was slow on those occasions, and no rank is to "
@@ -229,8 +230,4 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
         observed=f"{format_ns(worst['wire'])} in {worst['slow']} of {worst['count']}",
         expected=f"{format_ns(worst['usual'])}, the median",
         next_step=_CONGESTED,
-        evidence=trace_refs(
-            (i, f"{op} on ranks {format_ranks(r)}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
-            for op, _, _, r, _, n, c, w, u, i in kinds.iter_rows()
-        ),
     )

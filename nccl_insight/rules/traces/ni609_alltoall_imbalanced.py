@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes
 from nccl_insight.rules._gains import LATE, mended, replayed
-from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
+from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
@@ -31,18 +31,17 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         worst = bad.sort("ratio", descending=True).row(0, named=True)
         typical = float(bad.select(pl.col("ratio").median()).item())
         ranks = ranks_of(bad)
-        yield Hit(
+        yield ctx.hit(
+            trace_refs(
+                (i, f"rank {r}: {format_bytes(s or 0)}, largest part {x:.1f} times the mean")
+                for i, r, s, x in bad.select("input_id", "rank", "size_bytes", "ratio").iter_rows()
+            ),
+            whom=with_hosts(run, ranks),
             title=f"All-to-all is uneven: the largest part is {typical:.1f} times the mean "
             f"({bad.height} of {rows.height} exchanges){_costs(run)}",
             explanation="The exchange lasts as long as its largest part.",
             observed=f"{worst['ratio']:.1f} times the mean at worst ({format_bytes(worst['size_bytes'] or 0)} in all)",
             expected=f"below {ratio:.0f} times",
-            ranks=ranks,
-            hosts=hosts_of(run, ranks),
-            evidence=trace_refs(
-                (i, f"rank {r}: {format_bytes(s or 0)}, largest part {x:.1f} times the mean")
-                for i, r, s, x in bad.select("input_id", "rank", "size_bytes", "ratio").iter_rows()
-            ),
         )
         return
 

@@ -10,7 +10,7 @@ from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first
-from nccl_insight.rules._traces import hosts_of, ranks_of, trace_refs
+from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 
 
@@ -27,7 +27,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     waiting = wait_share(run)
     first = mend_first(run, worst["comm_ns"] / max(worst["duration_ns"], 1) - limit)
     costly = (bad["exposed_share"] - bad["inline_share"]).max()
-    yield Hit(
+    yield ctx.hit(
+        trace_refs(
+            (i, f"rank {'?' if r is None else r}: {format_ns(c)} of {format_ns(d)}")
+            for i, r, c, d in bad.select("input_id", "rank", "comm_ns", "duration_ns").iter_rows()
+        ),
+        whom=with_hosts(run, ranks),
         title=f"Communication takes {worst['comm_share']:.0%} of the recorded time: {format_ns(worst['comm_ns'])} of "
         f"{format_ns(worst['duration_ns'])}",
         explanation="Union of the communication kernels of a GPU."
@@ -42,10 +47,4 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         next_step=first
         or "reduce traffic (gradient accumulation, lower precision), keep it in the NVLink domain, or find out "
         "why transfers are slow",
-        ranks=ranks,
-        hosts=hosts_of(run, ranks),
-        evidence=trace_refs(
-            (i, f"rank {'?' if r is None else r}: {format_ns(c)} of {format_ns(d)}")
-            for i, r, c, d in bad.select("input_id", "rank", "comm_ns", "duration_ns").iter_rows()
-        ),
     )

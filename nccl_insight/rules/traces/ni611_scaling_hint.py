@@ -45,16 +45,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     model = top["moved"] / expected.gbps
     total, exposed = int(steps["duration_ns"].max() or 0), int(steps["exposed_comm_ns"].max() or 0)  # type: ignore[arg-type]
-    yield Hit(
+    yield ctx.hit(
+        trace_refs([(top["input_id"], f"{top['count']} collectives, {top['moved'] / 1e9:.2f} GB on the wire")]),
         title=f"At {format_gbps(expected.gbps)} the {plural(top['count'], 'collective')} of {top['n']} ranks would "
         f"take {format_ns(model)}; measured {format_ns(top['wire_ns'])}, up to {format_ns(exposed)} exposed",
         explanation=f"Model: bytes x busbw factor / bandwidth, bandwidth from {expected.why}. Recorded time "
         f"{format_ns(total)}; without exposed communication it would be {format_ns(total - exposed)}.",
         observed=f"{format_ns(top['wire_ns'])} in collectives",
         expected=f"{format_ns(model)} at {format_gbps(expected.gbps)}",
-        evidence=trace_refs(
-            [(top["input_id"], f"{top['count']} collectives, {top['moved'] / 1e9:.2f} GB on the wire")]
-        ),
     )
 
 

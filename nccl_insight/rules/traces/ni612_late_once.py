@@ -10,8 +10,8 @@ from nccl_insight.facts.late import Once
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.rules._gains import LATE, late_hit, mended, replayed
 from nccl_insight.rules._late_reason import why_late
-from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -36,7 +36,9 @@ def _hit(run: Run, once: Once, input_id: int | None) -> Hit:
         " It is the first one recorded: a profiler that starts late on this rank looks the same." if once.first else ""
     )
     why = why_late(run, (once.rank,), once.group_ranks, once.steps).text if once.steps else ""
-    return Hit(
+    return hit(
+        trace_refs([(input_id, f"rank {once.rank}: {format_ns(once.delay_ns)} late in {when}")]),
+        whom=with_hosts(run, (once.rank,)),
         title=f"Rank {once.rank} was late once, in {when}, and delayed the others by {format_ns(once.delay_ns)} "
         f"({once.window_share:.0%} of the time)",
         explanation=f"This is {once.delay_share:.0%} of all delay in the collectives{group} and "
@@ -47,7 +49,4 @@ def _hit(run: Run, once: Once, input_id: int | None) -> Hit:
         next_step=f"look at {when} in the trace of rank {once.rank}: data loading, checkpoint, garbage collection, "
         "recompilation",
         severity=Severity.INFO if once.first else None,
-        ranks=(once.rank,),
-        hosts=hosts_of(run, (once.rank,)),
-        evidence=trace_refs([(input_id, f"rank {once.rank}: {format_ns(once.delay_ns)} late in {when}")]),
     )

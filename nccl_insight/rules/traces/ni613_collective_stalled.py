@@ -9,9 +9,9 @@ from nccl_insight.base.units import capital, format_ranks, plural
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.flight_recorder import verdict
 from nccl_insight.facts.flight_recorder.waits import Stalled
-from nccl_insight.rules._traces import hosts_of
+from nccl_insight.rules._traces import with_hosts
 from nccl_insight.rules._watchdog import stalled
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -39,7 +39,9 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
         f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck in the same way." if others else ""
     )
     absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
-    return Hit(
+    return hit(
+        (Ref(item.operation.input_id, 0, f"ranks {format_ranks(ranks)} are in {where}"),),
+        whom=with_hosts(run, ranks),
         title=f"All {plural(len(ranks), 'rank')} have {word} {where} and none finished it",
         explanation="Nobody is behind: the transfer itself hangs (network, link or GPU)."
         + ("" if started else " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would).")
@@ -51,7 +53,4 @@ def _hit(run: Run, item: Stalled, others: int) -> Hit:
         ),
         observed=f"{'started' if started else 'issued'} on ranks {format_ranks(ranks)}, finished on none",
         confidence=Confidence.MEDIUM if item.whole else Confidence.LOW,
-        ranks=ranks,
-        hosts=hosts_of(run, ranks),
-        evidence=(Ref(item.operation.input_id, 0, f"ranks {format_ranks(ranks)} are in {where}"),),
     )

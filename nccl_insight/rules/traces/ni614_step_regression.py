@@ -9,7 +9,7 @@ from nccl_insight.base.units import format_ns, plural, rank_words
 from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.facts.straggler import arrivals
 from nccl_insight.rules._gains import LATE, mended, replayed
-from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
+from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
 
@@ -23,7 +23,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     who = rank_words(found.ranks)
     times = f"{format_ns(found.before_ns)} before, {format_ns(found.after_ns)} after"
     inputs = input_of_rank(run)
-    yield Hit(
+    yield ctx.hit(
+        trace_refs([(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]),
+        whom=with_hosts(run, found.ranks),
         title=f"Steps are slower from step {found.step} on: {times}"
         + (f"; the computing of {who} grew" if found.ranks else ""),
         explanation=_explanation(found, who),
@@ -31,9 +33,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         expected=f"{format_ns(found.before_ns)} as in the {plural(found.before, 'step')} before",
         next_step=_next_step(found),
         caused_by=("straggler-rank",) if _is_a_straggler(run, found) else (),
-        ranks=found.ranks,
-        hosts=hosts_of(run, found.ranks),
-        evidence=trace_refs([(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]),
     )
 
 

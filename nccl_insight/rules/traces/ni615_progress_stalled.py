@@ -12,7 +12,7 @@ from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.progress import stalled
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 
@@ -30,7 +30,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     span = format_span_s(found.quiet_s) if found.quiet_s is not None else ""
     quiet = f", then nothing for {span}" if span else ""
     known = unwell(run).height > 0 or bool(ends(run))
-    yield Hit(
+    yield ctx.hit(
+        (one.ref(-1), one.ref(-2)),
+        whom=(one.rank,),
         title=f"Steps stopped: the last is {last}{when}{quiet}"
         + (f", while it was at {'an' if found.pause[:1] in 'aeiou' else 'a'} {found.pause}" if found.pause else ""),
         next_step="py-spy dump --native --pid <pid>   # of every rank, while it stands: the one that is outside the "
@@ -43,8 +45,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         expected=f"a line every {format_span_s(found.usual_s)}",
         severity=Severity.INFO if known else None,
         confidence=Confidence.MEDIUM if span else Confidence.LOW,
-        ranks=() if one.rank is None else (one.rank,),
-        evidence=(one.ref(-1), one.ref(-2)),
         first_s=at,
         absence="no later count in this input",
     )
@@ -57,7 +57,8 @@ def _sweep(run: Run) -> Iterator[Hit]:
     if rows.is_empty():
         return
     last = rows.row(-1, named=True)
-    yield Hit(
+    yield hit(
+        (Ref(int(last["input_id"]), int(last["line"] or 0)),),
         title=f"nccl-tests stopped behind {format_bytes(last['size_bytes'])}: the next size never finished",
         next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,TUNING <the same test> -b <the next size> "
         "-e <the next size>   # does it hang alone? then with NCCL_PROTO=Simple, NCCL_ALGO=Ring and "
@@ -67,6 +68,5 @@ def _sweep(run: Run) -> Iterator[Hit]:
         observed=f"{plural(rows['size_bytes'].n_unique(), 'size')}, and no summary",
         expected="a row for each size, and the summary",
         confidence=Confidence.LOW,
-        evidence=(Ref(int(last["input_id"]), int(last["line"] or 0)),),
         absence="no further row of the table, nor its summary",
     )

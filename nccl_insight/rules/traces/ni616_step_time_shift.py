@@ -8,7 +8,7 @@ from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.progress import Periodic, Series, Shift, periodic, shift
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 
 _SLOWER = (
     "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE   # on all hosts, while it is slow; then a trace per rank, "
@@ -42,7 +42,9 @@ def _changed(found: Shift) -> Hit:
     what = "Steps are slower" if one.timed else "The rate fell"
     when = f" ({clock_text(at)})" if at is not None else ""
     times = f"{_cost(one, found.before)} before, {_cost(one, found.after)} after"
-    return Hit(
+    return hit(
+        (one.ref(row), one.ref(row - 1)),
+        whom=(one.rank,),
         title=f"{what} little by little: {_cost(one, found.before)} at first, {_cost(one, found.after)} at last"
         if found.gradual
         else f"{what} from {one.at(row)} on{when}: {times}",
@@ -53,15 +55,15 @@ def _changed(found: Shift) -> Hit:
         observed=f"{found.after / found.before:.2f} times the time",
         expected=f"{_cost(one, found.before)} as before",
         next_step=_SLOWER,
-        ranks=() if one.rank is None else (one.rank,),
-        evidence=(one.ref(row), one.ref(row - 1)),
         first_s=at,
     )
 
 
 def _paused(found: Periodic, least_share: float) -> Hit:
     one = found.series
-    return Hit(
+    return hit(
+        tuple(one.ref(n) for n in found.rows[:2]),
+        whom=(one.rank,),
         title=f"Every {found.every:,} steps one takes {_cost(one, found.slow)} instead of {_cost(one, found.usual)}"
         + (f": {'an' if found.pause[0] in 'aeiou' else 'a'} {found.pause}" if found.pause else ""),
         explanation=f"It costs {found.share:.0%} of the time of all steps."
@@ -70,6 +72,4 @@ def _paused(found: Periodic, least_share: float) -> Hit:
         expected=f"{_cost(one, found.usual)}, the median",
         next_step=_PAUSES.get(found.pause, _PAUSES[""]),
         severity=Severity.INFO if found.pause or found.share < least_share else None,
-        ranks=() if one.rank is None else (one.rank,),
-        evidence=tuple(one.ref(n) for n in found.rows[:2]),
     )

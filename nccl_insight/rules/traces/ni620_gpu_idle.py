@@ -10,7 +10,7 @@ from nccl_insight.base.model import Hit
 from nccl_insight.facts.replay import IDLE
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit
 from nccl_insight.rules._late_reason import why_all_idle
-from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs
+from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 
 
@@ -42,15 +42,14 @@ def _always(ctx: Context) -> Iterator[Hit]:
         return
     middle = float(shares["share"].median() or 0.0)  # type: ignore[arg-type]
     inputs = input_of_rank(run)
-    yield Hit(
+    yield ctx.hit(
+        trace_refs((inputs.get(r), f"rank {r}: {s:.0%} idle") for r, s in shares.iter_rows()),
+        whom=with_hosts(run, ranks),
         title=f"The GPUs of all {len(ranks)} ranks stand idle for {middle:.0%} of the recorded time",
         explanation=f"They wait for their CPUs, on all ranks alike.{why.text}",
         observed=f"{middle:.0%} idle",
         expected=f"below {limit:.0%}",
         next_step=why.step or _LOOK,
-        ranks=ranks,
-        hosts=hosts_of(run, ranks),
-        evidence=trace_refs((inputs.get(r), f"rank {r}: {s:.0%} idle") for r, s in shares.iter_rows()),
     )
 
 
