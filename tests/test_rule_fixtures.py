@@ -15,10 +15,11 @@ from nccl_insight.base.model import Finding, Hit, Severity
 from nccl_insight.rules import Rule, discover
 from nccl_insight.rules.page import HEADINGS, pages
 from tests.sentences import refused
+from tests.trace_maker import numbers, told
 
 # A log, and for each finding that it gives one line of what stands in it.
 EXAMPLE = re.compile(
-    r"^## (Fires|Silent): ([^\n]+)\n(?:(?!^## )[^\n]*\n)*?```log\n(.*?)^```\n(?:\n((?:expect: [^\n]+\n)+))?",
+    r"^## (Fires|Silent): ([^\n]+)\n(?:(?!^## )[^\n]*\n)*?```(log|trace)\n(.*?)^```\n(?:\n((?:expect: [^\n]+\n)+))?",
     re.M | re.S,
 )
 # Rules on traces, side files and host facts, and on what several inputs say together: their tests are in Python.
@@ -35,6 +36,7 @@ class Example:
     title: str
     log: str
     expect: tuple[str, ...] = ()
+    form: str = "log"
 
 
 @cache
@@ -45,17 +47,11 @@ def rules() -> dict[str, Rule]:
 def examples() -> list[Example]:
     found = []
     for page in pages(nccl_insight.rules):
-        for kind, title, log, expect in EXAMPLE.findall(page.body + "\n"):
+        for kind, title, form, log, expect in EXAMPLE.findall(page.body + "\n"):
             assert expect or kind == "Silent" or page.module.is_file(), f"{page.code}: {title}: no expectation"
             expected = tuple(line.removeprefix("expect: ") for line in expect.strip().splitlines())
-            found.append(Example(page.code, page.name, kind == "Fires", title.strip(), log, expected))
+            found.append(Example(page.code, page.name, kind == "Fires", title.strip(), log, expected, form))
     return found
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """The numbers of "0-3 7"."""
-    ends = [part.partition("-") for part in text.split()]
-    return tuple(n for first, _, last in ends for n in range(int(first), int(last or first) + 1))
 
 
 def differs(hit: Finding | Hit, expect: str) -> list[str]:
@@ -85,7 +81,7 @@ UNHEARD = {p.code for p in pages(nccl_insight.rules) if p.head.get("lines") == "
 def test_example(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text(example.log, encoding="utf-8")
-    analysis = nccl_insight.analyze([path])
+    analysis = nccl_insight.analyze(told(example.log, tmp_path) if example.form == "trace" else [path])
     assert [note for note in analysis.notes if not note.startswith("Measured ")] == []
     rule = rules()[example.code]
     assert rule.name == example.name

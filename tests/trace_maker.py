@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,74 @@ def job(
             del content["host_name"]
         paths.append(write(folder / f"trace_{r}.json", content))
     return paths
+
+
+_HEAD = re.compile(r"(\d+) ranks? on ([\w ]+), (\d+) steps?")
+_LINE = re.compile(r"([\d\- ]+|all|in turn): (\w+)(?: (\d+) MiB)?,? (\d+) us(?: in ([\d\- ]+))?(?:, sent ([\d ]+))?")
+
+
+def told(text: str, folder: Path) -> list[Path]:
+    """The traces of a job that a few lines tell: what each rank does in each step, in order.
+
+    ``4 ranks on gpu01, 40 steps``, then lines such as ``all: compute 3000 us``, ``2: compute 2000 us in 20-39`` (more
+    of it), ``in turn: idle 500 us`` (another rank in each step), ``0-3: AllReduce 4 MiB, 300 us`` (from when the last
+    has come), ``all: AllToAll 4 MiB, 300 us, sent 3 1`` (parts), ``all: copy 400 us`` (from pageable memory). Last,
+    ``without host_name`` leaves out a key of the headers, and ``cut 1`` the second half of the file of rank 1.
+    """
+    head, *lines = text.splitlines()
+    found = _HEAD.fullmatch(head)
+    assert found, head
+    world, hosts, steps = int(found[1]), found[2].split(), int(found[3])
+    events: dict[int, list[dict[str, Any]]] = {r: [] for r in range(world)}
+    at = dict.fromkeys(events, 1_000_000.0)
+    for step in range(steps):
+        begin = dict(at)
+        for line in lines:
+            if (part := _LINE.fullmatch(line)) and (not part[5] or step in numbers(part[5])):
+                who = [step % world] if part[1] == "in turn" else range(world) if part[1] == "all" else numbers(part[1])
+                _act(events, at, list(who), part)
+        for r, start in begin.items():
+            events[r].append(event("user_annotation", f"ProfilerStep#{step}", start, at[r] - start - 1))
+    paths = []
+    for r, own in events.items():
+        content = trace(r, world, own, host_name=hosts[r * len(hosts) // world])
+        for line in lines:
+            if line.startswith("without "):
+                del content[line.split()[1]]
+        paths.append(write(folder / f"trace_{r}.json", content))
+        if f"cut {r}" in lines:
+            paths[-1].write_bytes(paths[-1].read_bytes()[: paths[-1].stat().st_size // 2])
+    assert all(_LINE.fullmatch(line) or line.startswith(("without ", "cut ")) for line in lines), lines
+    return paths
+
+
+def _act(events: dict[int, list[dict[str, Any]]], at: dict[int, float], who: list[int], part: re.Match[str]) -> None:
+    what, took = part[2], float(part[4])
+    end = max(at[r] for r in who) + took
+    for r in who:
+        if what[0].isupper():
+            item = all_reduce(at[r], end - at[r], int(part[3]) << 18, who)
+            item["args"]["Process Group Name"] = f"group of {who[0]}"
+            if what == "AllToAll":
+                item["name"] = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+                item["args"] |= {"Collective name": "all_to_allv"}
+            if part[6]:
+                whole = sum(map(int, part[6].split()))
+                split = [int(n) * (int(part[3]) << 18) // whole for n in part[6].split()]
+                item["args"]["In split size"] = str(split)
+            events[r].append(item)
+            at[r] = end
+            continue
+        if what == "compute":
+            events[r].append(event("kernel", "gemm", at[r], took - 1, device=0, stream=7))
+        elif what == "copy":
+            events[r].append(
+                event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", at[r], took, device=0, stream=9, bytes=1 << 20)
+            )
+        at[r] += took
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """The numbers of "0-3 7"."""
+    ends = [part.partition("-") for part in text.split()]
+    return tuple(n for first, _, last in ends for n in range(int(first), int(last or first) + 1))

@@ -12,7 +12,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, value_of
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 # Docker and libvirt, loopback, and link-local.
@@ -49,13 +49,16 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     elif only.height and spans_hosts(run) is None and (_asked(run) or (only["name"] != "lo").any()):
         yield _hit(only, "the only interface listed here", Severity.INFO, Confidence.LOW)
     elif virtual.height and (several or (spans_hosts(run) is None and _sockets(run))):
-        yield _hit(virtual, "listed as a network device beside a real one", Severity.INFO, Confidence.LOW)
+        beside = " beside a real one" if listed.height > virtual.height else ""
+        yield _hit(virtual, f"listed as a network device{beside}", Severity.INFO, Confidence.LOW)
     elif failed is not None and (bridge := _to_bridge(failed)) is not None:
         address = str(bridge.rows["peer"][0]).partition("<")[0]
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
             return
         behind = _behind(run, bridge.hosts)
-        yield Hit(
+        yield ctx.hit(
+            bridge.evidence,
+            whom=(*(bridge.ranks if behind == bridge.hosts else ()), *behind),
             title=bridge.titled(f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"),
             explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "
             "reached at it. NCCL took the wrong "
@@ -63,9 +66,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             observed=bridge.text,
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
-            ranks=bridge.ranks if behind == bridge.hosts else (),
-            hosts=behind,
-            evidence=bridge.evidence,
         )
 
 
@@ -123,7 +123,9 @@ def _used(run: Run, virtual: pl.DataFrame) -> bool:
 def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confidence | None) -> Hit:
     names = rows["name"].unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
-    return Hit(
+    return hit(
+        refs(rows),
+        whom=hosts,
         title=f"{', '.join(names[:3])} is {role}{f' ({named(hosts)})' if hosts else ''}",
         explanation="Loopback, bridge and virtual interfaces have addresses that only this host or its containers "
         "can reach; link-local addresses (169.254.x, the USB interface of a BMC) lead nowhere else. Ranks on other "
@@ -131,8 +133,6 @@ def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confiden
         observed=f"{names[0]} {rows['address'][0] or ''}".strip(),
         severity=severity,
         confidence=confidence,
-        hosts=hosts,
-        evidence=refs(rows),
     )
 
 

@@ -7,14 +7,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Action, CannotJudge, Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 _REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
@@ -41,7 +41,7 @@ def _edges(run: Run) -> Iterator[Hit]:
     others = rows.filter(pl.col("src_rank").is_null() & pl.col("n_tested").is_null())
     if edges.is_empty() and short.is_empty() and others.is_empty():
         return
-    shown = pl.concat([short, edges, others])
+    shown = pl.concat([edges, short, others])
     if edges.height:
         first = edges.row(0, named=True)
         ends = pl.concat([edges["src_rank"], edges["dst_rank"]]).value_counts()
@@ -66,15 +66,14 @@ def _edges(run: Run) -> Iterator[Hit]:
             else "NCCL's P2P check did not run to its end"
         )
         ranks, advice = (), _REPEAT
-    yield Hit(
+    yield hit(
+        lines_of(shown),
+        whom=(*ranks[:16], *(located(run, edges, ranks)[1] if ranks else ())),
         title=title,
         explanation="NCCL wrote to and read from the memory of every GPU it can reach and compared the data.",
         observed=str(edges.item(0, "diag_failure")) if edges.height else "not all pairs passed",
         next_step=advice,
-        confidence=Confidence.HIGH,
-        ranks=ranks[:16],
-        hosts=located(run, edges, ranks)[1] if ranks else (),
-        evidence=lines_of(shown),
+        severity=Severity.ERROR if edges.height else None,
     )
 
 
@@ -87,7 +86,9 @@ def _ecc(run: Run) -> Iterator[Hit]:
     ranks, hosts, words = located(run, shown)
     kind = "uncorrected" if hard.height else "corrected"
     worst = f"{shown.sort('worst', descending=True).item(0, 'worst')} {kind} errors"
-    yield Hit(
+    yield hit(
+        lines_of(rows),
+        whom=(*ranks, *hosts),
         title=f"GPU memory of {words}: ECC counted {worst} on the worst GPU since its last reset",
         explanation="An uncorrected error means lost data: the program that used the memory is killed, and the row is "
         "taken out of service at the next reset."
@@ -97,10 +98,6 @@ def _ecc(run: Run) -> Iterator[Hit]:
         next_step="nvidia-smi -q -d ECC,ROW_REMAPPER   # then reset the GPU, or drain the host when it repeats",
         severity=Severity.WARNING if hard.height else Severity.INFO,
         action=Action.ISOLATE if hard.height else Action.MONITOR,
-        confidence=Confidence.HIGH,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=lines_of(rows),
     )
 
 
@@ -111,17 +108,15 @@ def _inventory(run: Run) -> Iterator[Hit]:
     ranks, hosts, words = located(run, rows)
     first = rows.row(0, named=True)
     what = "number of GPUs" if first["diag_what"] == "count" else "GPU model"
-    yield Hit(
+    yield hit(
+        lines_of(rows),
+        whom=(*ranks, *hosts),
         title=f"{words}: another {what} than rank {first['reference_rank']} ({first['reference_value']})",
         explanation="NCCL counts the GPUs that NVML sees on a host. A missing GPU has fallen off the bus or is hidden "
         "from the container; mixed models run at the pace of the slowest.",
         observed=f"another {what}",
         expected=str(first["reference_value"]),
         next_step="nvidia-smi -L; dmesg -T | grep -i xid   # on these hosts",
-        confidence=Confidence.HIGH,
-        ranks=ranks,
-        hosts=hosts,
-        evidence=lines_of(rows),
     )
 
 
@@ -132,7 +127,8 @@ def _ports(run: Run) -> Iterator[Hit]:
     if shown.is_empty():
         return
     first = shown.row(0, named=True)
-    yield Hit(
+    yield hit(
+        lines_of(shown),
         title=f"Port {first['hca_name']}:{first['port']} is not active ({first['port_properties']})"
         if down.height
         else "NCCL's diagnostics: network ports differ in speed, state or kind within hosts",
@@ -140,8 +136,6 @@ def _ports(run: Run) -> Iterator[Hit]:
         observed=str(first["port_state"] or "differences"),
         next_step="ibstat   # state, rate and width of every port of the host",
         severity=Severity.INFO,
-        confidence=Confidence.HIGH,
-        evidence=lines_of(shown),
     )
 
 
@@ -150,14 +144,14 @@ def _remarks(run: Run) -> Iterator[Hit]:
     if rows.is_empty():
         return
     checks = rows["diag_check"].unique(maintain_order=True).to_list()
-    yield Hit(
+    yield hit(
+        lines_of(rows),
         title=f"NCCL's diagnostics have remarks on {', '.join(checks)} ({plural(rows.height, 'line')})",
         explanation="How GPUs and NICs are connected, and how the IOMMU treats them. It matters when bandwidth is low "
         "or P2P fails.",
         observed=plural(rows.height, "remark"),
         next_step=_REPEAT,
         severity=Severity.INFO,
-        evidence=lines_of(rows),
     )
 
 
@@ -174,7 +168,7 @@ def _unknown(ctx: Context) -> Iterator[Hit]:
     severity = Severity.ERROR if stated.height else Severity.INFO
     yield from ctx.report(
         "NCCL's own diagnosis reports a problem" if stated.height else "NCCL's own diagnosis has a remark",
-        _REPEAT,
+        next_step=_REPEAT,
         explanation="The text of the first line is NCCL's own judgment.",
         severity=severity,
         quiet=severity,

@@ -45,13 +45,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
     reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")
     unknown = rows.filter((pl.col("cause") == OTHER) & pl.col("loud"))
+    trail = _trail(run, rows)
     if thrown.height and unknown.height:
         severity, shown = Severity.ERROR, pl.concat([unknown, thrown])
     elif reached.height and unknown.height:
-        severity, shown = Severity.WARNING, pl.concat([unknown, reached])
+        severity = Severity.ERROR if trail is not None and trail[1] else Severity.WARNING
+        shown = pl.concat([unknown, reached])
     elif unknown.height:
         severity, shown = Severity.INFO, unknown
-    elif (trail := _trail(run, rows)) is not None:
+    elif trail is not None:
         yield from _only_trail(ctx, *trail)
         return
     else:
@@ -59,8 +61,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     found = Trouble(shown.unique(["input_id", "line"], keep="first", maintain_order=True))
     yield from ctx.report(
         f"NCCL reports trouble of an unknown kind: {cut(found.text, 70)}",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # shows more; then search for the text of "
-        "the first line",
+        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # shows more; then search "
+        "for the text of the first line",
         explanation="The lines are shown as they are. Their wording is not known here, so nothing is said about "
         "the cause.",
         severity=severity,
@@ -99,8 +101,8 @@ def _only_trail(ctx: Context, traces: pl.DataFrame, reached: bool) -> Iterator[H
         "A call of NCCL failed, and only the trail of its result codes says so"
         if reached
         else "A function of NCCL failed, and only its result codes say so",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the NCCL WARN, or "
-        "the last line of the same thread in front of the trail, is the reason",
+        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the "
+        "NCCL WARN, or the last line of the same thread in front of the trail, is the reason",
         explanation="Every function on the way prints where it was and the result (2: a system call or library "
         "failed, 3: internal, 5: wrong use). The reason was not printed, or is not in this input.",
         severity=severity,
