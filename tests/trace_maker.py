@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +126,12 @@ def told(text: str, folder: Path) -> list[Path]:
     of it), ``in turn: idle 500 us`` (another rank in each step), ``0-3: AllReduce 4 MiB, 300 us`` (from when the last
     has come), ``all: AllToAll 4 MiB, 300 us, sent 3 1`` (parts), ``all: copy 400 us`` (from pageable memory). Last,
     ``without host_name`` leaves out a key of the headers, and ``cut 1`` the second half of the file of rank 1.
+
+    ``4 ranks, dumps`` begins Flight Recorder dumps: ``0-3: issued 35, finished 34``.
     """
     head, *lines = text.splitlines()
+    if head.endswith(" ranks, dumps"):
+        return [write(folder / f"dump_{r}.json", dump) for r, dump in _dumps(int(head.split()[0]), lines)]
     found = _HEAD.fullmatch(head)
     assert found, head
     world, hosts, steps = int(found[1]), found[2].split(), int(found[3])
@@ -160,7 +164,7 @@ def _act(events: dict[int, list[dict[str, Any]]], at: dict[int, float], who: lis
     for r in who:
         if what[0].isupper():
             item = all_reduce(at[r], end - at[r], int(part[3]) << 18, who)
-            item["args"]["Process Group Name"] = f"group of {who[0]}"
+            item["args"]["Process Group Name"] = str(who[0])
             if what == "AllToAll":
                 item["name"] = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
                 item["args"] |= {"Collective name": "all_to_allv"}
@@ -178,6 +182,27 @@ def _act(events: dict[int, list[dict[str, Any]]], at: dict[int, float], who: lis
                 event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", at[r], took, device=0, stream=9, bytes=1 << 20)
             )
         at[r] += took
+
+
+def _dumps(world: int, lines: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line in lines:
+        part = re.fullmatch(r"([\d\- ]+): issued (\d+), finished (\d+)", line)
+        assert part, line
+        issued, finished = int(part[2]), int(part[3])
+        entries = [
+            {
+                "record_id": n, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": n,
+                "p2p_seq_id": 0, "op_id": n, "profiling_name": "nccl:all_reduce", "time_created_ns": BASE_NS + n,
+                "is_p2p": False, "input_sizes": [[1024, 2]], "output_sizes": [[1024, 2]], "input_dtypes": ["Float"],
+                "output_dtypes": ["Float"], "state": "completed" if n <= finished else "scheduled",
+                "time_discovered_started_ns": None, "time_discovered_completed_ns": None, "retired": n <= finished,
+                "timeout_ms": 600_000,
+            }
+            for n in range(issued - 2, issued + 1)
+        ]  # fmt: skip
+        group = {"name": "0", "desc": "default_pg", "ranks": str(list(range(world)))}
+        for rank in numbers(part[1]):
+            yield rank, {"version": "2.10", "entries": entries, "pg_config": {"0": group}, "pg_status": {}}
 
 
 def numbers(text: str) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
+from nccl_insight.rules._errors import cut
 from nccl_insight.rules._trace_notes import noted
 from nccl_insight.rules.context import Context
 
@@ -15,11 +16,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     texts, evidence = noted(run, ctx.name)
     if texts:
-        more = f" (and {plural(len(texts) - 1, 'more note')})" if len(texts) > 1 else ""
         yield ctx.hit(
             evidence,
-            title=f"Metadata is missing in the traces: {texts[0]}{more}",
-            explanation="; ".join(texts[1:6]),
+            title=f"Metadata is missing in the traces: {cut(texts[0], 70)}",
+            explanation="; ".join(texts[:6]),
             observed=plural(len(texts), "gap"),
             absence=None if evidence else texts[0],
         )

@@ -11,7 +11,7 @@ from nccl_insight.facts.straggler import LateHost, arrivals, late_hosts
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.rules._gains import LATE, Mended, late_hit, mended, replayed, uneven
 from nccl_insight.rules._late_reason import why_late
-from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
+from nccl_insight.rules._traces import input_of_rank, odds, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
@@ -80,13 +80,13 @@ def _hit(run: Run, late: Straggler, inputs: dict[int, int]) -> Hit:
         whom=with_hosts(run, late.ranks),
         title=f"{who} arrive{'' if many else 's'} last in {late.times_last} of {late.units} {late.unit}: "
         f"the others wait {format_ns(late.delay_ns)} ({late.window_share:.0%} of the time)",
-        explanation=f"In the collectives{where}: by chance it would be {chance:.1f} of {late.units}: p = "
-        f"{late.p_value:.2g} after correction for the number of ranks. "
-        f"Delay is the time from the next-to-last arrival to the last, at most the communication that another rank "
+        explanation=f"The others wait inside the collective; the transfer itself is not slow.{why.text} "
+        "Delay is the time from the next-to-last arrival to the last, at most the communication that another rank "
         f"could not hide: {late.delay_share:.0%} of it is for "
         f"{'them' if many else 'this rank'}, {late.window_share:.0%} of the recorded time, at worst "
-        f"{format_ns(late.worst_delay_ns)} at once.{_waited(run, late)} The others wait inside the collective; the "
-        f"transfer itself is not slow.{why.text} Arrival from {how}.{inherited}{elsewhere}{some}",
+        f"{format_ns(late.worst_delay_ns)} at once.{_waited(run, late)} In the collectives{where} it would be "
+        f"last in {chance:.1f} of {late.units} by chance: {odds(late.p_value)}, after correction for the number of "
+        f"ranks. Arrival from {how}.{inherited}{elsewhere}{some}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"last in about {chance:.1f} of {late.units}, by chance",
         next_step=why.step,
@@ -117,7 +117,7 @@ def _host_hit(run: Run, host: LateHost, input_id: int | None) -> Hit:
         title=f"The ranks of host {host.host} ({ranks}) arrive last in {late.times_last} of {late.units} {late.unit}: "
         f"the others wait {format_ns(late.delay_ns)} ({late.window_share:.0%} of the time)",
         explanation=f"No single rank stands out, but the host does: by chance it would be {chance:.1f} of "
-        f"{late.units}, p = {late.p_value:.2g} after correction for the number of hosts. It causes "
+        f"{late.units}, {odds(late.p_value)} after correction for the number of hosts. It causes "
         f"{late.delay_share:.0%} of the delay between hosts (from the next-to-last arrival to the last).{why.text}",
         observed=f"last in {late.times_last} of {late.units} {late.unit}",
         expected=f"last in about {chance:.1f} of {late.units}, by chance",

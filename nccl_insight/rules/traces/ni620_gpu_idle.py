@@ -22,7 +22,7 @@ def check(ctx: Context) -> Iterator[Hit]:
     for one in mended(run, {"step"}):
         if one.gain.scenario.cause == IDLE:
             why = why_all_idle(run, one.ranks, one.gain.scenario.steps)
-            yield slow_steps_hit(run, one, "The GPUs of all ranks stand idle longer", why, _LOOK)
+            yield slow_steps_hit(run, one, "All GPUs stand idle longer", why, _LOOK)
             return
     yield from _always(ctx)
 
