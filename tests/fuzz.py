@@ -49,7 +49,12 @@ from tests.runs import RUNS, TINY_SHM
 from tests.test_fuzz import mutate, seeds
 
 KEPT = Path(__file__).parent / "data" / "fuzz"
-_TIMEOUT_S = 60
+_TIMEOUT_S = 60  # of the processor: a busy machine is no fault
+_WAITING_S = 1800
+SCRIPT_NAMES = (
+    "run.sh", "job.yaml", "train.py", "hosts", "nccl.conf", "job.sbatch", "Makefile", "justfile", "Dockerfile", "a.lua", "a.tf", "a.toml",
+    "a.ini", "a.service", "a.ipynb", "a.csh", "a.fish", "a.def", "a.sub", "Jenkinsfile", "a.json", "a.sh.j2", "a.go", "",
+)  # fmt: skip
 _MEMORY_MIB = 4096
 _ODD: tuple[Any, ...] = (
     None, True, -1, 2**63, 2**64, 10**400, 1e308, float("nan"), float("inf"), "", "x" * 5000, "\x00", "\u202e", "=1+1",
@@ -228,8 +233,15 @@ def config(rng: random.Random) -> bytes:
 
 
 def script(rng: random.Random) -> bytes:
-    """A launch script, a pod or a file of settings."""
-    return mutate(rng.choice(_SCRIPTS), rng)
+    """A launch script, a pod or a file of settings, sometimes with variables or nesting that grow."""
+    base = rng.choice(_SCRIPTS)
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        name, times = rng.choice("ABC"), rng.randrange(1, 40)
+        use = rng.choice(["${0}", "${{{0}}}", "$({0})", "${{{0}:-x}}", "%env {0}", "&{0} [*{0}]"]).format(name)
+        deep = rng.choice(['"$(', "${X:-", "[", "{a: ", "if true; then\n", "<<E ", "{{", "- "]) * times
+        grown = rng.choice([f"{name}={use * times}", f"export NCCL_{name}={use * times}", use * times, deep])
+        base = base.replace(b"\n", b"\n" + grown.encode() + b"\n", rng.randrange(1, 4))
+    return mutate(base, rng)
 
 
 def bundle(rng: random.Random) -> bytes:
@@ -244,7 +256,7 @@ KINDS: dict[str, Callable[[random.Random], bytes]] = {
 _SEEDS = seeds()
 _SIDES = [*_strings("test_side_formats.py"), *_samples()]
 _CONFIGS = _strings("test_policy.py", "test_cli.py", "test_thresholds.py")
-_SCRIPTS = _strings("test_lint.py", "test_lint_kinds.py", "test_envcheck.py")
+_SCRIPTS = _strings("test_lint.py", "test_lint_kinds.py", "test_lint_forms.py", "test_envcheck.py")
 SUFFIX = {
     "log": ".log",
     "kineto": ".json",
@@ -292,7 +304,7 @@ def judge_config(path: Path) -> None:
 def judge_script(path: Path) -> None:
     """Checks it as whatever it may be."""
     text_ = path.read_bytes().decode("utf-8", "replace")
-    for name in ("run.sh", "job.yaml", "train.py", "hosts", "nccl.conf", "job.sbatch"):
+    for name in SCRIPT_NAMES:
         result = lint_text(name, text_)
         if "\x1b" in lint_report.render_text([result]):
             raise AssertionError("terminal control in a report")
@@ -344,6 +356,7 @@ def main() -> int:
     def stop(*_: object) -> None:
         raise TimeoutError(f"more than {_TIMEOUT_S} s")
 
+    signal.signal(signal.SIGPROF, stop)
     signal.signal(signal.SIGALRM, stop)
     KEPT.mkdir(parents=True, exist_ok=True)
     tried = dict.fromkeys(KINDS, 0)
@@ -356,7 +369,8 @@ def main() -> int:
             path = Path(folder) / f"case{SUFFIX[kind]}"
             path.write_bytes(data)
             tried[kind] += 1
-            signal.alarm(_TIMEOUT_S)
+            signal.setitimer(signal.ITIMER_PROF, _TIMEOUT_S)
+            signal.alarm(_WAITING_S)
             try:
                 JUDGES.get(kind, judge)(path)
             except (Exception, PanicException):
@@ -365,6 +379,7 @@ def main() -> int:
                 kept.write_bytes(data)
                 print(f"FAILED {kept}\n{traceback.format_exc()}", flush=True)
             signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
             if grown > _MEMORY_MIB:
                 print(f"FAILED: {grown} MiB of memory after {path.name}")

@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Further kinds of :mod:`tests.fuzz`: profiles of XLA, databases of rocprofv3, Parquet folders of Nsight Systems, questions of agents, SQL."""
+"""Further kinds of :mod:`tests.fuzz`: profiles of XLA, databases of rocprofv3, Parquet folders of Nsight Systems, questions of agents, SQL, live files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import polars as pl
 
 import nccl_insight
 from nccl_insight.base.errors import InsightError
+from nccl_insight.live.watch.files import Follower
 from nccl_insight.share.agents.server import answer
 from nccl_insight.share.agents.tools import Desk
 from nccl_insight.tables import schema
@@ -271,8 +272,66 @@ def _tiny() -> nccl_insight.Run:
     return _LOADED[0]
 
 
+def live(rng: random.Random) -> bytes:
+    """What happens to files that a watch follows: they grow, are cut, emptied, renamed, replaced, or go."""
+    steps: list[dict[str, Any]] = []
+    lines = next(RUNS.glob("tiny-shm/*.log")).read_text().splitlines()
+    for _ in range(rng.randrange(1, 25)):
+        start = rng.randrange(len(lines))
+        text = "\n".join(lines[start : start + rng.randrange(12)])
+        steps.append({
+            "do": rng.choice(["add", "add", "add", "empty", "rename", "remove", "replace", "copy", "hole", "folder", "look"]),
+            "file": rng.choice(["run.log", "a.log", "rank0.json", "x.gz"]), "text": text[: rng.choice([len(text), rng.randrange(len(text) + 1)])],
+            "end": rng.choice(["\n", "", "\r", "\x00", "\ud800"]),
+        })  # fmt: skip
+    return json.dumps(steps).encode()
+
+
+def judge_live(path: Path) -> None:
+    """Follows the files through all of it: whole pieces, and news of one line."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        follower = Follower([str(root)])
+        for number, step in enumerate(json.loads(path.read_bytes())):
+            try:
+                _happens(root, number, step)
+            except OSError:
+                continue
+            growth = follower.grown()
+            assert all(piece for _, piece in growth.pieces)
+            assert all("\n" not in news for news in follower.news())
+
+
+def _happens(root: Path, number: int, step: dict[str, str]) -> None:
+    file, data = root / step["file"], (step["text"] + step["end"]).encode("utf-8", "surrogatepass")
+    if step["do"] in ("add", "hole"):
+        with file.open("ab") as stream:
+            stream.truncate(stream.tell() + (4096 if step["do"] == "hole" else 0))
+            stream.write(data)
+    elif step["do"] == "empty":
+        file.write_bytes(b"")
+    elif step["do"] == "rename":
+        file.rename(f"{file}.{number}")
+    elif step["do"] == "remove":
+        file.unlink()
+    elif step["do"] == "replace":
+        (root / "new").write_bytes(data)
+        (root / "new").rename(file)
+    elif step["do"] == "copy":
+        (root / f"{file.name}.copy").write_bytes(file.read_bytes())
+    elif step["do"] == "folder":
+        file.mkdir()
+
+
 KINDS: dict[str, Callable[[random.Random], bytes]] = {
-    "xplane": xplane, "rocpd": rocpd, "nsys_parquet": nsys_parquet, "mcp": mcp, "query": query,
+    "xplane": xplane, "rocpd": rocpd, "nsys_parquet": nsys_parquet, "mcp": mcp, "query": query, "live": live,
 }  # fmt: skip
-SUFFIX = {"xplane": ".xplane.pb", "rocpd": ".db", "nsys_parquet": ".zip", "mcp": ".json", "query": ".sql"}
-JUDGES: dict[str, Judge] = {"nsys_parquet": judge_parquet, "mcp": judge_mcp, "query": judge_query}
+SUFFIX = {
+    "xplane": ".xplane.pb",
+    "rocpd": ".db",
+    "nsys_parquet": ".zip",
+    "mcp": ".json",
+    "query": ".sql",
+    "live": ".json",
+}
+JUDGES: dict[str, Judge] = {"nsys_parquet": judge_parquet, "mcp": judge_mcp, "query": judge_query, "live": judge_live}
