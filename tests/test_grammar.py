@@ -57,7 +57,8 @@ def test_every_rule_has_samples_that_only_it_accepts() -> None:
         if not samples:
             wrong.append(f"{name}: no sample")
         for text in (sample.text.rstrip() for sample in samples):
-            accepted = [c for c in catalog.candidates(text) if catalog.try_rule(c, text)]
+            found = [c for c in catalog.candidates(text) if catalog.try_rule(c, text)]
+            accepted = [c for c in found if c == name or not catalog.grammar.messages[c].last_resort]
             if accepted != [name]:
                 wrong.append(f"{name}: {text[:80]!r} accepted by {accepted}")
     assert wrong == []

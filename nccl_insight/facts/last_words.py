@@ -4,6 +4,7 @@ that the program came to its end. No wording of a single program is known here; 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,7 @@ from nccl_insight.readers.embedded.forms import (
     COMPLAINT,
     EXCEPTION,
     FAILURES,
+    FATAL,
     SIGNALS,
     bare_number,
     clears_up,
@@ -108,11 +110,33 @@ def signs_of_life(run: Run) -> dict[int, int]:
     return {int(input_id): int(line) for input_id, line in last.iter_rows()}
 
 
+# The frame that MPI's launchers put around what they end with (show_help of Open MPI, PRRTE and PMIx).
+_FRAME: Final = re.compile(r"(?:^|[^-])-{74}$")
+_NOTE: Final = re.compile(r"\b(?:warning|note|deprecated)\b", re.I)
+
+
+def _framed(rows: pl.DataFrame) -> dict[int, bool]:
+    """The lines that stand in frames of MPI's launchers; true for the first of a text that complains."""
+    found: dict[int, bool] = {}
+    block: list[tuple[int, str]] = []
+    opened = False
+    for line, text in rows.select("line", "text").iter_rows():
+        if not _FRAME.search(str(text).rstrip()):
+            block += [(int(line), str(text))] if says(str(text)) else []
+            continue
+        if opened and block:
+            loud = not _NOTE.search(block[0][1]) and any(form_of(said) for _, said in block)
+            found |= {number: loud and number == block[0][0] for number, _ in block}
+        opened, block = not (opened and block), []
+    return found
+
+
 def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
     words: list[Word] = []
     good = last = ""
     at = 0
     ignored = inside = False
+    framed = _framed(rows)
     for line, text in rows.select("line", "text").iter_rows():
         text = str(text)
         if not says(text):
@@ -134,6 +158,8 @@ def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
         if inside and said is None and (raised := ends_traceback(text)):
             said = (EXCEPTION, None, None, raised)
         inside = False
+        if int(line) in framed and (said is None or said[0] == COMPLAINT):
+            said = (FATAL, None, None, None) if framed[int(line)] else None
         if ignored:
             ignored = False
             if said is not None and said[0] == EXCEPTION:

@@ -283,10 +283,12 @@ def outline(grammar: Grammar, message: Message) -> Outline:
     """Prefixes, required literal and weight of a rule without compiling it (cheap, for the index)."""
     literals = message.literals
     if literals is not None:
-        return Outline(*_outline_of(literals), message.headless)
+        prefixes, required, weight = _outline_of(literals)
+        return Outline(prefixes, required, -1 if message.last_resort else weight, message.headless)
     expr = _trimmed(message.expr)
     starts = Starts(grammar).starts((expr,))
-    return Outline(_literal_prefixes(starts), _required(expr), _weight(expr), message.headless)
+    weight = -1 if message.last_resort else _weight(expr)
+    return Outline(_literal_prefixes(starts), _required(expr), weight, message.headless)
 
 
 def _outline_of(items: tuple[str | None, ...]) -> tuple[tuple[str, ...], str, int]:

@@ -112,7 +112,12 @@ class Message:
     @property
     def headless(self) -> bool:
         """Whether the wording is distinctive enough to be taken without a head."""
-        return self.directives.get("headless", "no") == "yes"
+        return self.directives.get("headless", "no") != "no"
+
+    @property
+    def last_resort(self) -> bool:
+        """Whether it is taken only where no other rule is (``headless: last``): the speaker is known, not the words."""
+        return self.directives.get("headless") == "last"
 
     @property
     def constants(self) -> dict[str, str]:

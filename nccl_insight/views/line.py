@@ -82,7 +82,7 @@ def explained(text: str) -> Explained | None:
     if pieces:
         return Explained(tuple(_piece(catalog, piece, lines[1:] if piece is pieces[-1] else []) for piece in pieces))
     match = catalog.match(text.strip()) or catalog.match_collapsed(lines[0])
-    if match is None and (hit := recover.match_headless(catalog, lines[0], thrown=True)):
+    if (match is None or match.message.last_resort) and (hit := recover.match_headless(catalog, lines[0], thrown=True)):
         match = hit[0]
     if match is not None:
         return Explained((_line(catalog, match, text.strip(), None, None),))

@@ -247,9 +247,12 @@ def match_headless(
     task = _TASK.match(text)
     if task is not None:  # what follows may look like a tag and be the message's own
         candidates.append(text[task.end() :].strip().removeprefix("- ").lstrip())
+    spare: tuple[Match, str, int] | None = None
     for candidate in dict.fromkeys(candidates):
         found = catalog.match(candidate)
-        if found is not None and (found.message.headless or thrown):
+        if found is not None and found.message.last_resort:
+            spare = spare or (found, candidate, text.find(candidate))
+        elif found is not None and (found.message.headless or thrown):
             return found, candidate, text.find(candidate)
     if present is None:
         present = [p for p in catalog.headless_prefixes() if p in text]
@@ -257,11 +260,13 @@ def match_headless(
         if prefix not in present:
             continue
         at = text.find(prefix, 1)
+        if spare is not None and catalog.grammar.messages[name].last_resort:
+            continue
         if at > 0 and not (text[at - 1].isalnum() and prefix[0].isalnum()):
             found = catalog.try_rule(name, text[at:].rstrip())
             if found is not None:
                 return found, text[at:].rstrip(), at
-    return match_unspoken(catalog, text)
+    return match_unspoken(catalog, text) or spare
 
 
 def match_unspoken(catalog: Catalog, text: str) -> tuple[Match, str, int] | None:
