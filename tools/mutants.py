@@ -34,14 +34,7 @@ SWAPS: dict[type, type] = {
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
-CALLS = {
-    "any": "all",
-    "all": "any",
-    "max": "min",
-    "min": "max",
-    "is_null": "is_not_null",
-    "is_not_null": "is_null",
-}
+CALLS = {"any": "all", "all": "any", "max": "min", "min": "max", "is_null": "is_not_null", "is_not_null": "is_null"}
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
@@ -147,9 +140,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     tried = noticed = 0
     for code, module in sorted(modules().items()):
-        if (options.codes and code not in options.codes) or not any(
-            e.code == code and e.fires for e in EXAMPLES
-        ):
+        if (options.codes and code not in options.codes) or not any(e.code == code and e.fires for e in EXAMPLES):
             continue
         count, left = survivors(module, rules()[code], options.sample)
         tried, noticed = tried + count, noticed + count - len(left)

@@ -19,14 +19,7 @@ import zipfile
 from pathlib import Path
 
 _TIME = (1980, 1, 1, 0, 0, 0)
-_LEFT_OUT = (
-    "__pycache__",
-    ".pyc",
-    "bin/",
-    ".dist-info/RECORD",
-    ".dist-info/INSTALLER",
-    ".dist-info/direct_url.json",
-)
+_LEFT_OUT = ("__pycache__", ".pyc", "bin/", ".dist-info/RECORD", ".dist-info/INSTALLER", ".dist-info/direct_url.json")
 _MAIN = """\
 import os
 import runpy
@@ -86,26 +79,14 @@ main()
 def stage(requirement: str, folder: Path) -> None:
     """Installs the requirement and all that it needs into a folder."""
     subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-compile",
-            "--target",
-            str(folder),
-            requirement,
-        ],
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--target", str(folder), requirement],
         check=True,
     )
 
 
 def build(site: Path, target: Path) -> str:
     """Writes the file from a folder of installed packages; the same give the same bytes. Returns the digest."""
-    files = sorted(
-        p for p in site.rglob("*") if p.is_file() and not any(x in p.as_posix() for x in _LEFT_OUT)
-    )
+    files = sorted(p for p in site.rglob("*") if p.is_file() and not any(x in p.as_posix() for x in _LEFT_OUT))
     digest = hashlib.sha256()
     for path in files:
         digest.update(path.relative_to(site).as_posix().encode() + b"\0" + path.read_bytes())

@@ -50,9 +50,7 @@ def license_of(name: str) -> str:
     expression = found.get("License-Expression")
     if expression:
         return expression
-    classified = [
-        c.rsplit(" :: ", 1)[-1] for c in found.get_all("Classifier") or () if c.startswith("License ::")
-    ]
+    classified = [c.rsplit(" :: ", 1)[-1] for c in found.get_all("Classifier") or () if c.startswith("License ::")]
     for text in (*classified, (found.get("License") or "").splitlines()[0] if found.get("License") else ""):
         if text.lower() in _SPDX:
             return _SPDX[text.lower()]

@@ -15,8 +15,10 @@ from typing import Final
 
 from nccl_insight.base.model import Confidence
 from nccl_insight.facts import flight_recorder
-from nccl_insight.facts.claims import CALLS, DUMPS, LOG, WATCHDOG, Claim, all_claims
+from nccl_insight.facts.claims import CALLS, DUMPS, LOG, WATCHDOG, Claim
 from nccl_insight.facts.identity import Identities, identities
+from nccl_insight.facts.waitfor import verdict
+from nccl_insight.facts.witnesses import witnesses
 from nccl_insight.tables.run import Run, fact
 
 # Proofs that are enough for a finding; the others only support one.
@@ -57,13 +59,13 @@ class Absent:
 @fact
 def absences(run: Run) -> tuple[Absent, ...]:
     """The ranks that explain why others wait, best proof first."""
-    return tuple(_merged(_claims(run), identities(run)))
+    return tuple(_merged([c for c in _claims(run) if not _came(run, c)], identities(run)))
 
 
 @fact
 def refuted(run: Run) -> tuple[Claim, ...]:
     """Claims about ranks of which complete dumps show that they came: all ranks are in the same operation."""
-    return tuple(c for c in all_claims(run) if _came(run, c))
+    return tuple(c for c in _claims(run) if _came(run, c))
 
 
 def tells(run: Run, source: str, ranks: Iterable[int]) -> bool:
@@ -175,15 +177,16 @@ def _held(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _came(run: Run, claim: Claim) -> bool:
-    judged = flight_recorder.verdict(run)
-    if judged is None or judged.suspects or judged.not_entered or judged.undumped or claim.source == DUMPS:
+    judged, dumped = verdict(run, DUMPS), flight_recorder.dumped(run)
+    if judged.claims or claim.source == DUMPS or not set(claim.ranks) <= dumped:
         return False
     return claim.world and any(
-        s.whole and set(claim.ranks) <= set(s.ranks) and (claim.seq is None or claim.seq <= s.operation.seq)
+        s.whole and set(claim.ranks) <= set(s.ranks) and (claim.seq is None or claim.seq <= s.seq)
         for s in judged.stalled
     )
 
 
-def _claims(run: Run) -> list[Claim]:
-    gone = refuted(run)
-    return [c for c in all_claims(run) if c not in gone]
+@fact
+def _claims(run: Run) -> tuple[Claim, ...]:
+    """The claims of all sources."""
+    return (*verdict(run, DUMPS).claims, *verdict(run, WATCHDOG).claims, *witnesses(run))

@@ -41,16 +41,19 @@ class Grid:
         )
 
 
-def grid(pairs: Iterable[tuple[int, int]], world: int) -> Grid | None:
+def grid(pairs: Iterable[tuple[int, int]], world: int, size: int = 0) -> Grid | None:
     """The smallest grid in which ranks of a job of ``world`` have these numbers; None where none or several fit.
 
-    ``pairs`` are ranks of the job with their number in a group of the kind.
+    ``pairs`` are ranks of the job with their number in a group of the kind, ``size`` its members where that is known.
     """
     told = sorted(set(pairs))
     if not told or not 1 < world <= _MOST_RANKS or told[-1][0] >= world:
         return None
-    least = max(number for _, number in told) + 1
-    fits = [g for g in _grids(world, max(least, 2)) if all(g.number(rank) == number for rank, number in told)]
+    least = max(2, *(number + 1 for _, number in told))
+    sizes = [n for n in ([size] if size else range(least, world + 1)) if n >= least and world % n == 0]
+    fits = [g for g in _grids(world, sizes) if all(g.number(rank) == number for rank, number in told)]
+    if not fits:
+        return None
     best = [g for g in fits if g.size * g.outer_size == fits[0].size * fits[0].outer_size]
     plain = [b for b in best if not b.outer] or best
     if len({tuple(b.members(r) for r, _ in told) for b in plain}) != 1:
@@ -58,9 +61,8 @@ def grid(pairs: Iterable[tuple[int, int]], world: int) -> Grid | None:
     return replace(plain[0], only=len(best) == len(fits))
 
 
-def _grids(world: int, least: int) -> Iterator[Grid]:
-    """All grids with at least so many members, smallest first; those of one stride before those of two."""
-    sizes = [n for n in range(least, world + 1) if world % n == 0]
+def _grids(world: int, sizes: Iterable[int]) -> Iterator[Grid]:
+    """All grids with so many members, in the order of sizes; those of one stride before those of two."""
     for size in sizes:
         strides = [s for s in range(1, world // size + 1) if world // size % s == 0]
         yield from (Grid(stride, size) for stride in strides)

@@ -8,8 +8,9 @@ import polars as pl
 
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import progress
-from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG, ras_counts, recorded
+from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.witnesses import ras_counts, recorded
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import Columns, shaped
 

@@ -6,24 +6,150 @@ of the group decides, so a gap of one is enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.base.model import Ref
+from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.clock import with_time
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.instances import UNNAMED, Instance, refs
+from nccl_insight.facts.layout import Grid, grid
 from nccl_insight.tables.run import Run, fact
 
 DEFAULT: Final = "default"
+# Ranks of a host, by whose multiples jobs are large.
+_BLOCK: Final = 8
+# Where lines name no group, numbers this close count the operations of one.
+_CLOSE: Final = 64
 
 
 @fact
 def states(run: Run) -> pl.DataFrame:
     """The table ``watchdog`` with ``time_s``: one row per rank and process group that torch's watchdog reports."""
     return with_time(run, run.table("watchdog"), "timestamp")
+
+
+@fact
+def groups(run: Run) -> tuple[Instance, ...]:
+    """The process groups that the watchdog's lines speak of.
+
+    Groups of one kind have one number in old lines; they are told apart by where their members are in the job.
+    """
+    return tuple(_groups(run))
+
+
+def _groups(run: Run) -> Iterator[Instance]:
+    known = identities(run)
+    placed = states(run).with_columns(
+        global_rank=pl.coalesce(
+            "global_rank", pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32)
+        )
+    )
+    kind = pl.col("group").str.replace(r" \(.*$", "")
+    kinds = placed.with_columns(kind=kind).partition_by("kind", maintain_order=True)
+    fits = _fitting(run, {str(rows["kind"][0]): rows for rows in kinds})
+    for rows in kinds:
+        how = fits.get(str(rows["kind"][0]))
+        for part in rows.drop("kind").partition_by("group", maintain_order=True):
+            yield from _split(run, part, how)
+
+
+def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid | None]:
+    """How the groups of each kind lie in the job. Of a job whose size no line tells, the smallest size that all fit."""
+    known = identities(run)
+    pairs = {
+        name: list(rows.select("global_rank", "rank").drop_nulls().iter_rows())
+        for name, rows in kinds.items()
+        if name not in (DEFAULT, UNNAMED)
+    }
+    size_of = {name: _size(rows) for name, rows in kinds.items()}
+    ranks = [int(r) for rows in kinds.values() for r in rows["global_rank"].drop_nulls()]
+    most = max((*ranks, *known.host_of_rank), default=-1) + 1
+    told = size_of.get(DEFAULT) or known.world
+    # The last rank may be the silent one: jobs of odd sizes are rare.
+    sizes = {most + most % 2, most + -most % _BLOCK} if pairs else {most}
+    worlds = (told,) if told >= most > 0 else sorted(sizes)
+    found: list[dict[str, Grid | None]] = [
+        {
+            DEFAULT: Grid(1, world, only=told > 0 or world % 2 == 0),
+            **{name: grid(told, world, size_of[name]) for name, told in pairs.items()},
+        }
+        for world in worlds
+        if most > 1
+    ]
+    return max(found, key=lambda f: sum(len(pairs[n]) for n in pairs if f[n] is not None), default={})
+
+
+def _size(rows: pl.DataFrame) -> int:
+    """The number of members of each group of a kind, 0 where it is not told."""
+    sizes = rows["group_size"].drop_nulls().unique()
+    return int(sizes[0]) if sizes.len() == 1 else 0
+
+
+def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]:
+    """The groups among the rows of one name."""
+    group = str(rows["group"][0])
+    tagged = rows["global_rank"].null_count() == 0
+    same = bool((rows["rank"] == rows["global_rank"]).all()) if tagged else True
+    world = group == DEFAULT or tagged or (group == UNNAMED and same)
+    twice = rows["rank"].drop_nulls().len() > rows["rank"].drop_nulls().n_unique()
+    if group == UNNAMED or not tagged or how is None:
+        told = _of_group(run, rows) if world and group not in (DEFAULT, UNNAMED) else frozenset()
+        if group in (DEFAULT, UNNAMED) and world:
+            told = frozenset(identities(run).host_of_rank)
+            told = told if len(told) == identities(run).world else frozenset()
+        seqs = rows["timed_out_seq"].drop_nulls().sort()
+        # Torch before 2.1 prints no sizes; its jobs hardly ever have several groups.
+        alike = rows["op"].drop_nulls().n_unique() == 1 and rows["numel"].drop_nulls().is_empty()
+        apart = group == UNNAMED and not alike and seqs.len() > 0 and int(seqs[-1]) - int(seqs[0]) > _CLOSE
+        one = not twice and not apart and (group != UNNAMED or same)
+        told = frozenset() if apart else told
+        yield Instance(group, rows, told, tagged or (world and not apart), one)
+        return
+    members = {int(r): how.members(int(r)) for r in rows["global_rank"]}
+    number = {own: index for index, own in enumerate(dict.fromkeys(members.values()))}
+    of = pl.col("global_rank").replace_strict({r: number[own] for r, own in members.items()})
+    parts = rows.with_columns(of=of).partition_by("of", maintain_order=True, include_key=False)
+    for own, part in zip(dict.fromkeys(members.values()), parts, strict=True):
+        name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
+        sure = identities(run).world > 0 or _size(rows) == len(own)
+        yield Instance(name, part, own, True, True, whole=how.only and sure)
+
+
+def _of_group(run: Run, rows: pl.DataFrame) -> frozenset[int]:
+    """The ranks of the job that make up a process group: the communicator in which all that timed out have the numbers
+    that the group gives them; empty where none or several fit, or one is not wholly in the log."""
+    pairs = rows.select("global_rank", "rank").drop_nulls().unique()
+    numbers = {int(g): int(r) for g, r in pairs.iter_rows()}
+    if len(numbers) < 2:
+        return frozenset()
+    places = _places(run)
+    first, *others = (places.get(pair, frozenset()) for pair in numbers.items())
+    found = first.intersection(*others)
+    return next(iter(found)) if len(found) == 1 else frozenset()
+
+
+@fact
+def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
+    """The ranks of the job in each smaller communicator that is wholly in the log, by each of its members: rank of the
+    job, and number in the communicator."""
+    known = identities(run)
+    ranks = run.table("ranks").select("comm_id", "rank", "nranks", "host", "pid").drop_nulls()
+    found: dict[tuple[int, int], set[frozenset[int]]] = {}
+    for (_, size), part in ranks.group_by("comm_id", "nranks", maintain_order=True):
+        placed = {
+            known.rank_of_process.get((h, int(p)), -1): int(r)
+            for r, h, p in part.select("rank", "host", "pid").iter_rows()
+        }
+        if len(placed) == size and -1 not in placed and len(placed) < known.world:
+            members = frozenset(placed)
+            for pair in placed.items():
+                found.setdefault(pair, set()).add(members)
+    return {pair: frozenset(groups) for pair, groups in found.items()}
 
 
 @dataclass(frozen=True)
@@ -57,11 +183,11 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
     sized = pl.when(pl.col("op").is_in(list(_ONE_SIZE)) & size.is_not_null()).then(
         pl.format("{} of {} elements", "op", size)
     )
-    rows = states(run).filter(pl.col("timed_out_seq").is_not_null() & (pl.col("group") != "?"))
-    for part in rows.partition_by("group", maintain_order=True):
+    for group in groups(run):
+        part = group.waits
         known = part["op"].null_count() == 0 and bool(part["op"].is_in(list(_OF_ALL)).all())
-        world = str(part["group"][0]) == DEFAULT or part["global_rank"].null_count() == 0
-        if part.height < 3 or part["timed_out_seq"].n_unique() > 1 or not known or not world:
+        told = known and group.world and (group.comparable or group.name != UNNAMED)
+        if part.height < 3 or part["timed_out_seq"].n_unique() > 1 or not told:
             continue
         calls = part.with_columns(call=pl.coalesce(sized, "op"))
         counted = calls.group_by("call").len().sort("len", "call", descending=True)
@@ -69,19 +195,10 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
             continue
         usual, called = counted["call"].to_list()
         late = calls.filter(pl.col("call") == called)
-        ranks = numbers(late, world)
+        ranks = tuple(sorted(group.ranks(late)))
         began = part["time_s"].drop_nulls()
         yield Odd(
-            str(part["group"][0]), int(part["timed_out_seq"][0]), ranks, identities(run).hosts(ranks), str(called),
-            str(usual), float(began.min()) if began.len() else None,  # type: ignore[arg-type]
+            group.name, group.low or 0, ranks, identities(run).hosts(ranks), str(called), str(usual),
+            float(began.min()) if began.len() else None,  # type: ignore[arg-type]
             (*refs(late, 2), *refs(calls.filter(pl.col("call") == usual), 2)),
         )  # fmt: skip
-
-
-def refs(rows: pl.DataFrame, count: int) -> tuple[Ref, ...]:
-    return tuple(Ref(int(i), int(n)) for i, n in rows.select("input_id", "line").head(count).iter_rows())
-
-
-def numbers(rows: pl.DataFrame, world: bool) -> tuple[int, ...]:
-    column = pl.coalesce("global_rank", "rank") if world else pl.coalesce("rank", "global_rank")
-    return tuple(sorted(rows.select(column.alias("r"))["r"].drop_nulls().unique().to_list()))

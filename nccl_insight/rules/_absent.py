@@ -11,6 +11,9 @@ from nccl_insight.facts.absent import Absent
 from nccl_insight.facts.claims import Claim
 from nccl_insight.rules._subjects import ranks_on
 
+#: Where PyTorch leaves the dumps of its flight recorder: in the cache of the user; older releases in /tmp.
+LIST_DUMPS = "ls ~/.cache/torch/*_trace_rank_* /tmp/nccl_trace_rank_*"
+
 
 def subject(item: Absent) -> str:
     """``Ranks 3,4 on gpu02``: those who did not come, to begin a sentence."""

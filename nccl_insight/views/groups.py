@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts import flight_recorder, waitfor
+from nccl_insight.facts import flight_recorder, watchdog
+from nccl_insight.facts.claims import WATCHDOG
+from nccl_insight.facts.waitfor import verdict
 from nccl_insight.tables.run import Run
 
 
@@ -73,15 +75,16 @@ def _from_dumps(run: Run) -> list[Group]:
 
 def _from_watchdog(run: Run) -> list[Group]:
     rows = []
-    missing, _ = waitfor.verdicts(run)
-    for group in waitfor.groups(run):
+    claims = verdict(run, WATCHDOG).claims
+    for group in watchdog.groups(run):
         frame = group.rows.with_columns(
             who=pl.coalesce("global_rank", "rank"), at=pl.coalesce("last_enqueued", "timed_out_seq")
         ).drop_nulls(["who", "at"])
         issued: dict[int, int | None] = {int(r): int(n) for r, n in frame.select("who", "at").iter_rows()}
-        for item in missing:
+        for item in claims:
             if item.group == group.name:
-                issued |= {r: item.last for r in item.ranks if issued.get(r) is None}
+                mine = (r for r in item.ranks if not group.world or r in group.members)
+                issued |= {r: item.last for r in mine if issued.get(r) is None}
         if len(issued) > 1:
             rows.append(Group("" if group.name == "?" else group.name, issued))
     return rows

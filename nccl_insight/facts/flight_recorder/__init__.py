@@ -1,4 +1,4 @@
-"""What the Flight Recorder dumps of a job say together: who waits, who is missing, who issued something else.
+"""What the Flight Recorder dumps of a job tell: where each rank stands, transfers without a partner, and differences.
 
 Collectives are matched by process group (name, description and members) and sequence number. Operations count
 as done when retired or completed: Gloo never says ``completed``. Point-to-point numbers run per group and rank
@@ -6,8 +6,6 @@ and are matched by their pair of ranks (:mod:`nccl_insight.facts.flight_recorder
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -21,87 +19,70 @@ from nccl_insight.facts.flight_recorder.entries import (
     timed_ranks,
     unnamed_counters,
 )
-from nccl_insight.facts.flight_recorder.waits import (
-    Lagging,
-    Stalled,
-    Starved,
-    lagging_in,
-    silent_in,
-    stalled_in,
-    starved_in,
-    suspects_of,
-)
+from nccl_insight.facts.flight_recorder.pairs import in_transfer, unpaired
+from nccl_insight.facts.instances import Instance
+from nccl_insight.facts.lateness import SYNCHRONISING
 from nccl_insight.tables.run import Run, fact
 
+__all__ = ["dumped", "in_transfer", "instances", "mismatches", "progress", "unpaired"]
 
-@dataclass(frozen=True)
-class Verdict:
-    """The whole judgement. ``suspects`` are the ranks that explain the others; ``undumped`` gave no dump.
 
-    ``silent``: every rank of a group that gave a dump waits in the same collective for those that gave none.
-    """
+def dumped(run: Run) -> frozenset[int]:
+    """The ranks that gave a dump."""
+    return frozenset(entries_of(run)["rank"].to_list()) | frozenset(status_of(run)["rank"].to_list())
 
-    starved: tuple[Starved, ...]
-    lagging: tuple[Lagging, ...]
-    mismatches: tuple[Mismatch, ...]
-    suspects: tuple[int, ...]
-    undumped: tuple[int, ...]
-    silent: tuple[Starved, ...]
-    stuck_groups: int
-    ranks: int
-    stalled: tuple[Stalled, ...] = ()
-    not_entered: tuple[Stalled, ...] = ()
+
+def mismatches(run: Run) -> tuple[Mismatch, ...]:
+    """The first difference in each process group."""
+    entries = entries_of(run)
+    return tuple(mismatches_of(entries, groups_of(entries))) if entries.height else ()
 
 
 @fact
-def verdict(run: Run) -> Verdict | None:
-    """The judgement over all dumps of the run, None when there is none of a known rank."""
+def instances(run: Run) -> tuple[Instance, ...]:
+    """The process groups with unfinished collectives, the one whose operation is oldest first."""
     entries = entries_of(run)
     if entries.is_empty():
-        return None
-    groups = groups_of(entries)
-    ranks = frozenset(entries["rank"].to_list()) | frozenset(status_of(run)["rank"].to_list())
-    progress = progress_of(run, entries)
-    starved: list[Starved] = []
-    lagging: list[Lagging] = []
-    silent: list[Starved] = []
-    stalls: list[Stalled] = []
-    stuck = 0
-    waiting = entries.filter(~pl.col("is_p2p") & ~pl.col("done"))
-    open_by_group = waiting.partition_by("key", as_dict=True, maintain_order=True)
-    unnamed = unnamed_counters(run)
-    for key, frame in progress.partition_by("key", as_dict=True, maintain_order=True).items():
-        pending = open_by_group.get(key)
-        if pending is not None:
-            group = groups[str(key[0])]
-            stuck += 1
-            late = starved_in(group, frame, pending, ranks, unnamed, timed_ranks(entries))
-            slow = lagging_in(group, frame, pending)
-            starved += late
-            lagging += slow
-            if not late and not slow:
-                stalls += stalled_in(group, pending, ranks, timed_ranks(entries))
-            silent += silent_in(group, pending, ranks)
-    # Who stands in an operation that all of its group have entered, or all that gave a dump, is held up by that, not
-    # behind in another group.
-    held = {r for s in stalls if s.whole for r in s.ranks} | {r for s in silent for r in s.waiting}
-    starved = [s for s in starved if not set(s.missing) <= held]
-    starved.sort(key=lambda s: s.operation.created_ns)
-    silent.sort(key=lambda s: s.operation.created_ns)
-    lagging.sort(key=lambda s: s.operation.created_ns)
-    members = {r for g in groups.values() for r in g.members or ()}
-    return Verdict(
-        starved=tuple(starved),
-        lagging=tuple(lagging),
-        mismatches=tuple(mismatches_of(entries, groups)),
-        suspects=suspects_of(starved, lagging),
-        silent=tuple(silent),
-        undumped=tuple(sorted(members - ranks)),
-        stuck_groups=stuck,
-        ranks=len(ranks),
-        stalled=tuple(sorted((s for s in stalls if not s.waiting), key=lambda s: s.operation.created_ns)),
-        not_entered=tuple(sorted((s for s in stalls if s.waiting and s.started), key=lambda s: s.operation.created_ns)),
+        return ()
+    groups, ranks, timed = groups_of(entries), dumped(run), timed_ranks(entries)
+    started = (pl.col("state") == "started") | pl.col("time_started_ns").is_not_null()
+    open_ops = (
+        entries.filter(~pl.col("is_p2p") & ~pl.col("done"))
+        .sort("collective_seq", "time_created_ns", maintain_order=True)
+        .unique(["key", "rank"], keep="first", maintain_order=True)
+        .select(
+            "key",
+            "rank",
+            "input_id",
+            "time_created_ns",
+            timed_out_seq="collective_seq",
+            op="op_name",
+            label="label",
+            started=started,
+            inside=started | ~pl.col("rank").is_in(list(timed)),
+            joint=pl.col("op").cast(pl.String).is_in(SYNCHRONISING),
+        )
     )
+    counters = unnamed_counters(run)
+    found: list[tuple[int, Instance]] = []
+    every = progress_of(run, entries).select("key", "rank", last_enqueued="enqueued", last_completed="finished")
+    rows = every.join(open_ops, on=["key", "rank"], how="left", maintain_order="left").with_columns(
+        global_rank="rank", line=pl.lit(0), time_s=pl.lit(None, pl.Float64), ran_ms=pl.lit(None, pl.Int64)
+    )
+    for (key,), part in rows.partition_by("key", as_dict=True, maintain_order=True).items():
+        first = part["time_created_ns"].min()
+        if part["timed_out_seq"].drop_nulls().is_empty():
+            continue
+        group = groups[str(key)]
+        members = frozenset(group.members or part["rank"].to_list())
+        # Members whose dump shows nothing of the group have issued none of what it shows.
+        missing = sorted((members & ranks) - set(part["rank"].to_list()))
+        none = {"rank": missing, "global_rank": missing, "last_enqueued": [counters.get(r, -1) for r in missing]}
+        part = pl.concat([part, pl.DataFrame(none)], how="diagonal_relaxed")
+        whole = group.members is not None and members <= ranks
+        at = int(first) if isinstance(first, int) else 0
+        found.append((at, Instance(group.label, part, members, True, True, whole=whole, listed=True)))
+    return tuple(instance for _, instance in sorted(found, key=lambda f: f[0]))
 
 
 def progress(run: Run) -> tuple[pl.DataFrame, dict[str, Group]] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts.flight_recorder.entries import Group, Operation, operation_of
+from nccl_insight.facts.flight_recorder.entries import Group
 
 _EQUAL_INPUT = ("AllReduce", "Reduce", "Broadcast")
 _MOST_MISMATCHES = 20
@@ -14,12 +14,16 @@ _MOST_MISMATCHES = 20
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Ranks issued different operations under one sequence number. ``what`` is type, dtype or size."""
+    """Ranks issued different operations under one sequence number. ``what`` is type, dtype or size.
+
+    ``variants``: operation, the input that tells it, and its ranks.
+    """
 
     group: Group
     seq: int
     what: str
-    variants: tuple[tuple[Operation, tuple[int, ...]], ...]
+    variants: tuple[tuple[str, int, tuple[int, ...]], ...]
+    created_ns: int
 
 
 def mismatches_of(entries: pl.DataFrame, groups: dict[str, Group]) -> list[Mismatch]:
@@ -56,7 +60,10 @@ def mismatches_of(entries: pl.DataFrame, groups: dict[str, Group]) -> list[Misma
         variants = []
         for part in same.filter(pl.col(column).is_not_null()).partition_by(column, maintain_order=True):
             ranks = tuple(sorted(set(part["rank"].to_list())))
-            variants.append((operation_of(part.sort("rank").row(0, named=True)), ranks))
-        variants.sort(key=lambda v: (len(v[1]), v[1]))
-        found.append(Mismatch(groups[row["key"]], row["collective_seq"], what, tuple(variants)))
-    return sorted(found, key=lambda m: min(v[0].created_ns for v in m.variants))
+            first = part.sort("rank").row(0, named=True)
+            variants.append((str(first["label"]), int(first["input_id"]), ranks))
+        variants.sort(key=lambda v: (len(v[2]), v[2]))
+        created = same["time_created_ns"].drop_nulls().min()
+        began = int(created) if isinstance(created, int) else 0
+        found.append(Mismatch(groups[row["key"]], row["collective_seq"], what, tuple(variants), began))
+    return sorted(found, key=lambda m: m.created_ns)

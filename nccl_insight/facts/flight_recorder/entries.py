@@ -24,30 +24,6 @@ class Group:
         return f"{self.name} ({self.desc})" if self.desc and self.desc != "undefined" else self.name
 
 
-@dataclass(frozen=True)
-class Operation:
-    """A collective as the dumps describe it; ``input_id`` is the dump it was taken from."""
-
-    seq: int
-    op_name: str
-    sizes: str
-    dtypes: str
-    created_ns: int
-    input_id: int
-    rank: int
-
-    @property
-    def label(self) -> str:
-        """``all_to_all 4027x5120 BFloat16``."""
-        sizes = self.sizes.strip("[]").replace("],[", " ").replace(",", "x")
-        return " ".join(p for p in (self.op_name, sizes, self.dtypes) if p)
-
-    @property
-    def name(self) -> str:
-        """``collective 1,204 (all_reduce 1024 Float)``."""
-        return f"collective {self.seq} ({self.label})"
-
-
 def timed_ranks(entries: pl.DataFrame) -> frozenset[int]:
     """Ranks whose dump tells when operations started (torch records that only with timing enabled)."""
     return frozenset(entries.filter(pl.col("time_started_ns").is_not_null())["rank"].to_list())
@@ -69,15 +45,15 @@ def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
 def entries_of(run: Run) -> pl.DataFrame:
     """Entries of known ranks, one dump per rank kept (a rank may be dumped as pickle and as JSON).
 
-    The columns of table ``flight_recorder``, ``key`` of the process group, and ``done`` (retired or
-    completed).
+    The columns of table ``flight_recorder``, ``key`` of the process group, ``done`` (retired or completed), and
+    ``label``: the operation with its sizes.
     """
     table = run.table("flight_recorder")
     known = table.filter(pl.col("rank").is_not_null())
     first = known.group_by("rank").agg(pl.col("input_id").min())
     known = _with_key(known.join(first, on=["rank", "input_id"], how="semi"))
     done = pl.col("retired") | (pl.col("state") == "completed")
-    return known.with_columns(done.alias("done")).drop("_mark", "_members")
+    return known.with_columns(done.alias("done"), _label().alias("label")).drop("_mark", "_members")
 
 
 def status_of(run: Run) -> pl.DataFrame:
@@ -124,19 +100,6 @@ def progress_of(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def operation_of(row: dict[str, object]) -> Operation:
-    """The operation of a row of the table ``flight_recorder``."""
-
-    def number(name: str) -> int:
-        value = row.get(name)
-        return value if isinstance(value, int) else 0
-
-    return Operation(
-        number("collective_seq"), str(row.get("op_name") or "?"), str(row.get("input_sizes") or ""),
-        str(row.get("input_dtypes") or ""), number("time_created_ns"), number("input_id"), number("rank"),
-    )  # fmt: skip
-
-
 def unnamed_counters(run: Run) -> dict[int, int]:
     """By rank, the highest counter of groups whose id no entry ties to a name.
 
@@ -145,3 +108,11 @@ def unnamed_counters(run: Run) -> dict[int, int]:
     """
     rows = status_of(run).filter(pl.col("process_group").is_null() & pl.col("last_enqueued").is_not_null())
     return dict(rows.group_by("rank").agg(pl.col("last_enqueued").max()).iter_rows())
+
+
+def _label() -> pl.Expr:
+    """``all_to_all 4027x5120 BFloat16``."""
+    sizes = pl.col("input_sizes").fill_null("").str.strip_chars("[]")
+    sizes = sizes.str.replace_all("],[", " ", literal=True).str.replace_all(",", "x", literal=True)
+    words = pl.concat_str(pl.col("op_name").fill_null("?"), sizes, pl.col("input_dtypes").fill_null(""), separator=" ")
+    return words.str.replace_all(" +", " ").str.strip_chars()

@@ -35,7 +35,7 @@ class Unpaired:
 
 @fact
 def unpaired(run: Run) -> tuple[Unpaired, ...]:
-    """Sends without receives and receives without sends, only between ranks that both gave a dump."""
+    """Sends without receives and receives without sends, where the rank that waits gave a dump."""
     entries = entries_of(run)
     if entries.is_empty() or not entries["is_p2p"].any():
         return ()
@@ -49,7 +49,7 @@ def unpaired(run: Run) -> tuple[Unpaired, ...]:
     for (key, src, dst), part in rows.group_by("key", "src", "dst", maintain_order=True):
         group = groups[str(key)]
         a, b = _rank_in(group, int(str(src))), _rank_in(group, int(str(dst)))
-        if a == b or not {a, b} <= dumped:
+        if a == b or not {a, b} & dumped:
             continue
         sides = {op: part.filter(pl.col("op") == op) for op in ("Send", "Recv")}
         waiting = {op: side.filter(~pl.col("done")) for op, side in sides.items()}
@@ -61,6 +61,14 @@ def unpaired(run: Run) -> tuple[Unpaired, ...]:
                 sizes = str(first["input_sizes"] or "")
                 found.append(Unpaired(group, op, a, b, min(more, waiting[op].height), sizes, first["input_id"]))
     return tuple(found)
+
+
+def in_transfer(run: Run) -> frozenset[int]:
+    """The ranks with a send or receive that is not finished."""
+    entries = entries_of(run)
+    if entries.is_empty() or not entries["is_p2p"].any():
+        return frozenset()
+    return frozenset(_with_coalesced(entries).filter(pl.col("is_p2p") & ~pl.col("done"))["rank"].to_list())
 
 
 def _rank_in(group: Group, place: int) -> int:

@@ -51,26 +51,21 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
         column(rows, "completed_seq", pl.Int64).alias("completed_seq"),
         column(rows, "work_op", pl.String).alias("work_op"),
         column(rows, "numel_in", pl.Int64).alias("numel"),
+        _members(column(rows, "work_op", pl.String), rows).alias("group_size"),
         column(rows, "timeout_ms", pl.Int64).alias("timeout_ms"),
         column(rows, "duration_ms", pl.Int64).alias("duration_ms"),
         pl.coalesce("timestamp", tag.str.extract(_STAMP)).alias("timestamp"),
     ).filter(pl.col("of").is_not_null() | pl.col("global_rank").is_not_null())
     if marked.is_empty():
         return None
-    # A line that names no group belongs to the one that the rank's other lines name, if that is one only.
-    own = (
-        marked.filter(pl.col("group").is_not_null())
-        .group_by("of", "global_rank")
-        .agg(pl.col("group").first().alias("only"), pl.col("group").n_unique().alias("groups"))
-    )
-    marked = marked.join(
-        own.filter(pl.col("groups") == 1).drop("groups"),
-        on=["of", "global_rank"],
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    marked = marked.with_columns(pl.coalesce("group", "only", pl.lit(UNKNOWN)).alias("group"))
+    # A line that names no group belongs to the one that another line of the rank names with the number, or at all, if
+    # that is one only.
+    for key in (["of", "global_rank", "seq"], ["of", "global_rank"]):
+        own = marked.filter(pl.col("group").is_not_null()).group_by(key).agg(pl.col("group").unique().alias("only"))
+        own = own.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
+        marked = marked.join(own, on=key, how="left", nulls_equal=True, maintain_order="left")
+        marked = marked.with_columns(pl.coalesce("group", "only").alias("group")).drop("only")
+    marked = marked.with_columns(pl.col("group").fill_null(UNKNOWN))
     waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(list(_DUMPS)))
     oldest = pl.col("seq") == pl.col("seq").min()
     return (
@@ -83,8 +78,17 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
             waits.min().alias("timed_out_seq"),
             pl.col("work_op").filter(oldest).drop_nulls().first().alias("op"),
             pl.col("numel").filter(oldest).drop_nulls().first(),
+            pl.col("group_size").drop_nulls().first(),
             pl.col("timeout_ms").drop_nulls().first(),
             pl.col("duration_ms").drop_nulls().first().alias("ran_ms"),
         )
         .rename({"of": "rank"})
     )
+
+
+def _members(op: pl.Expr, rows: pl.DataFrame) -> pl.Expr:
+    """Members of the group, where one side of the operation holds the elements of all members and the other its own."""
+    given, taken = column(rows, "numel_in", pl.Int64), column(rows, "numel_out", pl.Int64)
+    own, whole = pl.min_horizontal(given, taken), pl.max_horizontal(given, taken)
+    of_all = op.is_in(["ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"])
+    return pl.when(of_all & (own > 0) & (whole > own) & (whole % own == 0)).then(whole // own).cast(pl.Int64)

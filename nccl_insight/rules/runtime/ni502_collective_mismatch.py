@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
-from nccl_insight.base.units import rank_words
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.units import capital, rank_words
+from nccl_insight.facts import flight_recorder
+from nccl_insight.facts.absent import absences
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
+from nccl_insight.facts.claims import DUMPS, WATCHDOG
+from nccl_insight.facts.flight_recorder.differences import Mismatch
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.waitfor import Crossed, verdict
 from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
@@ -26,10 +31,10 @@ _BY_COUNTERS = ("err_mismatched_collective", "err_hanging")
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """What NCCL says, what the dumps say, and what the call logs show."""
     run = ctx.run
-    if run.has("flight_recorder"):
-        from nccl_insight.rules._dumps import mismatches
-
-        yield from mismatches(run)
+    yield from (_recorded(found) for found in flight_recorder.mismatches(run))
+    crossed = verdict(run, DUMPS).crossed or verdict(run, WATCHDOG).crossed
+    if not absences(run):
+        yield from (_crossed(run, found) for found in crossed)
     for odd_call in odd_calls(run):
         yield _waits_elsewhere(odd_call)
     said = ctx.lines()
@@ -72,6 +77,49 @@ def _waits_elsewhere(found: Odd) -> Hit:
         "ranks named called something else, so that no side can finish.",
         observed=found.called,
         expected=found.usual,
+        first_s=found.first_s,
+        last_s=found.first_s,
+    )
+
+
+def _recorded(found: Mismatch) -> Hit:
+    """A process group in whose dumps ranks issued different operations under one sequence number."""
+    (odd, _, few), (usual, _, most) = found.variants[0], found.variants[-1]
+    issued = [f"{rank_words(ranks)} issued {operation}" for operation, _, ranks in found.variants]
+    clear = len(few) < len(most)
+    return hit(
+        tuple(
+            Ref(v[1], 0, f"{said} as collective {found.seq}")
+            for v, said in zip(found.variants[:6], issued, strict=False)
+        ),
+        whom=few if clear else (),
+        title=f"Collective {found.seq} of process group {found.group.label} differs in its {found.what}: "
+        f"{'; '.join(issued[:4])}",
+        next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # names the Python line of the differing call",
+        explanation="The dumps of all ranks number the collectives of a group alike. From this one on the ranks are "
+        "not in the same collective.",
+        observed=odd if clear else "; ".join(v[0] for v in found.variants[:4]),
+        expected=usual if clear else "the same operation on all ranks",
+        confidence=Confidence.HIGH,
+    )
+
+
+def _crossed(run: Run, found: Crossed) -> Hit:
+    """Two groups whose operations ranks issued in another order: each side waits for the other."""
+    hosts, wait = identities(run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
+    others = rank_words(found.others)
+    return hit(
+        found.evidence,
+        whom=(*found.ranks, *hosts),
+        title=f"{ranks_on(found.ranks, hosts)} {wait} in {found.where}, {others} in {found.elsewhere}: another order",
+        next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # then compare the order of calls on both sides",
+        explanation=f"{capital(rank_words(found.ranks))} did not come to the operation of {others}, nor these to "
+        "theirs. Nobody is missing: the two sides issue the operations of two process groups in another order, so "
+        "that each waits for the other.",
+        observed=found.where,
+        expected="the same order of operations on all ranks",
+        severity=Severity.WARNING,
+        confidence=Confidence.MEDIUM,
         first_s=found.first_s,
         last_s=found.first_s,
     )

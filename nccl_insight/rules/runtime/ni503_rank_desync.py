@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref
-from nccl_insight.base.units import format_ranks, plural, rank_words
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import plural, rank_words
+from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
-from nccl_insight.facts.flight_recorder import Verdict, verdict
-from nccl_insight.facts.flight_recorder.links import pairs_explain
-from nccl_insight.facts.flight_recorder.waits import Lagging, Starved
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.waitfor import verdict
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context, hit
-from nccl_insight.tables.run import Run
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each set of ranks that others wait for, whatever sources name it."""
     run = ctx.run
-    judged = verdict(run)
-    if judged is not None and judged.ranks == 1 and not judged.suspects:
+    dumped = flight_recorder.dumped(run)
+    if len(dumped) == 1 and not verdict(run, DUMPS).claims:
         yield CannotJudge("the Flight Recorder dump of one rank only", "add the dumps of the other ranks of the job")
-    elif judged is None and run.has("flight_recorder"):
+    elif not dumped and run.has("flight_recorder"):
         yield CannotJudge(
             "the Flight Recorder dumps do not say which ranks wrote them",
             "keep the rank number at the end of the file names (_dump_0, trace_rank_0.json)",
         )
     for item in absences(run):
-        if item.lead.source == DUMPS and judged is not None:
-            yield with_others(_from_dumps(run, item, judged), item)
+        if item.lead.source == DUMPS:
+            yield with_others(_from_dumps(item, len(dumped)), item)
         elif item.lead.source == RAS:
             yield with_others(_from_ras(item), item)
         elif item.lead.proof in ("enqueued", "behind"):
@@ -64,62 +62,26 @@ def _from_report(ctx: Context) -> Iterator[Hit]:
     )
 
 
-def _from_dumps(run: Run, item: Absent, judged: Verdict) -> Hit:
-    if item.lead.proof == "undumped":
-        return _undumped(item, judged)
-    if item.lead.proof == "not-entered":
-        return _not_entered(item, judged)
-    starved = [s for s in judged.starved if set(s.missing) & set(judged.suspects)]
-    parts = [_missing_text(starved[0])] if starved else []
-    if judged.lagging:
-        worst = max(judged.lagging, key=lambda g: (len(g.behind), -g.operation.created_ns))
-        parts.append(_lag_text(worst))
-    facts = [
-        *(Ref(s.operation.input_id, 0, _missing_text(s)) for s in starved[:4]),
-        *(Ref(g.operation.input_id, 0, _lag_text(g)) for g in judged.lagging[:4]),
-    ]
-    both: list[Starved | Lagging] = [*starved, *judged.lagging]
-    first = min(both, key=lambda s: s.operation.created_ns)
-    explanation = (
-        f"{plural(judged.stuck_groups, 'process group')} of {plural(judged.ranks, 'dumped rank')} have unfinished "
-        f"collectives; the earliest that these ranks explain is number {first.operation.seq} "
-        f"({first.operation.label}) of group {first.group.label}."
-    )
-    if judged.undumped:
-        explanation += f" No dump of ranks {format_ranks(judged.undumped)}: nothing is known about them."
-    if pairs_explain(run):
-        explanation += " Each of them waits in a send or receive whose partner never came."
-    return hit(
-        tuple(facts),
-        title=f"{subject(item)} {'are' if len(judged.suspects) > 1 else 'is'} behind the others: {parts[0]}",
-        explanation=explanation,
-        observed="; ".join(parts),
-        caused_by=("send-recv-unmatched",) if pairs_explain(run) else (),
-    )
-
-
-def _not_entered(item: Absent, judged: Verdict) -> Hit:
-    """All have issued a collective, but on some GPUs it has not begun: work before it does not end there."""
-    stuck = judged.not_entered[0]
-    where = f"{stuck.operation.name} of group {stuck.group.label}"
-    return Hit(
-        title=f"{subject(item)} issued {where} but never entered it, while ranks "
-        f"{format_ranks(stuck.started)} wait in it",
-        explanation="The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
+def _from_dumps(item: Absent, dumped: int) -> Hit:
+    """What the dumps say of those that did not come, did not finish, did not begin, or gave no dump."""
+    lead = item.lead
+    many, wait = len(lead.ranks) > 1, "waits" if len(lead.waiting) == 1 else "wait"
+    begin = {
+        "undumped": f"{subject(item)} did not produce a dump, and {rank_words(lead.waiting)} {wait}",
+        "not-entered": f"{subject(item)} {'have' if many else 'has'} not begun what others wait in",
+    }.get(lead.proof, f"{subject(item)} {'are' if many else 'is'} behind the others")
+    explanation = {
+        "undumped": "A process that ended or that cannot write leaves no dump. If the dumps of these ranks were only "
+        "not collected, add them.",
+        "not-entered": "The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
         "kernel or collective of theirs does not end, or another process group runs in a different order.",
-        observed=f"not started on ranks {format_ranks(stuck.waiting)}",
-    )
-
-
-def _undumped(item: Absent, judged: Verdict) -> Hit:
-    """Everyone who gave a dump waits in the same collective: those without a dump are to be looked at."""
-    silent = judged.silent[0]
-    where = f"{silent.operation.name} of group {silent.group.label}"
-    return Hit(
-        title=f"{subject(item)} did not produce a dump, and ranks {format_ranks(silent.waiting)} all wait in {where}",
-        explanation="A process that ended or that cannot write leaves no dump. If the dumps of these ranks "
-        "were only not collected, add them.",
-        observed=f"dumps of {plural(judged.ranks, 'rank')}",
+    }.get(lead.proof, "The dumps number the collectives of a group alike on all its ranks.")
+    return hit(
+        tuple(e for c in (lead, *item.also) for e in c.evidence)[:4],
+        whom=(),
+        title=f"{begin}: {lead.said}",
+        explanation=explanation,
+        observed=f"dumps of {plural(dumped, 'rank')}" if lead.proof == "undumped" else lead.said,
     )
 
 
@@ -135,23 +97,6 @@ def _from_ras(item: Absent) -> Hit:
         observed=f"{lead.last or 0:,} {op}",
         expected=f"{lead.seq or 0:,}",
         comm_id=f"0x{lead.comm_id.lstrip('0')}" if lead.comm_id else None,
-    )
-
-
-def _missing_text(item: Starved) -> str:
-    whose = "their" if len(item.missing) > 1 else "its"
-    last = f" ({whose} last: {item.last_issued})" if item.last_issued is not None else ""
-    return (
-        f"{rank_words(item.missing)} never issued {item.operation.name} of group {item.group.label}{last}, in which "
-        f"{rank_words(item.waiting)} "
-        f"wait{'' if len(item.waiting) > 1 else 's'}"
-    )
-
-
-def _lag_text(item: Lagging) -> str:
-    return (
-        f"{item.operation.name} of group {item.group.label} never finished on "
-        f"{rank_words(item.behind)}, while {rank_words(item.ahead)} finished up to {item.ahead_seq}"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Hit
-from nccl_insight.rules._watchdog import LIST_DUMPS
+from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules.context import Context
 
 _TRY = (

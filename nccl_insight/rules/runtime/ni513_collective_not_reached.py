@@ -8,7 +8,8 @@ from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut, stopped
-from nccl_insight.facts.waitfor import timed_out
+from nccl_insight.facts.claims import WATCHDOG
+from nccl_insight.facts.waitfor import verdict
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context
 
@@ -20,7 +21,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if item.lead.proof == "calls":
             yield with_others(_stopped(item), item)
         elif item.lead.proof == "silent":
-            yield with_others(_silent(item, len(timed_out(run))), item)
+            yield with_others(_silent(item, len(verdict(run, WATCHDOG).waiting)), item)
         elif item.lead.proof == "barrier":
             yield with_others(_barrier(item), item)
         elif item.lead.proof == "gap":

@@ -8,10 +8,11 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Hit, Ref
 from nccl_insight.base.units import plural
+from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.calls import log_is_cut, sums
-from nccl_insight.facts.flight_recorder.links import pairs_follow
-from nccl_insight.facts.flight_recorder.pairs import unpaired
+from nccl_insight.facts.claims import DUMPS
 from nccl_insight.facts.settings import refs
+from nccl_insight.facts.waitfor import verdict
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
@@ -28,14 +29,17 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _recorded(run: Run) -> Iterator[Hit]:
     """Flight Recorder dumps; one finding for all pairs of one direction and operation."""
-    found = unpaired(run)
+    here = flight_recorder.dumped(run)
+    found = [p for p in flight_recorder.unpaired(run) if p.missing in here]
     if not found:
         return
     first = found[0]
     other, verb = ("receive", "send to") if first.op == "Send" else ("send", "receive from")
     ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
     more = f" (and {plural(len(found) - 1, 'more pair')})" if len(found) > 1 else ""
-    follows = pairs_follow(run)
+    judged = verdict(run, DUMPS)
+    late = {r for c in judged.claims for r in c.ranks}
+    follows = bool(late) and all(p.missing in late | judged.waiting for p in found)
     held_up = (
         " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
         if follows

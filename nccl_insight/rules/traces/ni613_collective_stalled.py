@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref
-from nccl_insight.base.units import capital, format_ranks, plural
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.units import capital, format_ranks, plural, rank_words
+from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import absences, refuted
-from nccl_insight.facts.flight_recorder import verdict
-from nccl_insight.facts.flight_recorder.waits import Stalled
+from nccl_insight.facts.claims import DUMPS, WATCHDOG
+from nccl_insight.facts.waitfor import Stalled, verdict
+from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules._traces import with_hosts
-from nccl_insight.rules._watchdog import stalled
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
@@ -18,39 +19,57 @@ from nccl_insight.tables.run import Run
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for the operation that was issued first; the others wait behind it."""
     run = ctx.run
-    judged = verdict(run)
-    if judged is None:
-        if not absences(run):
-            yield from stalled(run)
+    if absences(run):
         return
-    if judged.suspects or judged.mismatches or judged.not_entered or absences(run):
-        return
-    whole = [s for s in judged.stalled if s.whole] or [s for s in judged.stalled if not judged.silent]
-    if whole:
-        yield _hit(run, whole[0], len(whole) - 1)
+    if not flight_recorder.dumped(run):
+        found = verdict(run, WATCHDOG).stalled
+        yield from (_from_watchdog(item, _more(len(found) - 1)) for item in found[:1])
+    elif not flight_recorder.mismatches(run) and (found := verdict(run, DUMPS).stalled):
+        yield _from_dumps(run, found[0], _more(len(found) - 1))
 
 
-def _hit(run: Run, item: Stalled, others: int) -> Hit:
-    where = f"{item.operation.name} of group {item.group.label}"
-    ranks = item.ranks
-    started = not item.unknown
-    word = "started" if started else "issued"
-    more = (
-        f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck in the same way." if others else ""
-    )
-    absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
+def _more(others: int) -> str:
+    return f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck likewise." if others else ""
+
+
+def _from_watchdog(item: Stalled, more: str) -> Hit:
+    """A group of which every rank timed out in the same operation: nobody is missing."""
+    all_of = "" if item.whole else " that the log holds"
     return hit(
-        (Ref(item.operation.input_id, 0, f"ranks {format_ranks(ranks)} are in {where}"),),
-        whom=with_hosts(run, ranks),
-        title=f"All {plural(len(ranks), 'rank')} have {word} {where} and none finished it",
+        item.evidence,
+        whom=(),
+        title=f"All {len(item.ranks)} ranks{all_of} waited in collective {item.seq} "
+        f"({item.op or 'operation unknown'}) and none finished it",
+        next_step=f"ncclras; {LIST_DUMPS}   # dumps on every host: analyzed with the logs, they tell whether all "
+        "ranks mean the same operation and size; then mlxlink -d <device> -m -c; nvidia-smi nvlink -e",
+        explanation="No rank is missing, so the program reached the operation everywhere. Data does not move, or the "
+        "ranks mean different operations."
+        + more
+        + ("" if item.whole else " No line tells how many ranks the job has; one without any output may be missing."),
+        observed=f"{rank_words(item.ranks)} in collective {item.seq}",
+        severity=Severity.WARNING,
+        confidence=Confidence.MEDIUM if item.whole else Confidence.LOW,
+        first_s=item.first_s,
+        last_s=item.first_s,
+    )
+
+
+def _from_dumps(run: Run, item: Stalled, more: str) -> Hit:
+    word = "started" if item.started else "issued"
+    absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
+    untold = " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would)."
+    return hit(
+        item.evidence,
+        whom=with_hosts(run, item.ranks),
+        title=f"All {plural(len(item.ranks), 'rank')} have {word} {item.op} and none finished it",
         explanation="Nobody is behind: the transfer itself hangs (network, link or GPU)."
-        + ("" if started else " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would).")
+        + ("" if item.started else untold)
         + more
         + absent
         + "".join(
             f" {capital(c.source)} says otherwise ({c.said}); the dumps are the better evidence."
             for c in refuted(run)[:2]
         ),
-        observed=f"{'started' if started else 'issued'} on ranks {format_ranks(ranks)}, finished on none",
+        observed=f"{word} on ranks {format_ranks(item.ranks)}, finished on none",
         confidence=Confidence.MEDIUM if item.whole else Confidence.LOW,
     )
