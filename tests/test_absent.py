@@ -368,3 +368,30 @@ def test_a_rank_alone_in_a_barrier_of_all_is_astray(tmp_path: Path) -> None:
     lines = [*grid_of_8(6, 1, "_REDUCE_SCATTER_BASE"), old_timeout(6, 0, 6, 12)]
     _, found = judged(log(tmp_path / "run.log", *lines))
     assert [f.ranks for f in found] == [(6,)]
+
+
+def test_operations_of_two_groups_in_another_order(tmp_path: Path) -> None:
+    """Rank 2 calls the job's operation before that of its tensor group, ranks 0, 1 and 3 the other way around."""
+    lines = [old_timeout(r, 1, r % 4, 5000) for r in (0, 1, 3)]
+    lines += [old_timeout(r, 0, r, 12) for r in (2, 4, 5, 6, 7)]
+    analysis, found = judged(log(tmp_path / "run.log", *lines))
+    assert found == []
+    (crossed,) = (f for f in analysis.findings if f.name == "collective-mismatch")
+    assert crossed.ranks == (2,)
+    assert "another order" in crossed.title
+
+
+@pytest.mark.parametrize(("lacking", "named"), [(3, []), (7, [(7,)])])
+def test_elements_tell_the_size_of_a_group(tmp_path: Path, lacking: int, named: list[tuple[int, ...]]) -> None:
+    """A gather of 4 times the elements has 4 members: the last rank of the job is told from one that is not there."""
+    size = "NumelIn=16384, NumelOut=65536"
+    lines = [old_timeout(r, 1, r % 4, 5000, "_ALLGATHER_BASE") for r in range(8 if lacking == 3 else 7)]
+    _, found = judged(log(tmp_path / "run.log", *(x.replace("NumelIn=16384, NumelOut=16384", size) for x in lines)))
+    assert [f.ranks for f in found if f.name == "collective-not-reached"] == named
+
+
+def test_a_rank_that_gave_no_dump_and_waits_by_the_log_is_not_named(tmp_path: Path) -> None:
+    waits = [line for r in range(4) for line in timeout(r, 35, 35, 34)]
+    by_rank = {r: [done(34), entry(35)] for r in (0, 1, 2)}
+    _, found = judged(log(tmp_path / "run.log", *waits), dumps(tmp_path / "dumps", by_rank))
+    assert "rank-desync" not in [f.name for f in found]
