@@ -19,6 +19,7 @@ from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.scheduler import scheduler
 from nccl_insight.tables.run import Run
 
 # Each hole: the columns of the failure line that hold the value, and a command that finds it where none does.
@@ -32,7 +33,6 @@ HOLES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "peer host": ((), "$PEER"),
     "pci address": (("pci_address", "bus_id"), "$(lspci -D | awk '/Mellanox/{print $1; exit}')"),
     "log": ((), "*.log"),
-    "job": (("slurm_job",), "$SLURM_JOB_ID"),
     "pod": (("pod_name",), "$POD"),
 }
 _HOLE: Final = re.compile("<(" + "|".join(HOLES) + ")>")
@@ -49,6 +49,11 @@ _PEER: Final = re.compile(
     r"|(?<![0-9.])(?P<v4>[0-9]{1,3}(?:\.[0-9]{1,3}){3}):(?P<p4>[0-9]{1,5})(?![0-9])"
 )
 _OTHER_PID: Final = re.compile(r"<pid of rank ([0-9]{1,9})>")
+# A process that is gone cannot be asked: the next time all on that host are.
+_STACK: Final = re.compile(r"py-spy dump(?P<options>(?: --(?!pid)\S+)*) --pid (?:[0-9]+|<pid>)")
+_ON_GPUS: Final = "$(nvidia-smi --query-compute-apps=pid --format=csv,noheader)"
+_RECORD: Final = "<record of the job>"
+_COLUMNS: Final = "JobID,State,ExitCode,MaxRSS,Elapsed,Timelimit,NodeList,Reason"
 
 
 def filled_in(run: Run, drafts: list[Draft]) -> list[Draft]:
@@ -57,11 +62,28 @@ def filled_in(run: Run, drafts: list[Draft]) -> list[Draft]:
 
 
 def _steps(run: Run, draft: Draft) -> tuple[Step, ...]:
-    steps = draft.steps
+    steps = tuple(_recorded(run, step) for step in draft.steps)
     if not any("<" in s.text + s.where or _LIVE.search(s.text) for s in steps):
         return steps
     known = _known(run, draft)
-    return tuple(_step(run, part, known) for step in steps for part in _parts(step))
+    hosts = draft.hit.hosts or identities(run).hosts(draft.hit.ranks)
+    host = hosts[0] if len(hosts) == 1 else ""
+    return tuple(_step(run, part, known, host) for step in steps for part in _parts(step))
+
+
+def _recorded(run: Run, step: Step) -> Step:
+    """A step that asks the scheduler, as its own command; in words where nothing tells which scheduler it is."""
+    if _RECORD not in step.text:
+        return step
+    by = scheduler(run)
+    if by.kind == "slurm":
+        command = f"sacct {f'-j {by.job}' if by.job else '-S now-1day'} -o {_COLUMNS}"
+    elif by.kind == "kubernetes":
+        command = f"kubectl describe pod {by.job}" if by.job else "kubectl get events --sort-by=.lastTimestamp"
+    else:
+        words = "ask the scheduler how the job ended: sacct -j, kubectl describe pod, bhist -l or qstat -xf"
+        return replace(step, label="do", text=words)
+    return replace(step, text=step.text.replace(_RECORD, command))
 
 
 def _parts(step: Step) -> list[Step]:
@@ -72,7 +94,7 @@ def _parts(step: Step) -> list[Step]:
     return [replace(step, text=text, where=step.where if n == 0 else "") for n, text in enumerate(parts)]
 
 
-def _step(run: Run, step: Step, known: Mapping[str, str]) -> Step:
+def _step(run: Run, step: Step, known: Mapping[str, str], host: str) -> Step:
     text, where = _OTHER_PID.sub(lambda m: str(_pid_of(run, int(m[1])) or "<pid>"), step.text), step.where
     if again := _AGAIN.match(text):
         told = f"then run the same job: {where}" if where else "then run the same job"
@@ -80,7 +102,10 @@ def _step(run: Run, step: Step, known: Mapping[str, str]) -> Step:
     if _LIVE.search(text) and step.is_command:
         told = re.sub(r"^while (?:it hangs|the job runs)[;,]? *(?:and )?", "", where)
         when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
-        where = f"{when}{'; ' + told if told else ''}"
+        at = f"on {host}, " if host and _STACK.fullmatch(text) and not told.startswith("on ") else ""
+        if _over(run) and _STACK.fullmatch(text):
+            text = _STACK.sub(rf"for p in {_ON_GPUS}; do py-spy dump\g<options> --pid $p; done", text)
+        where = f"{at}{when}{'; ' + told if told else ''}"
     if step.label == "fix" and _SETTINGS.fullmatch(text):
         text = f"export {text}"
     if "<device>" in text and "device" not in known and step.is_command:

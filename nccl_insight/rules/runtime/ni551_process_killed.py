@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity, Step
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.ends import End
 from nccl_insight.facts.settings import named
@@ -36,6 +37,13 @@ def _of_one_time(found: list[End]) -> list[End]:
     return [e for e in found if e.ranks or first is None or e.time_s is None or e.time_s > first - SKEW_S]
 
 
+_LESS: Final = Step(
+    "do",
+    "take less of the host's memory there (DataLoader workers, pinned buffers, checkpoints gathered on one rank), or "
+    "ask for more of it (sbatch --mem, the pod's memory limit)",
+)
+
+
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """At most one finding: those killed for memory, else the first one killed."""
     run = ctx.run
@@ -56,7 +64,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if swept:
         before = (*before, FAILED)
     hosts = hosts_of(chosen)
-    where = f"   # on {named(hosts)}" if hosts else "   # on the hosts of the job"
+    where = f"on {named(hosts)}" if hosts else "on the hosts of the job"
     worker = first.message == "worker"
     who = subject(chosen)
     if worker:
@@ -70,8 +78,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         + (" by signal 9" if worker else "")
         + (" because memory ran out" if memory else "")
         + since(chosen),
-        next_step=f"dmesg -T | grep -iE 'oom|killed process'{where}; sacct -j <job> -o "
-        "JobID,State,MaxRSS,ExitCode, or kubectl describe pod",
+        steps=(
+            Step("check", "dmesg -T | grep -iE 'oom|killed process'", where),
+            Step("check", "<record of the job>"),
+            *((_LESS,) if memory else ()),
+        ),
         explanation="Something outside of the program ended it: "
         + (
             "the host or its container had no memory left. "

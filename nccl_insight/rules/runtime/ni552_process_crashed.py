@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity, Step
 from nccl_insight.facts.ends import End
 from nccl_insight.rules._errors import cut
 from nccl_insight.rules._outside import (
@@ -63,8 +63,11 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
         what = "cannot be reached by the others: JAX's coordination service runs there"
     return Hit(
         title=f"{subject(chosen, 'A process of the job')} {what}{since(chosen)}",
-        next_step="read the end of that process's own log; dmesg -T | grep -iE 'oom|killed process|segfault|xid' "
-        "  # on its host; kubectl get events or sacct -j <job>   # preempted or evicted?",
+        steps=(
+            Step("do", "read the end of that process's own log"),
+            Step("check", "dmesg -T | grep -iE 'oom|killed process|segfault|xid'", "on its host"),
+            Step("check", "<record of the job>", "preempted or evicted?"),
+        ),
         explanation="The other processes end themselves when one is lost, so their messages are effects. What ended "
         "this one is in its own log, in the kernel's or with the scheduler."
         + (" The network between them is the other possibility." if leader else ""),

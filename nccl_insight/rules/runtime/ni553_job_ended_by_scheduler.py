@@ -38,11 +38,7 @@ from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
-_ASK: Final = Step(
-    "check",
-    "sacct -j <job> -o JobID,State,Elapsed,Timelimit,NodeList,Reason",
-    "or kubectl describe pod, bhist, qstat -xf",
-)
+_ASK: Final = Step("check", "<record of the job>")
 _EVICTED: Final = Step("check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod")
 _ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
     "hangup": (Step("do", "start it so that it outlives the session: sbatch, tmux, or nohup"),),

@@ -31,7 +31,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     quiet = f", then nothing for {span}" if span else ""
     known = unwell(run).height > 0 or bool(ends(run))
     yield ctx.hit(
-        (one.ref(-1), one.ref(-2)),
+        (one.ref(-1),),
         whom=(one.rank,),
         title=f"Steps stopped: the last is {last}{when}{quiet}"
         + (f", while it was at {'an' if found.pause[:1] in 'aeiou' else 'a'} {found.pause}" if found.pause else ""),
