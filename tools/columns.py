@@ -1,7 +1,7 @@
 """Writes what follows from the declaration of the tables.
 
 * the columns below ``-- captured`` of ``nccl_insight/tables/columns.txt``: those that the grammar gives to tables
-* ``docs/tables.md``
+* ``docs/tables.md``, and ``docs/facts.md`` from ``nccl_insight/facts/columns.txt``
 
 Run it after a message got a new column or a sentence in columns.txt changed: ``python tools/columns.py``. A test
 compares.
@@ -13,12 +13,23 @@ from pathlib import Path
 
 import polars as pl
 
+from nccl_insight.facts.relations import relations
 from nccl_insight.loading.assemble.derive import derived_columns
 from nccl_insight.tables import declared
 from nccl_insight.tables.declared import CAPTURED, SHARED, Column, Table
 
 FILE = Path(declared.__file__).with_name("columns.txt")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "tables.md"
+FACTS = Path(__file__).parents[1] / "docs" / "facts.md"
+_FACTS_PREFACE = """# Facts
+
+What the checks derive from the tables, as tables of their own:
+`nccl-insight query 'select * from fact_absences' run.log`. A fact is worked out when a query names it. Null is
+unknown, lists hold ranks or names, and units are in the names.
+Facts follow the checks: names and columns may change between versions, unlike those of [tables](tables.md).
+
+This page is made of `nccl_insight/facts/columns.txt` by `tools/columns.py`.
+"""
 _PREFACE = """# Tables
 
 Every command works on the same tables: `nccl_insight.load(paths).table("connections")` in Python, `nccl-insight tables`
@@ -84,6 +95,16 @@ def document(declaration: str) -> str:
     return "\n".join(parts)
 
 
+def facts_document() -> str:
+    """The page of all relations."""
+    parts = [_FACTS_PREFACE]
+    for known in relations().values():
+        rows = "".join(f"| `{column}` | {sentence} |\n" for column, sentence in known.columns.items())
+        parts.append(f"## `{known.name}`\n\n{known.about} One row per {known.row}.\n")
+        parts.append(f"| Column | Meaning |\n|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
 def _shown(dtype: pl.DataType) -> str:
     return declared.type_name(dtype).replace("enum{", "one of ").removesuffix("}")
 
@@ -91,3 +112,4 @@ def _shown(dtype: pl.DataType) -> str:
 if __name__ == "__main__":
     FILE.write_text(text(), "utf-8")
     DOCUMENT.write_text(document(FILE.read_text("utf-8")), "utf-8")
+    FACTS.write_text(facts_document(), "utf-8")

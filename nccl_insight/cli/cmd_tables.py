@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
             False, "--tables", help="List the tables; with PATHs, those that have rows and how many."
         ),
         of: str | None = typer.Option(
-            None, "--schema", metavar="TABLE", help="The columns of a table, their types and what they mean."
+            None, "--schema", metavar="TABLE", help="The columns of a table or fact, and what they mean."
         ),
         output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="File instead of standard output."),
     ) -> None:
@@ -56,17 +56,19 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.cli.frames import show_frame
         from nccl_insight.cli.output import check_outputs, terminal_width, write_text
         from nccl_insight.cli.progress import progress
+        from nccl_insight.facts import relations
         from nccl_insight.share import api
         from nccl_insight.tables import sql as language
 
         given = list(words or [])
         width = terminal_width() if output == "-" else None
         if of is not None:
-            write_text(output, show_frame(language.columns(of), format_, width))
+            told = relations.columns(of) if of.startswith(relations.PREFIX) else language.columns(of)
+            write_text(output, show_frame(told, format_, width))
             return
         if list_tables:
             check_outputs(given, [output])
-            frame = language.overview(api.load(given) if given else None)
+            frame = language.overview(api.load(given)) if given else relations.overview()
             write_text(output, show_frame(frame, format_, width))
             return
         sql, paths = _sql_and_paths(given)
@@ -75,7 +77,7 @@ def register(app: typer.Typer) -> None:
         for old, now in language.current(sql)[1].items():
             typer.echo(f"query: the message {old} is called {now} now", err=True)
         with progress(paths):
-            frame = language.select(api.load(paths), sql)
+            frame = language.select(relations.with_facts(api.load(paths), sql), sql)
         write_text(output, show_frame(frame, format_, width))
 
 

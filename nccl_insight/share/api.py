@@ -19,6 +19,7 @@ from nccl_insight.base.writing import writing
 from nccl_insight.engine.analyze import analyze as judge
 from nccl_insight.engine.compare import Comparison, compare
 from nccl_insight.engine.policy import Policy
+from nccl_insight.facts.relations import with_facts
 from nccl_insight.loading import load
 from nccl_insight.report import words
 from nccl_insight.tables.run import Run, build_run
@@ -152,9 +153,9 @@ def diff(good: Source, bad: Source) -> Difference:
 
 
 def query(source: Source, sql: str) -> pl.DataFrame:
-    """The result of one SELECT over the tables of a run, by their names.
+    """The result of one SELECT over the tables of a run and the facts derived from them (``fact_absences``), by name.
 
     Raises:
         UsageError: the SQL is wrong, names an unknown table, or could read anything but the tables.
     """
-    return select(source if isinstance(source, Run) else load(source), sql)
+    return select(with_facts(source if isinstance(source, Run) else load(source), sql), sql)

@@ -12,6 +12,7 @@ from nccl_insight.advise.settings.lint import lint_text
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Analysis
 from nccl_insight.engine.compare import compare
+from nccl_insight.facts.relations import with_facts
 from nccl_insight.report import diff as diff_report
 from nccl_insight.report import json_, lint_report
 from nccl_insight.report.sanitize import one_line
@@ -85,7 +86,7 @@ class Desk:
         """
         check_sql(sql)
         most = max(1, min(limit, ROW_CAP))
-        found, height = select_apart(self._run(paths), sql, most)
+        found, height = select_apart(with_facts(self._run(paths), sql), sql, most)
         rows = [{key: _plain(value) for key, value in row.items()} for row in found.to_dicts()]
         return {"note": DATA_NOTE, "rows": rows, "rows_in_all": height, "cut": height > most}
 
