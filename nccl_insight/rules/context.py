@@ -74,8 +74,9 @@ def hit(
     about = seen if whom is None else whom
     lines = refs(seen) if isinstance(seen, pl.DataFrame) else seen if isinstance(seen, Iterable) else seen.evidence
     if isinstance(about, pl.DataFrame):
-        ranks = ranks_of(about) if "rank" in about.columns else ()
-        hosts = hosts_of(about) if "host" in about.columns else ()
+        # Figures worked out from tables may be of no rank and no host.
+        ranks = ranks_of(about) if about.schema.get("rank") else ()
+        hosts = hosts_of(about) if about.schema.get("host") else ()
     elif isinstance(about, Iterable):
         named = [one for one in about if one is not None]
         ranks = tuple(one for one in named if isinstance(one, int))
