@@ -57,25 +57,3 @@ def test_unknown_gives_null_not_zero() -> None:
     frame = pl.DataFrame({"op": ["AllReduce"] * 3, "s": [None, 0, 8], "t": [5, 5, 0], "n": [8, 8, 8]})
     out = frame.select(bw.busbw_expr(*(pl.col(c) for c in ("op", "s", "t", "n")))).to_series()
     assert out.to_list() == [None, None, None]
-
-
-@pytest.mark.parametrize(
-    ("name", "nvlink"),
-    [
-        ("NVIDIA H100 80GB HBM3", 450),
-        ("NVIDIA H100 PCIe", None),
-        ("NVIDIA A100-SXM4-80GB", 300),
-        ("NVIDIA A100 80GB PCIe", None),
-        ("Tesla V100-SXM2-32GB", 150),
-        ("NVIDIA B200", 900),
-    ],
-)
-def test_peaks_by_product_name(name: str, nvlink: float | None) -> None:
-    peak = bw.gpu_peak(name)
-    assert peak is not None
-    assert peak.nvlink_gbps == nvlink
-
-
-def test_unlisted_gpu_has_no_peak() -> None:
-    assert bw.gpu_peak("GeForce GT 710") is None
-    assert bw.gpu_peak(None) is None

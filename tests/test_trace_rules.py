@@ -16,7 +16,7 @@ from nccl_insight.facts.straggler import arrivals
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.kineto import format as kineto
 from nccl_insight.rules import discover
-from nccl_insight.rules._traces import one_node_gpu
+from nccl_insight.rules._traces import on_one_node
 from nccl_insight.tables import match as _match
 from nccl_insight.tables.run import Run, build_run
 from tests import runs
@@ -449,10 +449,10 @@ def test_two_nodes_of_the_log_are_not_judged_as_one(tmp_path: Path) -> None:
     for r in range(8):
         events = [all_reduce(5000.0 * i, 1300.0, 1 << 20, list(range(8)), seq=i) for i in range(20)]
         paths.append(write(tmp_path / f"t{r}.json", trace(r, 8, events)))
-    assert one_node_gpu(load(paths), range(8), 8) is not None
+    assert on_one_node(load(paths), range(8), 8)
     tables = dict(load(paths).tables)
     tables["communicators"] = pl.DataFrame({"comm_id": ["0x1"], "nranks": [8], "n_nodes": [2]})
-    assert one_node_gpu(build_run(tables), range(8), 8) is None
+    assert not on_one_node(build_run(tables), range(8), 8)
 
 
 def _send(ts: float, dur: float, src: int, dst: int, me: int, seq: int | None = None) -> dict[str, Any]:

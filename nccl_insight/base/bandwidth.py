@@ -1,4 +1,4 @@
-"""Bandwidth arithmetic of collectives: bytes that count, algbw, busbw, and the peaks of links.
+"""Bandwidth arithmetic of collectives: bytes that count, algbw, busbw, and the groups of operations.
 
 Definitions follow nccl-tests (``doc/PERFORMANCE.md``): 1 GB = 1e9 bytes, ``algbw = S / t`` and ``busbw = algbw x
 factor(op, n)``. ``S`` is the whole buffer: AllGather counts its full output, ReduceScatter its full input,
@@ -8,16 +8,19 @@ nothing: the result is then unknown (None / null), never "0 GB/s".
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 _TWICE: Final = frozenset({"AllReduce"})
-_ONCE: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
+SHARED: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
 _PLAIN: Final = frozenset({"Broadcast", "Reduce", "Send", "Recv", "SendRecv"})
-_PER_RANK: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter"})
+PER_RANK: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter"})
+# Operations whose S is the buffer that a rank passes.
+OWN: Final = _TWICE | _PLAIN
+BULK: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
+# No rank is through before all have come.
+SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 
 _DTYPE_BYTES: Final = {
     **dict.fromkeys(("int8", "uint8", "char", "byte", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
@@ -59,13 +62,13 @@ def busbw_factor(op: str, nranks: int | None) -> float | None:
         return None
     if op in _TWICE:
         return 2 * (nranks - 1) / nranks
-    return (nranks - 1) / nranks if op in _ONCE else None
+    return (nranks - 1) / nranks if op in SHARED else None
 
 
 def traffic_bytes(op: str, count: int, element_bytes: int, nranks: int | None) -> int | None:
     """``S`` from the count that a rank passes to NCCL (send count of AllGather, receive count of ReduceScatter,
     count per peer of AllToAll, Gather and Scatter)."""
-    if op not in _PER_RANK:
+    if op not in PER_RANK:
         return count * element_bytes
     return None if nranks is None else count * element_bytes * nranks
 
@@ -93,7 +96,7 @@ def busbw_factor_expr(op: pl.Expr, nranks: pl.Expr) -> pl.Expr:
         .then(1.0)
         .when(name.is_in(list(_TWICE)))
         .then(2 * share)
-        .when(name.is_in(list(_ONCE)))
+        .when(name.is_in(list(SHARED)))
         .then(share)
         .otherwise(None)
     )
@@ -108,38 +111,3 @@ def algbw_expr(size_bytes: pl.Expr, duration_ns: pl.Expr) -> pl.Expr:
 def busbw_expr(op: pl.Expr, size_bytes: pl.Expr, duration_ns: pl.Expr, nranks: pl.Expr) -> pl.Expr:
     """:func:`busbw_gbps` over columns."""
     return algbw_expr(size_bytes, duration_ns) * busbw_factor_expr(op, nranks)
-
-
-@dataclass(frozen=True)
-class GpuPeak:
-    """Rates of a GPU model, per GPU and direction in GB/s. ``expected_gbps`` is the AllReduce busbw that large
-    messages reach inside one node at least (the lower figure where sources differ); None where no figure is known."""
-
-    model: str
-    nvlink_gbps: float | None
-    pcie_gbps: float
-    expected_gbps: float | None
-    nvlinks: int | None = None
-
-
-# NVIDIA data sheets (half of the bidirectional NVLink figure); expected busbw: published nccl-tests results.
-_GPUS: Final = (
-    (r"GB[23]00|\bB[23]00\b", GpuPeak("B200", 900, 64, None, 18)),
-    (r"\bH100 NVL", GpuPeak("H100 NVL", 300, 64, None, 12)),
-    (r"\bH200 NVL|GH200", GpuPeak("H200 NVL", 450, 64, None, 18)),
-    (r"\bH100 PCIe", GpuPeak("H100 PCIe", None, 64, None)),
-    (r"\bH[12]00\b", GpuPeak("H100", 450, 64, 350, 18)),
-    (r"\bH800\b", GpuPeak("H800", 200, 64, None, 8)),
-    (r"\bA100.*PCIE", GpuPeak("A100 PCIe", None, 32, None)),
-    (r"\bA100\b", GpuPeak("A100", 300, 32, 230, 12)),
-    (r"\bA800\b", GpuPeak("A800", 200, 32, None, 8)),
-    (r"\bV100.*(SXM|NVL)|V100-SXM", GpuPeak("V100", 150, 16, 120, 6)),
-    (r"\bP100.*SXM", GpuPeak("P100", 80, 16, None, 4)),
-)
-
-
-def gpu_peak(device_name: str | None) -> GpuPeak | None:
-    """Link rates of a GPU by its product name (``NVIDIA H100 80GB HBM3``); None for models not listed."""
-    if not device_name:
-        return None
-    return next((peak for pattern, peak in _GPUS if re.search(pattern, device_name, re.I)), None)

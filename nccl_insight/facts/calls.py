@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.ended import torn
 from nccl_insight.facts.settings import refs
@@ -19,7 +20,6 @@ from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import OWNER, owner
 
 POINT_TO_POINT = ("Send", "Recv", "SendRecv", "PutSignal", "WaitSignal", "Signal")
-BULK: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
 # What all ranks of a communicator have to agree on.
 CALL: Final = ("op", "count", "dtype", "root")
 _PROCESS: Final = ("comm_id", "host", "pid", "rank")

@@ -12,10 +12,10 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import SYNCHRONISING
 from nccl_insight.readers import intervals
 from nccl_insight.tables.run import Run, fact
 
-SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
 _NEXT_IN_STREAM_NS: Final = 30_000
 _AFTER_ANOTHER_NS: Final = 6_000
 """So shortly after the end of an operation in another stream begins what waits for it by an event."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts.lateness import SYNCHRONISING, is_engine_copy
+from nccl_insight.base.bandwidth import SYNCHRONISING
+from nccl_insight.facts.lateness import is_engine_copy
 from nccl_insight.tables.run import Run, fact
 
 

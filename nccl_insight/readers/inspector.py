@@ -17,6 +17,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
@@ -295,7 +296,7 @@ def _collectives(records: pl.DataFrame) -> pl.DataFrame:
     """Rows for ``collectives``: durations are those of the record, which include waiting for peers."""
     if records.is_empty():
         return pl.DataFrame()
-    whole = pl.col("op").is_in(["AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter"])
+    whole = pl.col("op").is_in(list(PER_RANK))
     return records.select(
         "rank", "process_group", "group_size", "seq",
         known_op("op").alias("op"),

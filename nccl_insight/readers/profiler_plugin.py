@@ -10,17 +10,13 @@ import re
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import OWN, dtype_size_expr
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import known_op
 
-_TYPES = {
-    "ncclInt8": 1, "ncclUint8": 1, "ncclInt32": 4, "ncclUint32": 4, "ncclInt64": 8, "ncclUint64": 8,
-    "ncclFloat16": 2, "ncclFloat32": 4, "ncclFloat64": 8, "ncclBfloat16": 2, "ncclFloat8e4m3": 1,
-    "ncclFloat8e5m2": 1,
-}  # fmt: skip
 _CATS = b"GROUP_API|COLL_API|P2P_API|KERNEL_LAUNCH|GROUP|COLL|P2P|PROXY|NET|GPU|CE_COLL"
 _EVENT = rb'"cat":\s*"(?:' + _CATS + rb')",\s*"ph":\s*"[be]"'
 _FIELDS = {
@@ -84,9 +80,9 @@ def _collectives(events: pl.DataFrame) -> pl.DataFrame:
     calls = events.filter(pl.col("cat").is_in(["COLL", "P2P"]))
     if calls.is_empty():
         return pl.DataFrame()
-    size = pl.col("dtype").replace_strict(_TYPES, default=None, return_dtype=pl.UInt64)
+    size = dtype_size_expr(pl.col("dtype"))
     timed = (pl.col("end_us") > pl.col("begin_us")) & (pl.col("begin_us") > 0)
-    whole = pl.col("name").is_in(["AllReduce", "Broadcast", "Reduce", "Send", "Recv"])
+    whole = pl.col("name").is_in(list(OWN))
     return calls.select(
         "rank", pl.col("comm_hash").alias("process_group"), "seq",
         known_op("name").alias("op"),

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts.expected import HARDWARE, Band, expected
+from nccl_insight.facts.expected import HARDWARE, Band, expected, machine_of
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import links
 from nccl_insight.facts.wire import recorded, transfers
-from nccl_insight.rules._traces import one_node_gpu
+from nccl_insight.rules._traces import on_one_node
 from nccl_insight.tables.run import Run, fact
 
 _NET_SHARE = 0.8
+_LARGE_BYTES = 1 << 30
 _BESIDE = 0.5
 _ENOUGH = 5
 
@@ -27,13 +28,17 @@ class Expectation:
 
 
 def expected_busbw(run: Run, ranks: tuple[int, ...], group_size: int) -> Expectation | None:
-    """Expected large-message AllReduce busbw; None where node layout, GPU model or NIC speed is unknown."""
-    gpu = one_node_gpu(run, ranks, group_size)
-    if gpu is not None:
-        if gpu.expected_gbps is None or group_size < (8 if gpu.model == "V100" else 4):
-            return None
-        return Expectation(gpu.expected_gbps, f"published nccl-tests results of {gpu.model} inside one node")
-    return _across_nodes(run, group_size)
+    """Expected large-message AllReduce busbw; None where node layout, GPU model or NIC speed is unknown.
+
+    Few GPUs of a node are not judged where the links of pairs are unequal, or a bridge may be missing.
+    """
+    if not on_one_node(run, ranks, group_size):
+        return _across_nodes(run, group_size)
+    machine = machine_of(run, group_size, 1)
+    if machine is None or group_size < {"nvswitch": 4, "mesh": 8}.get(machine.gpu.fabric, group_size + 1):
+        return None
+    band = expected(run, "AllReduce", _LARGE_BYTES, group_size, 1)
+    return Expectation(band.busbw_gbps, band.source) if band is not None else None
 
 
 @fact
@@ -93,8 +98,7 @@ def traced_efficiency(run: Run) -> pl.DataFrame:
 
 
 def _of_group(run: Run, op: str, size: int, members: tuple[int, ...], n: int, comm_id: str | None) -> Band | None:
-    one_node = one_node_gpu(run, members, n) is not None
-    band = expected(run, op, size, n, 1 if one_node else None, comm_id)
+    band = expected(run, op, size, n, 1 if on_one_node(run, members, n) else None, comm_id)
     if band is None or (band.source == HARDWARE and expected_busbw(run, members, n) is None):
         return None
     return band

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from nccl_insight.base.bandwidth import GpuPeak, gpu_peak
 from nccl_insight.base.model import Ref
 from nccl_insight.tables.run import Run
 
@@ -64,25 +63,21 @@ def odds(p_value: float) -> str:
     return "p below 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | None:
-    """Link rates of the GPU model if the whole group is proven to sit on one node; None otherwise.
+def on_one_node(run: Run, ranks: Iterable[int], group_size: int) -> bool:
+    """Whether the whole group is proven to sit on one node.
 
     Proof: the traces name one host for every rank of the group, or the log shows one node, or the group is the
     whole job and has no more ranks than the trace's machine has GPUs.
     """
     info = run.table("trace_info")
-    models = info["gpu"].drop_nulls().unique().to_list()
-    peak = gpu_peak(models[0]) if len(models) == 1 else None
-    if peak is None:
-        return None
     members = set(ranks)
     hosts = host_of_rank(run)
     by_trace = len(members) == group_size and members <= hosts.keys() and len({hosts[r] for r in members}) == 1
     if len({hosts[r] for r in members if r in hosts}) > 1:
-        return None
+        return False
     same = run.table("communicators").filter(pl.col("nranks") == group_size)["n_nodes"].drop_nulls()
     if same.len() and int(same.min() or 0) > 1:  # type: ignore[arg-type]  # containers may share one host name
-        return None
+        return False
     nodes = run.table("communicators")["n_nodes"].drop_nulls()
     by_log = nodes.len() > 0 and int(nodes.max() or 0) == 1  # type: ignore[arg-type]
     worlds, gpus = info["world_size"].drop_nulls(), info["visible_gpus"].drop_nulls()
@@ -93,4 +88,4 @@ def one_node_gpu(run: Run, ranks: Iterable[int], group_size: int) -> GpuPeak | N
         and int(worlds[0]) == group_size
         and group_size <= int(gpus.min() or 0)  # type: ignore[arg-type]
     )
-    return peak if by_trace or by_log or by_size else None
+    return by_trace or by_log or by_size

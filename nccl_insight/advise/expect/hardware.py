@@ -63,6 +63,7 @@ class Gpu(_Entry):
     gdr_since: str
     nics: str
     network: str
+    clouds: str
     figures: Mapping[str, Figure] = field(hash=False)
 
 
@@ -126,6 +127,7 @@ def gpus() -> tuple[Gpu, ...]:
             gdr_since=entry.get("gdr_since", ""),
             nics=entry.get("nics", ""),
             network=entry.get("network", "unknown"),
+            clouds=entry.get("clouds", ""),
             figures=_figures(entry, data["source"]),
         )
         for name, entry in data["gpu"].items()

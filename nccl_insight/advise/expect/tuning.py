@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from nccl_insight.advise.expect.hardware import read_data
+from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.versions import version_key
 
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
@@ -76,7 +77,7 @@ def _era(version: str) -> Mapping[str, Any]:
 
 def costs(op: str, graphs: Mapping[str, Graph], job: Job) -> list[Cost]:
     """The model for ``Ring`` and, for AllReduce, ``Tree``; empty for one rank or another operation."""
-    if job.ranks < 2 or op not in {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"}:
+    if job.ranks < 2 or op not in BULK:
         return []
     found: list[Cost] = []
     for name in ("Tree", "Ring"):

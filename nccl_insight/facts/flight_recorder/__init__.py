@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import SYNCHRONISING
 from nccl_insight.facts.flight_recorder.differences import Mismatch, mismatches_of
 from nccl_insight.facts.flight_recorder.entries import (
     Group,
@@ -21,7 +22,6 @@ from nccl_insight.facts.flight_recorder.entries import (
 )
 from nccl_insight.facts.flight_recorder.pairs import in_transfer, unpaired
 from nccl_insight.facts.instances import Instance
-from nccl_insight.facts.lateness import SYNCHRONISING
 from nccl_insight.tables.run import Run, fact
 
 __all__ = ["dumped", "in_transfer", "instances", "mismatches", "progress", "unpaired"]

@@ -9,15 +9,11 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from nccl_insight.base.bandwidth import busbw_factor
-from nccl_insight.live.capture.plan import Plan
+from nccl_insight.base.bandwidth import busbw_factor, dtype_size
+from nccl_insight.live.capture.plan import NAMES, Plan
 
-_NAMES = {
-    "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter",
-    "broadcast": "Broadcast", "all_to_all": "AllToAll", "sendrecv": "SendRecv",
-}  # fmt: skip
-#: torch name -> bytes of an element, largest n such that all whole numbers up to n are exact
-DTYPES = {"float32": (4, 1 << 24), "float16": (2, 1 << 11), "bfloat16": (2, 1 << 8), "int32": (4, 1 << 31)}
+#: Largest n such that all whole numbers up to n are exact.
+_EXACT = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
 
 
 def _seconds_per_iteration(
@@ -62,7 +58,7 @@ def _operation(
     """
     rank, world = dist.get_rank(), dist.get_world_size()
     share = max(1, elements // world)
-    dtype, exact = getattr(torch, dtype_name), DTYPES[dtype_name][1]
+    dtype, exact = getattr(torch, dtype_name), _EXACT.get(dtype_name, 1 << 31)
     weights = world * (world + 1) // 2
     weighted = weights <= exact  # else every rank gives the same, which still tells a lost contribution
     total = weights if weighted else world
@@ -162,14 +158,14 @@ def _fits(torch: Any, dist: Any, device: Any, elements: int) -> bool:
 def measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int) -> dict[str, object]:
     """One row: times over all ranks and elements that came out wrong, agreed between ranks."""
     world = dist.get_world_size()
-    element_bytes = DTYPES[plan.dtype][0]
+    element_bytes = dtype_size(plan.dtype) or 4
     whole = op in ("all_gather", "reduce_scatter", "all_to_all")
     elements = max(1, size // element_bytes)
     elements = max(world, elements // world * world) if whole else elements
     if op == "sendrecv" and world == 1:
         return {}
     if not _fits(torch, dist, device, elements):
-        return {"skipped": "not enough free GPU memory", "op": _NAMES[op], "size_bytes": elements * element_bytes}
+        return {"skipped": "not enough free GPU memory", "op": NAMES[op], "size_bytes": elements * element_bytes}
     action, check = _operation(torch, dist, op, elements, device, plan.dtype)
     bad = check()
     each = _seconds_per_iteration(torch, dist, plan, device, action, dist.get_rank() == plan.slow_rank)
@@ -183,9 +179,9 @@ def measure(torch: Any, dist: Any, plan: Plan, device: Any, op: str, size: int) 
     mean = sum(times) / world
     size = elements * element_bytes
     algbw = size / mean / 1e9 if mean > 0 else None
-    factor = busbw_factor(_NAMES[op], world)
+    factor = busbw_factor(NAMES[op], world)
     return {
-        "op": _NAMES[op], "size_bytes": size, "count": elements // world if whole else elements, "dtype": plan.dtype,
+        "op": NAMES[op], "size_bytes": size, "count": elements // world if whole else elements, "dtype": plan.dtype,
         "red_op": "sum" if op in ("all_reduce", "reduce_scatter") else None, "root": 0 if op == "broadcast" else None,
         "time_us": mean * 1e6, "time_min_us": min(times) * 1e6, "time_max_us": max(times) * 1e6,
         "iteration_min_us": min(float(t[3]) for t in every) * 1e6,

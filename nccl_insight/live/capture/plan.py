@@ -10,7 +10,11 @@ from typing import Any
 
 from nccl_insight.base.errors import UsageError
 
-OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "sendrecv")
+NAMES = {
+    "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter",
+    "broadcast": "Broadcast", "all_to_all": "AllToAll", "sendrecv": "SendRecv",
+}  # fmt: skip
+OPS = tuple(NAMES)
 DTYPES = ("float32", "float16", "bfloat16", "int32")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

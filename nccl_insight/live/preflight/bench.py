@@ -12,14 +12,14 @@ import polars as pl
 from nccl_insight.base.model import Action, Finding, Severity
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Captured, capture, describe
-from nccl_insight.live.capture.plan import Plan
+from nccl_insight.live.capture.plan import OPS, Plan
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.bandwidth import KEYS, Surroundings, bandwidth_checks, best
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.share import api
 from nccl_insight.tables.run import Run
 
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "sendrecv")
+OPERATIONS = tuple(name for name in OPS if name != "broadcast")
 _DCGM_S = 40.0
 #: Diagnoses that the checks of bandwidths give in their own words.
 _JUDGED_HERE = ("benchmark-below-expected",)

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import dtype_size
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.flight_recorder.pickle import load_plain
@@ -45,11 +46,6 @@ _OPS = {
     "alltoall_base": "AllToAll", "broadcast": "Broadcast", "_broadcast_oop": "Broadcast", "reduce": "Reduce",
     "_reduce_oop": "Reduce", "gather": "Gather", "scatter": "Scatter", "send": "Send", "recv": "Recv",
     "barrier": "Barrier", "all_reduce_barrier": "Barrier",
-}  # fmt: skip
-_BYTES = {
-    "float": 4, "half": 2, "bfloat16": 2, "double": 8, "long": 8, "int": 4, "short": 2, "byte": 1, "char": 1,
-    "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
-    "complexfloat": 8, "complexdouble": 16, "uint16": 2, "uint32": 4, "uint64": 8,
 }  # fmt: skip
 
 
@@ -222,7 +218,7 @@ def _entry(entry: dict[str, Any], rank: int | None, config: dict[str, tuple[str,
         "src": ends[0] if ends else None, "dst": ends[1] if ends else None,
         "input_sizes": in_sizes, "output_sizes": out_sizes, "input_numel": ins, "output_numel": outs,
         "input_dtypes": in_dtypes, "output_dtypes": out_dtypes,
-        "size_bytes": min(sum(numel) * _BYTES[dtype], 2**63) if dtype in _BYTES else None,
+        "size_bytes": min(sum(numel) * width, 2**63) if (width := dtype_size(dtype)) is not None else None,
         "state": _side.as_text(entry.get("state"), 40), "retired": entry.get("retired") is True,
         "time_created_ns": created, "time_started_ns": started, "time_completed_ns": completed,
         "duration_ns": _side.as_int(duration_ms * 1e6, 0) if duration_ms is not None else None,

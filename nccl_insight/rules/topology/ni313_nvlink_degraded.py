@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.advise.expect.hardware import find_gpu
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric import fabric_health
@@ -15,9 +16,6 @@ from nccl_insight.rules._diag import links_degraded
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
-
-_MODEL_LINKS = ((r"H100 80GB HBM3|H100 SXM|H200|B200|B300|GH200", 18), (r"A100-SXM", 12), (r"V100-SXM", 6))
-"""Links of boards whose NVLinks are all wired; PCIe cards use bridges, and A800 or H800 have fewer."""
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -108,6 +106,12 @@ def _one_way(run: Run) -> Iterator[Hit]:
     )
 
 
+def _built(model: str) -> int | None:
+    """Links of a board whose NVLinks are all wired; PCIe cards use bridges."""
+    gpu = find_gpu(model)
+    return gpu.links if gpu is not None and gpu.fabric != "pcie" else None
+
+
 def _smi(run: Run) -> Iterator[Hit]:
     links = run.table("nvlinks")
     if links.is_empty():
@@ -121,10 +125,7 @@ def _smi(run: Run) -> Iterator[Hit]:
             pl.col("line").filter(~pl.col("active").fill_null(True)).first().alias("line"),
         )
         .with_columns(
-            pl.coalesce(
-                *(pl.when(pl.col("model").str.contains(m)).then(pl.lit(n)) for m, n in _MODEL_LINKS),
-                pl.lit(None, dtype=pl.Int32),
-            ).alias("built"),
+            pl.col("model").map_elements(_built, return_dtype=pl.Int32, skip_nulls=True).alias("built"),
             pl.col("up").max().over("input_id").alias("most"),
             pl.col("slowest").max().over("input_id").alias("fastest"),
         )

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.base.units import format_bytes, format_ns, plural
-from nccl_insight.facts.calls import BULK, first_small, median_size, small_calls
+from nccl_insight.facts.calls import first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
 from nccl_insight.rules._traces import ranks_of
 from nccl_insight.rules.context import Context, hit

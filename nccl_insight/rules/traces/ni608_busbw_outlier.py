@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import SYNCHRONISING
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, format_ranks, plural
 from nccl_insight.facts.replay import TRANSFERS
@@ -17,7 +18,6 @@ from nccl_insight.rules._traces import trace_refs, with_hosts
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
-_TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv")
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
 _SOURCES = ("kernel", "inspector", "nccl_tests")
 _GROUP_SHARE = 0.7
@@ -147,7 +147,9 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
 
 def _ranks(run: Run) -> Iterator[Hit]:
     """Ranks that finish late although everybody had arrived; needs a common clock."""
-    ends = ends_after_last_arrival(run).filter((pl.col("source") == "kernel") & pl.col("op").is_in(_TOGETHER))
+    ends = ends_after_last_arrival(run).filter(
+        (pl.col("source") == "kernel") & pl.col("op").is_in(SYNCHRONISING) & (pl.col("op") != "Barrier")
+    )
     if ends.is_empty():
         return
     slow = pl.col("after_ns") > _RANK_FACTOR * pl.col("usual_ns")

@@ -11,6 +11,7 @@ from typing import Final
 import orjson
 
 from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.base.bandwidth import SHARED
 from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.user_settings import user_settings
@@ -36,7 +37,6 @@ _OPS: Final = frozenset({"sum", "prod", "min", "max", "avg"})
 _NOT_PASSED: Final = re.compile(r"NCCL_(?:DEBUG.*|.*_FILE(?:_RANK)?|COMM_ID|HOSTID|RAS_.*|CONF_FILE|NO_CACHE)")
 _ITERATIONS: Final = 200
 # nccl-tests cuts the share of a rank down to whole 16 bytes, so smaller buffers become nothing.
-_SHARED: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
 _PIECE_BYTES: Final = 16
 
 
@@ -182,7 +182,7 @@ def _tested_size(pattern: Pattern) -> int:
     """The size for ``-b``: what nccl-tests would cut down, rounded up to what it runs."""
     if pattern.op == "Barrier":
         return 4
-    if pattern.op in _SHARED:
+    if pattern.op in SHARED:
         whole = _PIECE_BYTES * pattern.shape.nranks
         return max(1, -(-pattern.size_bytes // whole)) * whole
     return max(pattern.size_bytes, 4)

@@ -7,12 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.bandwidth import dtype_size_expr
+from nccl_insight.base.bandwidth import PER_RANK, dtype_size_expr
 from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.share.replay.groups import Shape, shapes
 from nccl_insight.tables.run import Run
 
-_PER_RANK: Final = ("AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter")
 _ROOTED: Final = frozenset({"Broadcast", "Reduce", "Gather", "Scatter"})
 _SOURCES: Final = ("kernel", "inspector", "cpu_op", "flight_recorder")
 _KEY: Final = ("group", "op", "dtype", "red_op", "size_bytes")
@@ -81,7 +80,9 @@ def mix_of(run: Run, source: str = "auto") -> Mix:
 def _from_calls(run: Run) -> pl.DataFrame:
     """``group, rank, op, dtype, red_op, size_bytes, n`` (calls of that rank)."""
     element = dtype_size_expr(pl.col("dtype"))
-    whole = pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK)).then(pl.col("nranks").cast(pl.UInt64)).otherwise(1)
+    whole = (
+        pl.when(pl.col("op").cast(pl.String).is_in(list(PER_RANK))).then(pl.col("nranks").cast(pl.UInt64)).otherwise(1)
+    )
     own = (
         run.lazy("calls")
         .filter(pl.col("op").is_not_null() & (pl.col("op") != "Recv"))

@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight.tables import waiting
 from nccl_insight.tables.join import join_log
-from nccl_insight.tables.match.candidates import POINT_TO_POINT, SYNCHRONISING, candidates, transfers
+from nccl_insight.tables.match.candidates import POINT_TO_POINT, TOGETHER, candidates, transfers
 from nccl_insight.tables.match.clocks import clocks_of, clocks_text
 from nccl_insight.tables.match.jobs import (
     hosts_of_ranks,
@@ -61,12 +61,12 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     if members.is_empty():
         _add_unmatched(result, rows.height)
         return _with_statistics(result)
-    together = members.filter(pl.col("op").is_in(SYNCHRONISING))
+    together = members.filter(pl.col("op").is_in(TOGETHER))
     clocks = clocks_of(together if together.height else members)
     result["trace_clocks"] = clocks
     comparable = bool(clocks["comparable"].all())
     facts = members.with_columns(
-        skew_ns=pl.when(pl.col("op").is_in(SYNCHRONISING)).then(
+        skew_ns=pl.when(pl.col("op").is_in(TOGETHER)).then(
             pl.col("start_ns") - pl.col("start_ns").min().over("match_id")
         )
         if comparable

@@ -6,9 +6,9 @@ from typing import Final
 
 import polars as pl
 
-SYNCHRONISING: Final = (
-    "AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier", "Broadcast", "Reduce",
-)  # fmt: skip
+from nccl_insight.base.bandwidth import SYNCHRONISING
+
+TOGETHER: Final = (*SYNCHRONISING, "Broadcast", "Reduce")
 _PER_RANK_SIZE: Final = ("AllToAll", "AllToAllv", "Gather", "Scatter")
 _TRACED: Final = ("kernel", "cpu_op", "inspector", "nccl_tests")
 POINT_TO_POINT: Final = ("Send", "Recv")
@@ -74,7 +74,7 @@ def candidates(collectives: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col("op", "source").cast(pl.String))
         .filter(
             pl.col("rank").is_not_null()
-            & pl.col("op").is_in(SYNCHRONISING)
+            & pl.col("op").is_in(TOGETHER)
             & pl.col("source").is_in(_TRACED)
             & (pl.col("duration_ns") >= 0)
         )

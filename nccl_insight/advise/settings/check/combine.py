@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from nccl_insight.advise.settings.check.inspector import check_inspector
 from nccl_insight.advise.settings.check.issue import Issue, as_number, switched_off, switched_on
 from nccl_insight.advise.settings.interfaces import is_virtual
+from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least
 
@@ -17,7 +18,6 @@ _WITHOUT_RING = {
     "pat": {"allgather", "reducescatter"}, "collnetchain": {"allreduce"},
     "collnetdirect": {"allreduce", "allgather", "reducescatter"},
 }  # fmt: skip
-_COLLECTIVES = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce")
 _HCA_EXACT_MEANT = re.compile(r"(?:mlx5|bnxt_re|irdma|hfi1|efa|rocep|ib)_?[0-9]$")
 
 
@@ -170,7 +170,7 @@ def _algorithms(settings: Settings, version: str | None) -> Iterator[Issue]:
     if only <= {"nvls", "nvlstree"} and switched_off(settings, "NCCL_NVLS_ENABLE"):
         return
     served = set().union(*(_WITHOUT_RING[word] for word in only))
-    left = [c for c in _COLLECTIVES if c not in served]
+    left = [c for c in map(str.lower, BULK) if c not in served]
     if left:
         yield Issue(
             "algorithm-unavailable",

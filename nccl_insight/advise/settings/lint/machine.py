@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from nccl_insight.advise.expect.hardware import gpus
 from nccl_insight.advise.settings.check import Issue
 from nccl_insight.advise.settings.lint.model import Script
 from nccl_insight.base.model import Severity
@@ -34,15 +35,6 @@ _AMD: Final = re.compile(
 )
 _CUDA: Final = re.compile(r"(?i)nvidia\.com/gpu|nvcr\.io|\bcuda/|nvidia-smi")
 _NO_AMD: Final = ("NCCL_NVLS_", "NCCL_MNNVL_", "NCCL_CTA_POLICY", "NCCL_CGA_")
-# Machine types of clouds in names of topology files and partitions.
-_TYPES: Final = (
-    (re.compile(r"nd[a-z0-9]*_?a100_?v4|ndv4|nd96asr|nd96amsr|p4de?|a2-"), "A100"),
-    (re.compile(r"nd[a-z0-9]*[-_]?h100[-_]?v5|ndv5|nd96isr[-_]?h100|(?<![a-z0-9])p5(?![a-z0-9])|a3-"), "H100"),
-    (re.compile(r"nd[a-z0-9]*[-_]?h200|p5en?[.-]|a3-ultra"), "H200"),
-    (re.compile(r"a4-|p6-b200"), "B200"),
-    (re.compile(r"nd[a-z0-9]*mi300x"), "MI300X"),
-    (re.compile(r"ndv2|p3dn"), "V100"),
-)
 
 
 #: With less shared memory than this, segments of several processes do not fit.
@@ -161,7 +153,7 @@ def _model(text: str) -> set[str]:
     return (
         {m[1].upper() for m in islice(_NVIDIA.finditer(low), _MOST)}
         | {m[1].upper() for m in islice(_AMD.finditer(low), _MOST) if m[1]}
-        | {kind for pattern, kind in _TYPES if pattern.search(low)}
+        | {gpu.name for gpu in gpus() if gpu.clouds and re.search(gpu.clouds, low)}
     )
 
 
