@@ -543,7 +543,7 @@ def test_wrong_results_fail(tmp_path: Path) -> None:
 
 def test_a_slow_link_is_reported(tmp_path: Path) -> None:
     found, _ = judged(tmp_path, "slow")
-    assert (found["low-bandwidth"].status, found["low-bandwidth"].code) == (Status.WARN, "NI601")
+    assert (found["expected busbw"].status, found["expected busbw"].code) == (Status.WARN, "NI640")
 
 
 def cli(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

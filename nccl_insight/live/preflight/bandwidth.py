@@ -273,7 +273,7 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
             f"{op} {value:.0f} GB/s",
             f"{low:.0f} GB/s or more on {machine.describe()}; source: {expected.source}",
             "nvidia-smi nvlink -s; nvidia-smi topo -m; nccl-insight analyze the logs with --output",
-            "NI601",
+            "NI640",
             Action.TRIAGE,
         )
     if fine:

@@ -73,6 +73,8 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
 
 def _hit(name: str, odd: Outlier) -> Hit:
     explicit = _UNSET not in (odd.value, odd.majority)
+    # Others of the same host print it: as a rule they have one environment, and the line was lost.
+    lost = odd.value == _UNSET and not odd.whole_hosts and bool(odd.hosts)
     where = subject(odd)
     mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
     usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
@@ -83,13 +85,14 @@ def _hit(name: str, odd: Outlier) -> Hit:
         explanation="Packets of these ranks travel in another class of the fabric: other queues, other "
         "priority, perhaps without the lossless service of the rest. The job runs, and loses bandwidth."
         if name in SERVICE
-        else "Ranks of one communicator must agree in this setting.",
+        else "Ranks of one communicator must agree in this setting."
+        + (" Other ranks of the host show it, so that only its line may be missing here." if lost else ""),
         observed=odd.value,
         expected=odd.majority,
         next_step=f"make the launcher export {name} to every process (mpirun -x, srun --export) or to none; "
         "look for /etc/nccl.conf on the odd host",
-        severity=Severity.ERROR if explicit and name in FATAL else Severity.WARNING,
-        confidence=Confidence.HIGH if explicit else Confidence.MEDIUM,
+        severity=Severity.INFO if lost else Severity.ERROR if explicit and name in FATAL else Severity.WARNING,
+        confidence=Confidence.LOW if lost else Confidence.HIGH if explicit else Confidence.MEDIUM,
         comm_id=odd.comm_id,
         caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
     )

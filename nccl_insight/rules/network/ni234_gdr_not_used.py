@@ -56,6 +56,16 @@ def _reads_only(run: Run) -> bool:
     return receives.height > 0 and receives.filter(~direct).is_empty() and rdma.filter(sends & direct).is_empty()
 
 
+def _by_nic(run: Run) -> bool:
+    """Whether each rank has GPUDirect over the same NICs as the GPU of that number on any host, over others never."""
+    rdma = net_links(run).filter(pl.col("rdma"))
+    receives, direct = pl.col("direction").cast(pl.String) == "receive", pl.col("gdr").fill_null(False)
+    gpu = pl.when(receives).then("dst_dev").otherwise("src_dev")
+    pairs = rdma.group_by(gpu=gpu, nic="net_dev").agg(answers=direct.n_unique())
+    ranks = rdma.group_by("local_host", "local_rank_id").agg(any=direct.any())
+    return pairs.filter(pl.col("answers") > 1).is_empty() and bool(ranks["any"].all())
+
+
 def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]) -> Hit:
     names = hosts_of(concerned, "local_host")
     ranks = tuple(sorted({r for rows in concerned.get_column("ranks").to_list() for r in rows}))
@@ -63,14 +73,18 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     first = reasons[0]
     supported = first.rows.height > 0
     meant = first.expected and not uneven
-    loud = not meant and (uneven or _capable(run)) and not _reads_only(run)
+    far = _by_nic(run)
+    loud = not meant and (uneven or _capable(run)) and not _reads_only(run) and not far
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
     where = f" on {named(names)}" if uneven and names else ""
     return hit(
         (*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
         whom=(*(ranks if uneven else ()), *names),
         title=(f"GPUDirect RDMA is not used{where}: {without} of {total} RDMA connections go through host memory"),
-        explanation=_explain(reasons, supported),
+        explanation="It is used over some NICs of each GPU and never over others, alike on all hosts: as a rule these "
+        "are too far from it."
+        if far
+        else _explain(reasons, supported),
         observed=f"{total - without} of {total} with GDRDMA",
         expected=f"{total} of {total}" if loud else "GDRDMA where GPU, NIC and drivers can do it",
         unit="connections",
