@@ -90,7 +90,7 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
     diagnosis, role = pl.lit(meaning.diagnosis), pl.lit(meaning.role)
     given = in_english(rows) if meaning.cases else rows
     have = given.schema
-    for case in reversed(meaning.cases):
+    for case in reversed(_possible(given, meaning.cases)):
         condition = _condition(have, case)
         if condition is None:
             continue
@@ -102,19 +102,25 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
 
 
 def _possible(rows: pl.DataFrame, cases: Sequence[Case]) -> Sequence[Case]:
-    """The cases of which every text looked for stands in some row; of the others no row can be."""
-    if rows.schema.get("text") != pl.String:
+    """The cases of which every word looked for stands in some row; of the others no row can be.
+
+    Of many rows all of them: looking for words one by one would take longer than the query.
+    """
+    if rows.height > _FEW:
         return cases
-    whole = "\n".join(rows["text"].drop_nulls().to_list()).lower()
-    return [
-        case
-        for case in cases
-        if all(
-            any(value.lower() in whole for value in test.values)
-            for test in case.tests
-            if test.column == "text" and test.operator == "~"
-        )
-    ]
+    said: dict[str, str | None] = {}
+
+    def can_hold(test: Test) -> bool:
+        if test.operator != "~" or test.column in ("source", "function"):
+            return True
+        if test.column not in said:
+            name = test.column if test.column in rows.columns else _HEAD.get(test.column, test.column)
+            is_text = rows.schema.get(name) == pl.String
+            said[test.column] = "\n".join(rows[name].drop_nulls().to_list()).lower() if is_text else None
+        whole = said[test.column]
+        return whole is None or any(value.lower() in whole for value in test.values)
+
+    return [case for case in cases if all(can_hold(test) for test in case.tests)]
 
 
 def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
@@ -124,7 +130,7 @@ def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
     """
     if rows.is_empty():
         return pl.Series("word", [], pl.String)
-    possible = _possible(rows, cases) if rows.height <= _FEW else cases
+    possible = _possible(rows, cases)
     if not possible:
         return pl.Series("word", [None] * rows.height, pl.String)
     places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
