@@ -67,6 +67,18 @@ def test_the_first_sentence_says_since_when(tmp_path: Path) -> None:
     assert headline.endswith(", since 2025-03-02 11:00:00)")
 
 
+def test_a_wait_is_told_from_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(
+        "[rank0]:[E302 11:10:00.5 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600010 milliseconds "
+        "before timing out.\n"
+    )
+    headline = nccl_insight.analyze(str(log)).headline
+    assert headline.endswith("since about 03-02 11:00:00)")
+    assert "11:10" not in headline
+
+
 def test_a_collector_of_another_zone_does_not_put_the_cause_behind_its_effect(tmp_path: Path) -> None:
     """NCCL stamps its warnings in local time, the collector every line in UTC, two hours behind."""
     start = [INIT.format(r=0, state="START"), INIT.format(r=1, state="START")]

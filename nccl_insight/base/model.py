@@ -158,7 +158,10 @@ class Evidence:
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """One diagnosis with everything a reader needs (public JSON, schema version 1)."""
+    """One diagnosis with everything a reader needs (public JSON, schema version 1).
+
+    ``first_time`` is the clock of its first line; ``begun_time`` when the wait began that ended there.
+    """
 
     code: str
     name: str
@@ -184,6 +187,7 @@ class Finding:
     steps: tuple[Step, ...] = ()
     first_time: str | None = None
     last_time: str | None = None
+    begun_time: str | None = None
 
     def __repr__(self) -> str:
         return f"<{self.severity.value}[{self.code}] {self.name}: {self.title}>"

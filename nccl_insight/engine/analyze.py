@@ -25,6 +25,7 @@ from nccl_insight.engine.several import WHOLE, earlier_causes, job_parts, merged
 from nccl_insight.engine.story import story
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
+from nccl_insight.facts import watchdog
 from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
 from nccl_insight.facts.journey import progress
@@ -147,6 +148,7 @@ def _ranks_apart(run: Run) -> tuple[RanksApart, ...]:
 
 def _finish(run: Run, drafts: Sequence[Draft], policy: Policy) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...]]:
     ordinals = comm_ordinals(run)
+    waits = watchdog.begun(run)
     marks: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     findings: list[Finding] = []
@@ -159,7 +161,8 @@ def _finish(run: Run, drafts: Sequence[Draft], policy: Policy) -> tuple[tuple[Fi
         else:
             marks[mark] += 1
         numbers[draft.rule.code] += 1
-        finding = draft.finding(evidence, mark, f"{draft.rule.code}-{numbers[draft.rule.code]}")
+        began = min((waits[at] for r in draft.hit.evidence if (at := (r.input_id, r.line)) in waits), default=None)
+        finding = draft.finding(evidence, mark, f"{draft.rule.code}-{numbers[draft.rule.code]}", began)
         silence = policy.silenced(finding)
         if silence is None:
             findings.append(finding)

@@ -78,8 +78,10 @@ class Draft:
         """The draft at its place in the cause graph."""
         return replace(self, role=role, caused_by=caused_by, severity=severity, depth=depth)
 
-    def finding(self, evidence: tuple[Evidence, ...], fingerprint: str, anchor: str) -> Finding:
-        """The finished finding."""
+    def finding(
+        self, evidence: tuple[Evidence, ...], fingerprint: str, anchor: str, begun_s: float | None = None
+    ) -> Finding:
+        """The finished finding. ``begun_s``: when a wait began of which the first line tells the end."""
         hit, rule = self.hit, self.rule
         steps = self.steps
         explanation = hit.explanation or rule.section("Why it matters")
@@ -100,4 +102,5 @@ class Draft:
             anchor=anchor, steps=steps,
             first_time=None if self.first_s is None else clock_text(self.first_s),
             last_time=None if self.last_s is None else clock_text(self.last_s),
+            begun_time=None if begun_s is None else clock_text(begun_s),
         )  # fmt: skip

@@ -98,10 +98,7 @@ def _init(run: Run) -> Iterator[_Told]:
 
 def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int]) -> Iterator[_Told]:
     """What the findings say, the first cause marked; not what is harmless or about the inputs."""
-    waits = {
-        (int(i), int(n)): (float(t) - int(ms) / 1000, float(t))
-        for i, n, t, ms in watchdog.states(run).select("input_id", "line", "time_s", "ran_ms").drop_nulls().iter_rows()
-    }
+    waits = watchdog.begun(run)
     loud = [f for f in findings if f.severity is not Severity.INFO]
     cause = next((f for f in loud if f.role is not Role.CASCADE), None) or next(iter(loud), None)
     quiet = (FindingClass.INFORMATION, FindingClass.INPUT, FindingClass.PERFORMANCE)
@@ -112,7 +109,7 @@ def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int
         at = min((p for p in places if p[0] == places[0][0]), default=None)
         kind = "cause" if finding is cause else "effect"
         moment = Moment(kind, finding.title, ranks=finding.ranks, hosts=finding.hosts, anchor=finding.anchor)
-        began = min((waits[p][0] for p in places if p in waits), default=None)
+        began = min((waits[p] for p in places if p in waits), default=None)
         if began is not None:  # who waits began to when the operation was issued, not when the time was up
             yield _Told(replace(moment, about=True), at, began)
         else:

@@ -36,12 +36,9 @@ def status_of(
 def _with_since(finding: Finding) -> str:
     """The title with since when, and how sure where it is not certain; what it says already is not said again."""
     parts: list[str] = []
-    if (
-        finding.first_time
-        and finding.first_time not in finding.title
-        and len(finding.title) + len(finding.first_time) <= _MOST
-    ):
-        parts.append(f"since {finding.first_time}")
+    since = f"about {finding.begun_time}" if finding.begun_time else finding.first_time
+    if since and since not in finding.title and len(finding.title) + len(since) <= _MOST:
+        parts.append(f"since {since}")
     if finding.severity is Severity.ERROR and finding.confidence is not Confidence.HIGH:
         parts.append("probable" if finding.confidence is Confidence.MEDIUM else "not certain")
     title = finding.title

@@ -152,6 +152,13 @@ def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
     return {pair: frozenset(groups) for pair, groups in found.items()}
 
 
+def begun(run: Run) -> Mapping[tuple[int, int], float]:
+    """When what the watchdog gave up was issued, in seconds since 1970, by input and line of the time-out: the wait
+    begins there, not where the time was up."""
+    rows = states(run).select("input_id", "line", "time_s", "ran_ms").drop_nulls()
+    return {(int(i), int(n)): float(t) - int(ms) / 1000 for i, n, t, ms in rows.iter_rows()}
+
+
 @dataclass(frozen=True)
 class Odd:
     """Ranks of the job that time out in the operation number of all others, and in another operation or size."""
