@@ -246,3 +246,28 @@ def test_words_whose_speaker_was_lost_or_changed(tmp_path: Path, line: str) -> N
 def test_prose_about_a_message_is_no_message(tmp_path: Path) -> None:
     analysis = _said(tmp_path, "all nodes have Got completion from peer errors in NET/IB, and then it dies")
     assert "ib-completion-retry-exceeded" not in _names(analysis)
+
+
+_SHM = "Error: failed to extend /dev/shm/nccl-KtCNfm to 9637892 bytes"
+_REFUSED = "connect to 10.0.0.4<48211> returned Connection refused, exceeded error retry count after 35"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ((f'We get "{_SHM}" on one of the nodes only.',), "shm-too-small"),
+        ((f"The last words were misc/shmutils.cc:72 NCCL WARN {_SHM}.",), "shm-too-small"),
+        ((f"Rank 3 says `misc/shmutils.cc:72 NCCL WARN {_SHM}`, and stops.",), "shm-too-small"),
+        (
+            ("All actors were up ->", f"`ncclRemoteError: {_REFUSED}", "attempts` (peer = n12)."),
+            "bootstrap-connect-refused",
+        ),
+    ],
+)
+def test_prose_that_quotes_a_failure(tmp_path: Path, lines: tuple[str, ...], name: str) -> None:
+    assert name in _names(_said(tmp_path, *lines))
+
+
+def test_prose_that_quotes_a_program(tmp_path: Path) -> None:
+    said = _said(tmp_path, 'It prints "step 12 of 300 has been finished in 4.1 s, error 0" every time.')
+    assert _names(said) == set()

@@ -123,7 +123,7 @@ def _piece(catalog: Catalog, piece: recover.Piece, rest: list[str]) -> Line:
     (head,) = parse_heads(pl.Series([piece.head])).to_dicts()
     body = "\n".join([piece.body, *rest]).rstrip()
     match = catalog.match(body) or catalog.match(piece.body) or catalog.match_collapsed(piece.body)
-    match = match or recover.match_without_part(catalog, body)
+    match = match or recover.match_unclosed(catalog, body) or recover.match_without_part(catalog, body)
     source = head.get("_source", head.get("source"))
     return _line(catalog, match, body, piece.level, str(source) if source else None)
 
@@ -143,7 +143,7 @@ def _line(catalog: Catalog, match: Match | None, body: str, level: str | None, s
         frame = pl.DataFrame({k: pl.Series(k, [v], dtype=pl.String) for k, v in head.items()})
     diagnosis, role = meanings(frame, message).row(0)
     row = frame.with_columns(pl.lit(body).alias("text"), pl.lit(level, pl.String).alias("level"))
-    help_ = help_of(row, diagnosis, message.name if message else "") if diagnosis and role != "benign" else None
+    help_ = help_of(row, diagnosis or "", message.name if message else "") if role != "benign" else None
     return Line(body, level, _known(message) if message else None, values, diagnosis, role, help_)
 
 

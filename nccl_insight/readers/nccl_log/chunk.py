@@ -22,6 +22,8 @@ from nccl_insight.readers.nccl_log.work import Work, has_loud, records, take, ta
 
 _LAST_ERROR: Final = "Last error:"
 _QUOTE: Final = "Last NCCL warning(error)"
+# What a sentence may quote of NCCL's: in back-ticks, bold or quotes, or behind the name of a result.
+_SAID: Final = '`[^`]{24}|[*][*][^*]{24}|\u201c|nccl[A-Z][A-Za-z]+Error: |^[^"]*"[^"]{24,}"?[^"]*$'
 _REPEATED_SIGN: Final = "x across cluster]"
 _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
 _INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) |\] \[FATAL ERROR\]:"
@@ -65,6 +67,8 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
                 work.used.update(range(number + 1, number + 1 + count))
         if match is None and (unspoken := recover.match_unspoken(catalog, body)) is not None:
             match = unspoken[0]
+        if match is None and parts < _PARTED_MOST:
+            match = recover.match_unclosed(catalog, body)
         if match is None and parts < _PARTED_MOST and "=" in body:
             parts += 1
             match = recover.match_without_part(catalog, body)
@@ -119,7 +123,9 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     before = pl.col("_text").shift(1).str.strip_chars_end()
     thrown = pl.when(before.str.ends_with(_LAST_ERROR)).then(before.str.strip_suffix(_LAST_ERROR))
     likely = others.with_columns(_thrown=thrown).filter(
-        pl.col("_thrown").is_not_null() | pl.col("_text").str.contains_any([*keys, _QUOTE, _TORCH])
+        pl.col("_thrown").is_not_null()
+        | pl.col("_text").str.contains_any([*keys, _QUOTE, _TORCH])
+        | pl.col("_text").str.contains(_SAID)
     )
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     if likely.is_empty():
@@ -167,6 +173,9 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         if hit is None and present and tries < _JOINED_MOST and number not in seen:
             tries += 1
             hit = _wrapped(work, number, text)
+        if hit is None and number not in seen:
+            following = [work.line(number + 1), work.line(number + 2)]
+            hit = recover.match_prose(catalog, text, following)
         if hit is None and not announced and number not in seen and len(foreign) < _FOREIGN_MOST:
             foreign.add(shape)
         if hit is not None:

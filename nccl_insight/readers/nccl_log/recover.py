@@ -278,6 +278,32 @@ def match_unspoken(catalog: Catalog, text: str) -> tuple[Match, str, int] | None
     return None
 
 
+# What a sentence puts behind a message that it quotes, and in front of it.
+_CLOSING: Final = "`\"'\u201d\u2019*_)].,;:!? "
+_OPENING: Final = re.compile('`+|"|\u201c|[*][*]|(?=\\bnccl[A-Z][A-Za-z]{1,40}Error: )')
+_QUOTE_LEAST: Final = 24
+
+
+def match_unclosed(catalog: Catalog, text: str) -> Match | None:
+    """The rule of a text but for the marks that close a sentence or a quote behind it."""
+    inside = text.partition("`")[0]
+    bare = inside.rstrip(_CLOSING)
+    return catalog.match(inside) or catalog.match(bare) if bare != text.rstrip() else None
+
+
+def match_prose(catalog: Catalog, text: str, following: Sequence[str]) -> tuple[Match, str, int] | None:
+    """A failure that a sentence quotes, wrapped with it or not: in back-ticks, quotes or bold, or behind the name of a
+    result; its words and where they begin. Other messages may be anybody's words."""
+    whole = " ".join([text, *(line.strip() for line in following)])
+    for mark in _OPENING.finditer(text):
+        closing = mark[0].replace("\u201c", "\u201d") or "`"
+        said = whole[mark.end() :].partition(closing)[0].strip()
+        found = (catalog.match(said) or match_unclosed(catalog, said)) if len(said) >= _QUOTE_LEAST else None
+        if found is not None and found.message.meaning is not None:
+            return found, said, mark.end()
+    return None
+
+
 # A part that a release added to a message: ` key=value`, with the comma that may stand before it.
 _PART: Final = re.compile(r",? [A-Za-z_][A-Za-z0-9_]*=[^\s,;()=]+(?=[\s,;)]|$)")
 _PARTS_MOST: Final = 12
