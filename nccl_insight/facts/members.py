@@ -45,6 +45,16 @@ def processes(run: Run) -> pl.DataFrame:
 
 
 @fact
+def begun(run: Run) -> pl.DataFrame:
+    """Processes whose beginning is in the log, as ``host, pid``: what they print first of all is there. What another
+    process does not say may stand before the log's first line."""
+    rows = run.table("processes").filter(pl.any_horizontal(pl.col("nccl_version", "driver_version").is_not_null()))
+    using = run.table("interfaces").filter(pl.col("message").cast(pl.String).str.starts_with("bootstrap_using"))
+    listed = run.table("net_devices")
+    return pl.concat([part.select("host", "pid") for part in (rows, using, listed)]).unique()
+
+
+@fact
 def rank_hosts(run: Run) -> pl.DataFrame:
     """Host of each rank: ``comm_id, rank, host``, unique, from Init lines and from who printed a connection.
 

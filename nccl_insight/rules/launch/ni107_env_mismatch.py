@@ -9,7 +9,7 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.base.units import plural
-from nccl_insight.facts.members import members, unambiguous
+from nccl_insight.facts.members import begun, members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import settings
 from nccl_insight.rules._diag import settings_differ
@@ -55,13 +55,15 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
     ranks = ranks.select("comm_id", "rank", "host", "pid", "input_id", "line")
     if run.table("inputs").get_column("torn_lines").sum():
         ranks = ranks.join(values.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
+    first = begun(run).with_columns(_silent=pl.lit(_UNSET))
+    ranks = ranks.join(first, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left")
     found: list[tuple[str, Outlier]] = []
     for name in wanted.get_column("name").unique(maintain_order=True):
         mine = wanted.filter(pl.col("name") == name).select(
             "host", "pid", "value", pl.col("input_id").alias("set_input"), pl.col("line").alias("set_line")
         )
         table = ranks.join(mine, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left").with_columns(
-            pl.col("value") if name in LAZY else pl.col("value").fill_null(_UNSET),
+            pl.col("value") if name in LAZY else pl.coalesce("value", "_silent"),
             pl.coalesce("set_input", "input_id").alias("input_id"),
             pl.coalesce("set_line", "line").alias("line"),
         )
