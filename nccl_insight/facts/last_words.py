@@ -10,7 +10,9 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.xids import weight
 from nccl_insight.facts.errors import BENIGN, causes
+from nccl_insight.facts.topics import told
 from nccl_insight.readers.embedded.endings import LAST
 from nccl_insight.readers.embedded.forms import (
     COMPLAINT,
@@ -97,7 +99,14 @@ def tails(run: Run) -> tuple[Tail, ...]:
 
 def unwell(run: Run) -> pl.DataFrame:
     """Rows of :func:`nccl_insight.facts.errors.causes` that are loud and not known to be harmless."""
-    return causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(list(REMARKS)) & pl.col("line").is_not_null())
+    loud = pl.col("loud") & ~pl.col("cause").is_in(list(REMARKS)) & pl.col("line").is_not_null()
+    rows = causes(run).filter(loud)
+    if "xid" not in rows.columns or not (rows["cause"] == "xid-error").any():
+        return rows
+    # What the driver corrected, or keeps for the next reset.
+    words, switch = told(rows, "xid-word"), rows["message"] == "kernel_sxid"
+    given = zip(rows["cause"] == "xid-error", rows["xid"], words, switch, strict=True)
+    return rows.filter(pl.Series([not (of and weight(n, word, switch=s) == "info") for of, n, word, s in given]))
 
 
 def signs_of_life(run: Run) -> dict[int, int]:

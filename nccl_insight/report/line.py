@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from nccl_insight.base import xids
 from nccl_insight.engine.fill import without_holes
 from nccl_insight.rules import Rule, discover
 from nccl_insight.views.line import Known, Line, explained
@@ -14,7 +15,6 @@ _ROLES: Final = {
     "effect": "It is printed on the way out after another fault: look for an earlier line, on any rank.",
     "caller": "The program uses NCCL's interface wrongly.",
     "setting": "A value that was set is wrong, ignored, or leads to this.",
-    "benign": "It is expected on healthy systems.",
 }
 _MOST: Final = 12
 _SHOWN: Final = 200
@@ -40,12 +40,14 @@ def _told(line: Line) -> str:
     rule = {r.name: r for r in discover()}.get(diagnosis or "")
     lines = [_short(line.text), ""]
     if diagnosis is None:
-        lines.append("  means       nothing is wrong: the line tells what NCCL does")
+        lines.append(f"  means       {'' if line.help else 'nothing is wrong: '}the line tells what NCCL does")
+    elif role == "benign":
+        lines.append("  means       nothing is wrong by itself: healthy systems print it, too")
     else:
         code = f" ({rule.code})" if rule else ""
         guess = "" if message else "; no message of the grammar matches, so this is a guess by its words"
         lines += [f"  means       {diagnosis}{code}{guess}", f"  role        {role}: {_ROLES[role or '']}"]
-        lines.append(f"  harmless    {_harmless(role, line.level)}")
+        lines.append(f"  harmless    {_harmless(line.level)}")
     if message is not None:
         where = f", in {message.source}" if message.source else ""
         lines.append(f"  printed by  {_versions(message.versions)}{where}")
@@ -54,7 +56,8 @@ def _told(line: Line) -> str:
         lines.append("  values      " + ", ".join(f"{k} = {v}" for k, v in line.values.items()))
     own = _own_help(line)
     # What holds for the whole diagnosis may not fit a line that says itself what to do.
-    behind = [f"\n  more: nccl-insight explain {rule.code}"] if own and rule else _advice(rule, role)
+    brief = own or role == "benign"
+    behind = [f"\n  more: nccl-insight explain {rule.code}"] if brief and rule else _advice(rule, role, line.values)
     return "\n".join([*lines, *own, *behind])
 
 
@@ -71,9 +74,7 @@ def _own_help(line: Line) -> list[str]:
     return ["", *([line.help["says"]] if line.help["says"] else []), *rows]
 
 
-def _harmless(role: str | None, level: str | None) -> str:
-    if role == "benign":
-        return "yes, unless something else fails"
+def _harmless(level: str | None) -> str:
     return "often: NCCL prints it at INFO and goes on" if level == "INFO" else "no"
 
 
@@ -87,18 +88,18 @@ def _versions(text: str) -> str:
     )
 
 
-def _advice(rule: Rule | None, role: str | None) -> list[str]:
+def _advice(rule: Rule | None, role: str | None, values: Mapping[str, object]) -> list[str]:
     if rule is None or role is None:
         return []
-    lines = ["", rule.summary]
+    number = values.get("xid")
+    known = xids.MEANINGS.get(number) if isinstance(number, int) else None
+    lines = ["", f"Xid {number}: {known}" if known else rule.summary]
     causes = tuple(dict.fromkeys(rule.caused_by))
-    before = ", ".join(causes[:_MOST])
-    if before:
-        more = len(causes) - _MOST
-        lines += ["", f"  comes before it  {before}{f' and {more} more' if more > 0 else ''}"]
+    if 0 < len(causes) <= _MOST:  # more of them say no more than "anything"
+        lines += ["", f"  comes before it  {', '.join(causes)}"]
     for title, heading in (("why it matters", "Why it matters"), ("what to do", "What to do")):
         text = " ".join(rule.section(heading).split())
-        if text and role != "benign":
+        if text and not known:
             lines += ["", f"  {title}: {text}"]
     lines += ["", f"  more: nccl-insight explain {rule.code}"]
     return lines
