@@ -146,7 +146,7 @@ def _labeled(heads: pl.DataFrame) -> pl.DataFrame:
         .when(named)
         .then(pl.col("launcher").str.replace(_LABEL_END, ""))
         .otherwise("launcher"),
-        host=pl.when(named).then("_label").otherwise("host"),
+        host=pl.when(named).then("_label").when(pl.col("host").str.contains(r"\w")).then("host"),
         dev=pl.when(raised).then(None).otherwise("dev"),
     ).drop("_label")
 

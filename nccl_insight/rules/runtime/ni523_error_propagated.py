@@ -82,7 +82,10 @@ def _only(ctx: Context) -> Trouble | None:
         return None
     well = {tail.input_id for tail in tails(ctx.run) if tail.good and not tail.words}
     last = {input_id: line for input_id, (line, _) in job.steps.items()}
-    foreign = (pl.col("host").is_null() & pl.col("pid").is_null()) | pl.col("message").str.starts_with("tests_")
+    trail = pl.col("message").str.starts_with("err_result_trace")  # another check tells of it
+    foreign = (pl.col("host").is_null() & pl.col("pid").is_null() & ~trail) | pl.col("message").str.starts_with(
+        "tests_"
+    )
     rows = loud.filter(foreign & ~pl.col("input_id").is_in(list(well)))
     rows = rows.filter(
         pl.col("line").cast(pl.Int64)
