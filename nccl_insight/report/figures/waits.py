@@ -46,7 +46,7 @@ def who_waits(analysis: Analysis, view: Waits) -> Figure:
         "waits", "Who waits for whom", said + ".",
         ("Rank", "Waits for others", "Times last", "Delays the others by", "Share of all delay"),
         table[:MAX_ROWS], len(table), (0, 1, 2, 3, 4), "Waiting by rank, the rank that delays the others most first",
-        svg=drawing, wide=True,
+        svg=drawing, wide=view.clocks or _span(view) > _WIDE / 2,
     )  # fmt: skip
 
 
@@ -68,16 +68,19 @@ def _ranks(analysis: Analysis, view: Waits) -> list[int]:
     return sorted(order[:_RANKS])
 
 
-def _frame(ranks: list[int], view: Waits, named: frozenset[int], row: float) -> list[str]:
-    parts = [
-        svg.text(_LEFT + _WIDE + 14, _TOP - 14, "waits", "t b s"),
-        svg.text(_LEFT + _WIDE + 88, _TOP - 14, "delays by", "t b s"),
-    ]
+def _span(view: Waits) -> float:
+    """How wide the columns of collectives are together, which few do not fill."""
+    return max(_WIDE / 4, min(_WIDE, 40.0 * view.shown))
+
+
+def _frame(ranks: list[int], view: Waits, named: frozenset[int], row: float, span: float) -> list[str]:
+    beside = _LEFT + span + 14
+    parts = [svg.text(beside, _TOP - 14, "waits", "t b s"), svg.text(beside + 74, _TOP - 14, "delays by", "t b s")]
     for n, rank in enumerate(ranks):
         y = _TOP + row * (n + 0.5) + 4
         parts.append(svg.text(_LEFT - 10, y, f"rank {rank}", "t e hot" if rank in named else "t e", ranks=(rank,)))
-        parts.append(svg.text(_LEFT + _WIDE + 14, y, format_ns(view.of_rank.get(rank, 0)), "t s"))
-        parts.append(svg.text(_LEFT + _WIDE + 88, y, format_ns(view.for_rank.get(rank, 0)), "t s b"))
+        parts.append(svg.text(beside, y, format_ns(view.of_rank.get(rank, 0)), "t s"))
+        parts.append(svg.text(beside + 74, y, format_ns(view.for_rank.get(rank, 0)), "t s b"))
     return parts
 
 
@@ -95,7 +98,7 @@ def _timeline(rows: Sequence[Member], ranks: list[int], view: Waits, named: froz
             svg.line(x, _TOP - 4, x, height, "rule", 1),
             svg.text(x, height + 18, format_ns(at) if at else "0", "t c s"),
         ]
-    parts += _frame(ranks, view, named, row)
+    parts += _frame(ranks, view, named, row, _WIDE)
     marks: list[str] = []
     for item in rows:
         rank, took = item.rank, item.duration_ns
@@ -125,10 +128,11 @@ def _ticks(span_ns: int) -> list[int]:
 def _sequence(rows: Sequence[Member], ranks: list[int], view: Waits, named: frozenset[int]) -> str:
     row = 26.0 if len(ranks) <= 16 else 18.0
     place = {rank: n for n, rank in enumerate(ranks)}
-    wide = min(40.0, _WIDE / max(1, view.shown))
+    span = _span(view)
+    wide = span / max(1, view.shown)
     longest = max(1, *(m.wait_ns for m in rows))
     height = _TOP + row * len(ranks)
-    parts = _frame(ranks, view, named, row)
+    parts = _frame(ranks, view, named, row, span)
     marks: list[str] = []
     for item in rows:
         rank, waits = item.rank, item.wait_ns
@@ -140,4 +144,4 @@ def _sequence(rows: Sequence[Member], ranks: list[int], view: Waits, named: froz
             middle = x + wide / 2 - 0.75
             marks.append(svg.path(f"M{middle - 5:g} {y + row / 2 - 4:g}h10l-5 8z", "last", 0, ranks=(rank,)))
     parts.append(svg.text(_LEFT, height + 18, "collectives in their order", "t s"))
-    return svg.drawing(_LEFT + _WIDE + _RIGHT, height + 28, "Who waits for whom", [*parts, *marks])
+    return svg.drawing(_LEFT + span + _RIGHT, height + 28, "Who waits for whom", [*parts, *marks])
