@@ -117,3 +117,29 @@ def test_sarif() -> None:
 )  # fmt: skip
 def test_hostile_nesting_ends(name: str, text: str) -> None:
     assert lint_text(name, text).path == name
+
+
+def test_text_for_people_sets_nothing() -> None:
+    text = (
+        'variable "x" {\n  description = "sets NCCL_P2P_DISABLE=1 NCCL_DEBUGG=INFO"\n}\n'
+        'resource "a" "b" {\n  env = { NCCL_DEBUG = "INFO" }\n}\n'
+    )
+    result = lint_text("variables.tf", text)
+    assert [(s.name, s.value) for s in result.settings] == [("NCCL_DEBUG", "INFO")]
+    assert result.count(Severity.WARNING) == 0
+
+
+@pytest.mark.parametrize(("program", "loud"), [("all_reduce_perf -b 8 -e 8G", 0), ("torchrun train.py", 1)])
+def test_a_benchmark_may_leave_only_the_network(program: str, loud: int) -> None:
+    text = f"export NCCL_P2P_DISABLE=1\nexport NCCL_SHM_DISABLE=1\nsrun {program}\n"
+    assert lint_text("run.sh", text).count(Severity.WARNING) == loud
+
+
+def test_in_a_list_of_tests_the_program_named_last_counts() -> None:
+    text = (
+        '[{"binary": "broadcast_perf", "env": {"NCCL_PROTO": "Simple"}},\n'
+        ' {"binary": "all_reduce_perf", "env": {"NCCL_ALGO": "CollNetDirect"}}]\n'
+    )
+    assert lint_text("tests.json", text).count(Severity.WARNING) == 0
+    turned = text.replace("all_reduce", "x").replace("broadcast", "all_reduce").replace("x_perf", "broadcast_perf")
+    assert lint_text("tests.json", turned).count(Severity.WARNING) == 1

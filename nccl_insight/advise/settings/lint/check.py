@@ -51,6 +51,8 @@ _SEMICOLON = re.compile(
 _STATEMENT = re.compile(r"(?s)\{%.{0,2000}?%\}|<%[^=].{0,2000}?%>|\{#.{0,2000}?#\}")
 _EXPRESSION = re.compile(r"\{\{.{0,500}?\}\}|<%=.{0,500}?%>")
 _PERF = re.compile(r"\b([a-z_]{3,20})_perf\b")
+_BENCH = re.compile(r"\b(?:[a-z_]{3,20}_perf|nccl[-_](?:bw|tests?|benchmarks?)|ib[-_]loopback)\b")
+_TRAINERS: Final = frozenset({"torchrun", "accelerate", "deepspeed"})
 _ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
 
@@ -101,8 +103,9 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
     version = version or script.version
     rows = text.replace("\r\n", "\n").split("\n")
     alone = one_node(script, text)
+    bench = _BENCH.search(text) is not None and not _TRAINERS & {launch.program for launch in script.launches}
     found: list[tuple[int, Issue]] = [
-        *(_quieter(item, alone) for item in _settings(script, version) if not _served(item[1], text)),
+        *(_quieter(item, alone, bench) for item in _settings(script, version) if not _served(script, item, text)),
         *script.problems,
         *check_launch(script),
         *check_hosts(script, text),
@@ -121,19 +124,26 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
     )  # fmt: skip
 
 
-def _quieter(item: tuple[int, Issue], alone: bool) -> tuple[int, Issue]:
-    """An interface that reaches no other host is a choice, not a fault, where all ranks are on one."""
+def _quieter(item: tuple[int, Issue], alone: bool, bench: bool) -> tuple[int, Issue]:
+    """What is a choice, not a fault: an interface that reaches no other host where all ranks are on one; a benchmark
+    that leaves only the network, to measure it."""
     line, issue = item
-    if alone and issue.name == "ifname-wrong":
+    if (alone and issue.name == "ifname-wrong") or (bench and issue.variable == "NCCL_SHM_DISABLE"):
         return line, replace(issue, severity=Severity.INFO)
     return item
 
 
-def _served(issue: Issue, text: str) -> bool:
-    """Whether a file runs programs of nccl-tests only, none of them a collective that the algorithm leaves out."""
+def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:
+    """Whether a file runs programs of nccl-tests only, none of them a collective that the algorithm leaves out.
+
+    In a list of tests the program that was named last counts.
+    """
+    line, issue = item
     if issue.name != "algorithm-unavailable":
         return False
-    runs = {name.replace("_", "") for name in _PERF.findall(text)}
+    named = [(text.count("\n", 0, m.start()) + 1, m[1].replace("_", "")) for m in _PERF.finditer(text)]
+    above = [name for number, name in named if number <= line]
+    runs = set(above[-1:] if script.kind == "yaml" and above else [name for _, name in named])
     left = issue.title.partition(" leaves ")[2].partition(" without ")[0].split(", ")
     return bool(runs) and not runs & set(left)
 

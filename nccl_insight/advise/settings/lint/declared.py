@@ -20,6 +20,11 @@ from nccl_insight.base.model import Severity
 _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
 _VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*([\"']?)([^\"'\n,}]*)\1")
+# Keys whose value is text for people.
+_PROSE: Final = re.compile(
+    r"[\"']?(?:description|comment|help|note|notes|summary|title|label|message|error_message|doc|readme)[\"']?\s*[=:]",
+    re.I,
+)
 _CUT: Final = "\0"  # a line end that is written as \n
 _BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
 _HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
@@ -51,7 +56,7 @@ def read_declared(script: Script, text: str) -> None:
     """HCL, TOML, INI and Groovy: names with a value wherever they stand; shell text in here-documents."""
     text = _shell_steps(script, text) if script.kind == "groovy" else _heredocs(script, text)
     for number, row in enumerate(text.split("\n"), 1):
-        if row.lstrip().startswith(("#", "//", "--", ";", "*")):
+        if row.lstrip().startswith(("#", "//", "--", ";", "*")) or _PROSE.match(row.lstrip()):
             continue
         for name, value, complete in _pairs(row):
             _add(script, name, value, number, script.kind, complete)
