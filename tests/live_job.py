@@ -55,6 +55,7 @@ class Job:
     time: float = 0.0
     begun: int = 0
     waiting: bool = False
+    busy: Callable[[], float] = lambda: 0.0
     held: list[tuple[float, int, str]] = field(default_factory=list)
     pid: int = 1000
 
@@ -115,7 +116,8 @@ class Job:
         self.run_to(0.0)
         job = loop.Job([str(self.folder)])
         events = [
-            (self.time, event) for event in loop.watch(job, state, interval_s, for_s, now=self.now, sleep=self.sleep)
+            (self.time, event)
+            for event in loop.watch(job, state, interval_s, for_s, now=self.now, sleep=self.sleep, busy=self.busy)
         ]
         return events, state
 
@@ -186,6 +188,7 @@ if __name__ == "__main__":  # a table of all kinds: python -m tests.live_job 8,6
         for name, make in KINDS.items():
             shutil.rmtree(base, ignore_errors=True)
             job = make(base, count)
+            job.busy = time.process_time
             cpu = time.process_time()
             events, state = job.watched(700.0)
             cpu = 100 * (time.process_time() - cpu) / job.time

@@ -155,7 +155,9 @@ def watched(
     paths: list[str], address: tuple[str, int] | None, seconds: float, clock: Clock, stall: float = 30.0
 ) -> tuple[list[str], Watch]:
     state = Watch(10.0, stall)
-    events = loop.watch(loop.Job(paths, address), state, 5.0, seconds, now=clock.now, sleep=clock.sleep)
+    events = loop.watch(
+        loop.Job(paths, address), state, 5.0, seconds, now=clock.now, sleep=clock.sleep, busy=lambda: 0.0
+    )
     return [line for event in events for line in (f"{clock.text()} {event.text}", *event.commands)], state
 
 
@@ -163,7 +165,7 @@ def test_a_rank_that_falls_behind_is_named_once_and_the_stall_says_what_next(ser
     service = serve([report([5, 5, 5, 5]), report([6, 6, 5, 6])])
     lines, state = watched([], ("127.0.0.1", service.port), 60, Clock())
     assert lines[0] == (
-        "+10 rank 2 (10.0.0.2, process 5002) is behind in ae94423cfbb2ef4a: at operation 7 of 8, since 10 s"
+        "+15 rank 2 (10.0.0.2, process 5002) is behind in ae94423cfbb2ef4a: at operation 7 of 8, since 10 s"
     )
     assert lines[1] == (
         "+35 stall: no rank has begun an operation for 30 s, "
@@ -204,7 +206,7 @@ def test_the_text_of_releases_without_json(serve: Callable[..., Service]) -> Non
     service = serve(steps, json_form=False)
     lines, _ = watched([], ("127.0.0.1", service.port), 20, Clock())
     assert lines == [
-        "+10 rank 13 (172.16.64.211, process 483072) is behind in 27a079b828ff1a75: "
+        "+15 rank 13 (172.16.64.211, process 483072) is behind in 27a079b828ff1a75: "
         "at operation 6650 of 6651, since 10 s"
     ]
 
@@ -298,7 +300,7 @@ def test_logs_that_grow_and_stall(tmp_path: Path) -> None:
 
     lines, _ = watched([str(tmp_path)], None, 60, Clock({1: both, 2: lambda: add(0, 2)}))
     assert [line.split(" in ")[0] for line in lines if line.startswith("+")] == [
-        "+15 rank 1 (gpu01, process 401) is behind",
+        "+20 rank 1 (gpu01, process 401) is behind",
         "+40 stall: no rank has begun an operation for 30 s, waiting for rank 1 (gpu01, process 401)",
     ]
     assert "0x8d2a9c4be1f07733: at operation 2 of 3" in lines[0]
@@ -344,7 +346,7 @@ def test_records_of_inspector(tmp_path: Path) -> None:
             stream.write(record(0, 2))
 
     lines, _ = watched([str(tmp_path)], None, 20, Clock({1: grow}))
-    assert lines == ["+10 rank 1 is behind in 0xabc AllReduce: at operation 1 of 2, since 10 s"]
+    assert lines == ["+15 rank 1 is behind in 0xabc AllReduce: at operation 1 of 2, since 10 s"]
 
 
 def pieces(follower: Follower) -> dict[str, bytes]:
@@ -559,6 +561,63 @@ def test_a_process_of_this_host_that_is_gone(tmp_path: Path) -> None:
     assert state.troubled
 
 
+# --- what the program says of itself -----------------------------------------------------------------------
+
+
+def spoken(tmp_path: Path, texts: dict[float, str], **more: Any) -> tuple[list[tuple[float, str]], Watch]:
+    """A job of 8 ranks; what rank 0 prints besides, and when."""
+    job = Job(tmp_path, 8, **more)
+    for moment, text in texts.items():
+        before = job.at.get(moment)
+
+        def say(job: Job, text: str = text, before: Callable[[Job], None] | None = before) -> None:
+            job.add(0, text + "\n")
+            if before is not None:
+                before(job)
+
+        job.at[moment] = say
+    events, state = job.watched(500.0)
+    return [(at, event.kind) for at, event in events], state
+
+
+def test_steps_are_counted_as_the_program_prints_them(tmp_path: Path) -> None:
+    line = " iteration {:8d}/     400 | elapsed time per iteration (ms): 512.5 | lm loss: 2.1E+00 |"
+    said, state = spoken(tmp_path, {float(n): line.format(n) for n in range(10, 60)})
+    assert said == []
+    assert (state.step, state.step_s) == (59, 0.5125)
+
+
+def test_the_last_step_and_the_programs_own_word_end_the_watch(tmp_path: Path) -> None:
+    stop = {60.0: live_job.stop}
+    said, state = spoken(tmp_path / "a", {60.0: " iteration      400/     400 | lm loss: 2.1E+00 |"}, at=dict(stop))
+    assert said == [(120.0, "ended")]
+    said, state = spoken(tmp_path / "b", {60.0: "Training completed successfully."}, at=dict(stop))
+    assert said == [(120.0, "ended")]
+    assert not state.troubled
+
+
+def test_a_bar_of_files_that_are_loaded_is_not_the_end(tmp_path: Path) -> None:
+    bar = "Loading checkpoint shards: 100%|##########| 30/30 [00:41<00:00,  1.37s/it]"
+    said, state = spoken(tmp_path, {60.0: bar}, pauses=((61.0, 180.0),))
+    assert said == []
+    assert state.state == "running"
+
+
+def test_the_first_rank_may_save_for_all(tmp_path: Path) -> None:
+    """It says so, and nothing is news; it does not, and the others wait for it: no stall before a long time."""
+    at: dict[float, Callable[[Job], None]] = {60.0: lambda job: job.stopped.add(0)}
+    said, _ = spoken(tmp_path / "a", {59.0: "saving checkpoint at iteration     118 to /ckpt"}, at=dict(at))
+    assert said == [(300.0, "behind"), (300.0, "stall")]
+    said, _ = spoken(tmp_path / "b", {}, at=dict(at))
+    assert said == [(70.0, "behind"), (300.0, "stall")]
+
+
+def test_ranks_are_late_by_the_measure_of_their_steps(tmp_path: Path) -> None:
+    """A rank that comes twelve seconds after the others is behind where steps take seconds, not where they take 45."""
+    slow = Job(tmp_path / "a", 8, step_s=45.0, late={3: 12.0})
+    assert slow.watched(500.0)[0] == []
+
+
 # --- for other programs ----------------------------------------------------------------------------------------
 
 
@@ -613,7 +672,7 @@ def test_a_line_that_should_come_every_so_often(tmp_path: Path) -> None:
 
     clock = Clock({8: save})
     job = loop.Job([str(log)], every=[loop.Every.parse("30:saved checkpoint [0-9]+$")])
-    events = loop.watch(job, Watch(10, 60), 5.0, 60, now=clock.now, sleep=clock.sleep)
+    events = loop.watch(job, Watch(10, 60), 5.0, 60, now=clock.now, sleep=clock.sleep, busy=lambda: 0.0)
     assert [(clock.text(), event.kind) for event in events if event.kind != "note"] == [
         ("+35", "overdue"),
         ("+40", "on-time"),
@@ -671,9 +730,29 @@ def test_logs_that_cannot_be_read_any_more_are_told_and_show_no_stall(tmp_path: 
 
     clock = Clock({1: lambda: move(log, other), 9: lambda: move(other, log)})
     lines, state = watched([str(log)], None, 50, clock, stall=10)
-    assert lines[:2] == [f"+5 {log} is not read any more: it is gone", f"+45 {log} is read again"]
+    assert lines[:2] == [f"+15 {log} is not read any more: gone", f"+45 {log} is read again"]
     assert any("stall" in line for line in lines[2:])
     assert state.troubled
+
+
+def test_many_files_that_cannot_be_read_are_one_line_and_a_rotation_with_a_gap_is_none(tmp_path: Path) -> None:
+    logs = [tmp_path / f"{number}.log" for number in range(5)]
+
+    def write() -> None:
+        for log in logs:
+            log.write_text("text\n")
+
+    def delete() -> None:
+        for log in logs:
+            log.unlink()
+
+    write()
+    keep = tmp_path / "x.log"
+    keep.write_text("text\n")
+    lines, _ = watched([str(tmp_path)], None, 60, Clock({1: delete, 3: write, 5: delete}))
+    assert [line for line in lines if "read" in line] == [
+        f"+35 {logs[0]}, {logs[1]}, {logs[2]} and 2 more are not read any more: gone"
+    ]
 
 
 def test_nothing_to_read_at_the_end_is_no_verdict(tmp_path: Path) -> None:

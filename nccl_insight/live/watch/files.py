@@ -37,6 +37,9 @@ _DUMP: Final = re.compile(rb'^[^\n]*"inspector_output_format_version"[^\n]*\n', 
 #: Formats that grow by lines, and those that are read whole; others say nothing about a job that runs.
 _GROWING: Final = ("inspector", "nccl_tests")
 _WHOLE: Final = ("flight_recorder", "ras")
+_GONE: Final = "gone"
+_LOOKS: Final = 3
+_NAMED: Final = 3
 _Identity = tuple[int, int]
 
 
@@ -45,7 +48,8 @@ class _Place:
     """How far a file was read. ``head``: its first bytes; ``tail``: the last ones that were read.
 
     ``kind``: ``lines``, or a document's format, ``packed`` or ``other`` (not read). ``dump``: the line of Inspector
-    whose records follow. ``trouble``: why it is not read now. ``copy_of``: the file whose bytes it repeats.
+    whose records follow. ``trouble``: why it is not read now, for ``looks`` looks. ``told``: that this was said.
+    ``copy_of``: the file whose bytes it repeats.
     """
 
     identity: _Identity
@@ -56,6 +60,8 @@ class _Place:
     tail: bytes = b""
     dump: bytes = b""
     trouble: str = ""
+    looks: int = 0
+    told: bool = False
     copy_of: Path | None = None
 
 
@@ -64,12 +70,14 @@ class Growth:
     """What files grew by: whole lines of each, and documents that are new or have changed, by format.
 
     ``context``: lines of before that say whose communicators the new ones name. ``more``: not all of it was read yet.
+    ``anew``: files that were emptied or replaced, so that lines may be lost.
     """
 
     pieces: Sequence[tuple[Path, bytes]] = ()
     context: bytes = b""
     documents: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     more: bool = False
+    anew: frozenset[str] = frozenset()
 
 
 class Follower:
@@ -78,9 +86,9 @@ class Follower:
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = [Path(path) for path in paths]
         self._places: dict[Path, _Place] = {}
-        self._news: list[str] = []
         self._formats = discover()
         self._begun = False
+        self._anew: set[str] = set()
         self._turn = 0
         #: Process and pointer of a communicator -> its lines of init.
         self._context: dict[tuple[bytes, bytes], list[bytes]] = {}
@@ -88,6 +96,7 @@ class Follower:
     def grown(self) -> Growth:
         """What was added since the last call."""
         files = self._files()
+        self._anew.clear()
         self._follow_renames(files)
         # New files come first: a copy is known by what the copied one held before that was emptied.
         for path in [p for p, identity in files.items() if self._identity_of(p) != identity]:
@@ -96,7 +105,7 @@ class Follower:
             if any(path.name.startswith(f"{other.name}.") for other in files if other.parent == path.parent):
                 del self._places[path]  # an old one of a file that is rotated
             else:
-                self._trouble(path, "it is gone")
+                self._places[path].trouble = _GONE
         context = b"".join(line for lines in self._context.values() for line in lines)
         pieces: list[tuple[Path, bytes]] = []
         documents: dict[str, list[Path]] = {}
@@ -119,12 +128,25 @@ class Follower:
         self._begun = True
         for _, piece in pieces:
             self._remember(piece)
-        return Growth(sorted(pieces, key=lambda pair: pair[0]), context, documents, more and bool(pieces))
+        return Growth(
+            sorted(pieces, key=lambda pair: pair[0]), context, documents, more and bool(pieces),
+            frozenset(self._anew),
+        )  # fmt: skip
 
     def news(self) -> list[str]:
-        """What became of files since the last call: which can no longer be read, and why, and which can again."""
-        news, self._news = self._news, []
-        return news
+        """What became of files since the last call: which can no longer be read, and why, and which can again.
+
+        Called once a look: the new file of one that was rotated may come some looks after the old one was gone.
+        """
+        changed: dict[str, list[Path]] = {}
+        for path, place in self._places.items():
+            place.looks = place.looks + 1 if place.trouble else 0
+            if bool(place.trouble) is place.told or (place.trouble == _GONE and place.looks < _LOOKS):
+                continue
+            place.told = not place.told
+            what = f"not read any more: {place.trouble}" if place.trouble else "read again"
+            changed.setdefault(what, []).append(path)
+        return [f"{_named(paths)} {what}" for what, paths in changed.items()]
 
     @property
     def blind(self) -> bool:
@@ -190,32 +212,26 @@ class Follower:
         if original is not None:
             place.offset, place.tail, place.dump = original.offset, original.tail, original.dump
 
-    def _trouble(self, path: Path, why: str) -> None:
-        place = self._places[path]
-        if why and not place.trouble:
-            self._news.append(f"{shown(path)} is not read any more: {why}")
-        elif place.trouble and not why:
-            self._news.append(f"{shown(path)} is read again")
-        place.trouble = why
-
     def _guarded(self, path: Path, do: Callable[[Path, IO[bytes], int], list[bytes]], most: int = 0) -> list[bytes]:
         """What ``do`` gives for an open file; that it cannot be read is news."""
         try:
             with path.open("rb") as stream:
                 found = do(path, stream, most)
         except OSError as error:
-            self._places.setdefault(path, _Place((-1, -1)))
-            self._trouble(path, error.strerror or "it cannot be read")
+            place = self._places.setdefault(path, _Place((-1, -1)))
+            place.trouble = error.strerror or "cannot be read"
             return []
-        self._trouble(path, "")
+        self._places[path].trouble = ""
         return found
 
     def _begin(self, path: Path, stream: IO[bytes], _: int) -> list[bytes]:
         """A file that is new, or another one under a known name."""
         state = os.fstat(stream.fileno())
         head = stream.read(_SNIFFED)
-        trouble = self._places[path].trouble if path in self._places else ""
-        place = self._places[path] = _Place((state.st_dev, state.st_ino), trouble=trouble)
+        told = path in self._places and self._places[path].told
+        if path in self._places:
+            self._anew.add(str(path))
+        place = self._places[path] = _Place((state.st_dev, state.st_ino), told=told)
         if head.startswith(tuple(MAGIC.values())):
             # What was packed before the first look is the beginning of the story; later, it was read already.
             place.kind = "other" if self._begun else "packed"
@@ -258,7 +274,8 @@ class Follower:
         stream.seek(max(0, place.offset - _TAIL))
         tail = stream.read(min(_TAIL, place.offset))
         pieces: list[bytes] = []
-        if self._anew(place, head, tail):
+        if self._emptied(place, head, tail):
+            self._anew.add(str(path))
             for other, copy in self._places.items():
                 if copy.copy_of == path:
                     self._take_over(copy)
@@ -274,7 +291,7 @@ class Follower:
         pieces.append(_cut(place, stream.read(max(0, min(_MOST_BYTES, most)))))
         return [piece for piece in pieces if piece]
 
-    def _anew(self, place: _Place, head: bytes, tail: bytes) -> bool:
+    def _emptied(self, place: _Place, head: bytes, tail: bytes) -> bool:
         """Whether a file was emptied or written anew, rather than shown by a server as it was a while ago."""
         if place.size < place.offset:
             return place.size > 0 and not place.head.startswith(head[: len(place.head)])
@@ -309,6 +326,13 @@ def _cut(place: _Place, block: bytes) -> bytes:
     before, dumps = place.dump, _DUMP.findall(block)
     place.dump = dumps[-1] if dumps else before
     return before + block.lstrip(b"\0")
+
+
+def _named(paths: Sequence[Path]) -> str:
+    names = ", ".join(shown(path) for path in paths[:_NAMED])
+    if len(paths) == 1:
+        return f"{names} is"
+    return f"{names} and {len(paths) - _NAMED} more are" if len(paths) > _NAMED else f"{names} are"
 
 
 def _identity(path: Path) -> _Identity | None:

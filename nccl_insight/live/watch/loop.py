@@ -130,9 +130,11 @@ def watch(
     *,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    busy: Callable[[], float] = time.process_time,
     looked: Callable[[float], None] = lambda at: None,
 ) -> Iterator[Event]:
-    """What changed, until the job has ended, for ``for_s`` seconds at most. ``looked`` is called after each look.
+    """What changed, until the job has ended, for ``for_s`` seconds at most. ``looked`` is called after each look;
+    ``busy`` tells the seconds that looks have cost.
 
     Raises:
         NotJudgedError: RAS is asked for and does not answer at the first look, or no file can be read then or at the
@@ -144,7 +146,7 @@ def watch(
         rule.since = started
     first = True
     while True:
-        begun = time.process_time()
+        begun = busy()
         yield from watcher.look(now, first)
         if first and not state.compares:
             yield Event("note", "watching; nothing says yet how far ranks are (RAS, COLL lines, Inspector, steps do)")
@@ -156,7 +158,7 @@ def watch(
                 raise NotJudgedError("none of the files can be read any more, so how far ranks are is not known")
             return
         # The first look reads what was there before, and the grammar.
-        spent = 0.0 if first else time.process_time() - begun
+        spent = 0.0 if first else busy() - begun
         first = False
         left = float("inf") if for_s is None else max(0.0, started + for_s - now())
         sleep(max(min(interval_s, left), min(spent / _SHARE, _LONGEST_PAUSE_S, max(left, interval_s))))
@@ -279,7 +281,7 @@ def _read(growth: Growth) -> Seen:
     else:
         try:
             names = {f.input_id: files.get(f.path, str(f.path)) for f in run.inputs if f.path != context}
-            return look(run, names, writers)
+            return look(run, names, writers, growth.anew)
         finally:
             discard(run.inputs)
     finally:

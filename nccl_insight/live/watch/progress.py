@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,25 +40,48 @@ class Event:
 
 @dataclass
 class _Rank:
-    """``count``: operations begun, the last one at ``since``; ``lags``: how far it was behind at the last looks at
-    which it went on; ``patience_s``: how long it once was behind before it caught up by itself."""
+    """``count``: operations begun, the last one at ``since``; ``passed``: since when another rank is ahead;
+    ``patience_s``: how long it once was behind before it caught up by itself.
+
+    ``least``: the fewest operations that it was behind at any of the ``looks`` at which it went on; ``missing``: so
+    many of its lines are taken for lost (a log that was rotated before or while it was read).
+    """
 
     count: int
     since: float
-    lags: deque[int] = field(default_factory=lambda: deque(maxlen=_TURNS))
+    passed: float | None = None
+    least: int = 0
+    looks: int = 0
+    missing: int = 0
     patience_s: float = 0.0
 
     @property
     def place(self) -> int:
-        """The operation, corrected by what is always missing: lines that were lost when a log was rotated."""
-        return self.count + (min(self.lags) if len(self.lags) == _TURNS else 0)
+        """The operation that it is at."""
+        return self.count + self.missing
+
+    def went_on(self, behind: int) -> None:
+        """It began operations, and is so many behind in what is counted."""
+        self.least = min(behind, self.least) if self.looks else behind
+        self.looks += 1
+        if self.looks >= _TURNS:
+            self.missing = self.least
+
+    def behind_s(self, now: float) -> float:
+        """How long others wait for it."""
+        return 0.0 if self.passed is None else now - max(self.passed, self.since)
 
 
 @dataclass
 class Comm:
-    """A communicator: the ranks that have begun operations, when one last did, and those in init and beyond."""
+    """A communicator: the ranks that have begun operations, when one last did, and those in init and beyond.
+
+    ``gaps``: seconds between the last looks at which the first rank went on, the last of them at ``led``.
+    """
 
     since: float
+    led: float | None = None
+    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=_TURNS))
     size: int | None = None
     ranks: dict[int, _Rank] = field(default_factory=dict)
     begun: set[int] = field(default_factory=set)
@@ -93,6 +117,8 @@ class Watch:
         self._stalled = self._initing = False
         self._faulty = False
         self._failed, self._failed_at = "", 0.0
+        self._paused: float | None = None
+        self._done, self._done_at = "", 0.0
         self._ended = ""
         self._warned: float | None = None
         self._warner: tuple[str, int | None] = ("", None)
@@ -160,6 +186,10 @@ class Watch:
     def take(self, seen: Seen, now: float) -> Iterator[Event]:
         """What a look shows, at ``now`` seconds: an event for each message and each rank that is gone or back."""
         self._places.update(seen.places)
+        for (name, rank), file in self._files.items():
+            other = seen.files.get((name, rank), file) != file
+            if (other or file in seen.anew) and self._has((name, rank)) and rank in self.comms[name].ranks:
+                self.comms[name].ranks[rank].looks = 0
         self._files.update(seen.files)
         if seen.grew:
             self._grown = now
@@ -187,6 +217,10 @@ class Watch:
                 (now - at) / (seen.step - before) if before is not None and seen.step > before else self.step_s
             )
             self._went_on(now)
+        if seen.pause:
+            self._paused = now
+        if seen.done:
+            self._done, self._done_at = seen.done, now
 
     def judge(self, now: float, unread: frozenset[str] = frozenset()) -> Iterator[Event]:
         """Who is behind, whether anything goes on; ranks whose files cannot be read (``unread``) are not judged."""
@@ -219,7 +253,9 @@ class Watch:
             yield self.end(self._failed)
         elif self._closed and not open_ranks and quiet_s >= self.patience_s:
             yield self.end("all ranks have closed their communicators")
-        elif self._total and self.step == self._total and quiet_s >= self._stall_s and not self.behind:
+        elif quiet_s >= self._stall_s and not self.behind and self._done:
+            yield self.end(f"the program says {self._done.strip()!r}")
+        elif quiet_s >= self._stall_s and not self.behind and self._total and self.step == self._total:
             yield self.end(f"step {self._total:,} was the last one")
 
     def end(self, why: str) -> Event:
@@ -335,6 +371,7 @@ class Watch:
             return
         comm = self.comms.setdefault(name, Comm(now))
         comm.absolute |= absolute
+        before = comm.top
         lagging = self.behind.get(name, ())
         moved = []
         for rank, count in counts.items():
@@ -344,13 +381,19 @@ class Watch:
             number = count if absolute else mark.count + count
             if number != mark.count:
                 if rank in lagging:
-                    mark.patience_s = max(mark.patience_s, 1.5 * (now - mark.since))
+                    mark.patience_s = max(mark.patience_s, 1.5 * mark.behind_s(now))
                 mark.count, mark.since = number, now
                 moved.append(mark)
         if moved:
             most = max(mark.count for mark in comm.ranks.values())
             for mark in moved:
-                mark.lags.append(most - mark.count)
+                mark.went_on(most - mark.count)
+            top = comm.top
+            for mark in comm.ranks.values():
+                mark.passed = None if mark.place >= top else now if mark.passed is None else mark.passed
+            if top > before:
+                comm.gaps.extend([] if comm.led is None else [now - comm.led])
+                comm.led = now
             comm.since = now
             self._went_on(now)
 
@@ -358,6 +401,8 @@ class Watch:
         if self._alive is not None and not self.behind:
             self._pause_s = max(self._pause_s, now - self._alive)
         self._alive = now
+        if now - self._done_at > self.patience_s:
+            self._done = ""
         if self._failed and now - self._failed_at > self.patience_s:
             self._failed = ""  # the others go on without it
 
@@ -368,10 +413,12 @@ class Watch:
         if now - comm.since < self.patience_s / 2:
             return
         top = comm.top
+        rhythm_s = statistics.median(comm.gaps) if comm.gaps else 0.0
+        patience_s = self._long_s if self._announced else max(self.patience_s, rhythm_s)
         for rank, mark in comm.ranks.items():
             if (
                 mark.place < top
-                and now - mark.since >= max(self.patience_s, mark.patience_s)
+                and mark.behind_s(now) >= max(patience_s, mark.patience_s)
                 and self._files.get((name, rank)) not in unread
             ):
                 yield rank
@@ -379,7 +426,7 @@ class Watch:
     def _behind(self, name: str, ranks: tuple[int, ...], now: float) -> Event:
         marks = [self.comms[name].ranks[rank] for rank in ranks]
         least, top = min(mark.place for mark in marks), self.comms[name].top
-        waited = max(now - mark.since for mark in marks)
+        waited = max(mark.behind_s(now) for mark in marks)
         text = (
             f"{self._names(name, ranks)} {'is' if len(ranks) == 1 else 'are'} behind{_of(name)}: at operation {least} "
             f"of {top}, since {waited:.0f} s"
@@ -426,14 +473,33 @@ class Watch:
             return
         silent = now - self._alive
         waited_for = self._waited_for()
-        apart = bool(waited_for or self._gone or self._silent_since_warned)
-        limit = self._stall_s if apart else max(_EVEN * self._stall_s, _AGAIN * self._pause_s)
+        apart = bool(self._gone or self._silent_since_warned) or not self._saves(waited_for)
+        limit = self._stall_s if apart else self._long_s
         if self._stalled and silent < self._stall_s:
             self._stalled = False
             yield Event("resumed", "the job makes progress again")
         elif not self._stalled and silent >= limit:
             self._stalled = self._faulty = True
             yield self._stall(silent, waited_for)
+
+    @property
+    def _long_s(self) -> float:
+        """Silence that a pause of the program's own may take."""
+        return max(_EVEN * self._stall_s, _AGAIN * self._pause_s)
+
+    @property
+    def _announced(self) -> bool:
+        """Whether the program said, when it was silent or shortly before, that it saves or evaluates."""
+        return self._paused is not None and self._paused >= (self._alive or 0.0) - self._stall_s / 2
+
+    def _saves(self, waited_for: Mapping[str, tuple[int, ...]]) -> bool:
+        """Whether those that all wait for may save or evaluate for them: the first rank alone does so in most jobs."""
+        if not waited_for or self._announced:
+            return True
+        whole = max(self.comms, key=lambda name: len(self.comms[name].ranks))
+        first = self._places.get((whole, 0))
+        places = {self._places.get((name, rank)) for name, ranks in waited_for.items() for rank in ranks}
+        return places == {first} and first is not None
 
     def _stall(self, silent: float, waited_for: Mapping[str, tuple[int, ...]]) -> Event:
         head = f"stall: no rank has begun an operation for {silent:.0f} s"

@@ -10,6 +10,7 @@ import polars as pl
 
 from nccl_insight.facts.calls import POINT_TO_POINT
 from nccl_insight.facts.ends import ENDED, ends
+from nccl_insight.readers.embedded.endings import DONE
 from nccl_insight.tables.run import Run
 
 OTHERS: Final = -1
@@ -28,8 +29,9 @@ class Seen:
     are, from a service that knows; ``alike``: it names only those whose ranks differ. ``gone``: why a rank does not
     answer. ``places``: host and process; ``files``: the input that told; ``gpus``: (host, GPU) -> process. ``errors``:
     host and process that printed it, text, whether it can be a first cause. ``ends``: lines that say that a process or
-    the job ended badly: text, ranks, hosts. ``step`` of ``total``, in ``step_s`` seconds each. ``grew``: there was
-    anything new.
+    the job ended badly: text, ranks, hosts. ``step`` of ``total``, in ``step_s`` seconds each; ``pause``: what the
+    program said last that it does between steps; ``done``: that it came to its end. ``grew``: there was anything new.
+    ``anew``: files that were emptied or replaced, so that lines may be lost.
     """
 
     begun: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -48,13 +50,18 @@ class Seen:
     step: int | None = None
     total: int | None = None
     step_s: float | None = None
+    pause: str = ""
+    done: str = ""
     grew: bool = False
+    anew: frozenset[str] = frozenset()
 
 
-def look(run: Run, files: Mapping[int, str], writers: Mapping[tuple[str, int], str]) -> Seen:
+def look(
+    run: Run, files: Mapping[int, str], writers: Mapping[tuple[str, int], str], anew: frozenset[str] = frozenset()
+) -> Seen:
     """What a run of new lines shows. ``files``: input -> the file that it is a piece of; ``writers``: process -> its
-    file, where lines of several and those of before are one input."""
-    seen = Seen(grew=True)
+    file, where lines of several and those of before are one input. ``anew`` as in :class:`Seen`."""
+    seen = Seen(grew=True, anew=anew)
     if run.has("ras") or run.has("ras_ranks"):
         _ras(run, seen)
     _opened(run, seen, files)
@@ -130,14 +137,25 @@ def _errors(run: Run, seen: Seen) -> None:
 
 
 def _steps(run: Run, seen: Seen) -> None:
-    """The newest step of the lines in which programs count (table ``progress``)."""
-    if "progress" not in run.tables or not run.has("progress"):
+    """Where the program says it is: the newest step (table ``progress``), a pause between steps, its end."""
+    if run.has("endings"):
+        said = run.table("endings").filter(pl.col("kind") == DONE)["text"]
+        seen.done = said[-1] if said.len() else ""
+    if not run.has("progress"):
         return
-    rows = run.table("progress").drop_nulls("counter")
-    if rows.height:
-        row = rows.sort("counter").row(-1, named=True)
-        seen.step, seen.total = int(row["counter"]), row["total"] and int(row["total"])
-        seen.step_s = row["duration_ns"] and row["duration_ns"] / 1e9
+    rows = run.table("progress")
+    pauses = rows["pause"].drop_nulls()
+    seen.pause = pauses[-1] if pauses.len() else ""
+    counted = rows.filter(pl.col("counter").is_not_null() & pl.col("pause").is_null())
+    for unit in ("step", "epoch", "it"):
+        own = counted.filter(pl.col("unit") == unit)
+        if own.height:
+            row = own.row(-1, named=True)
+            seen.step = int(row["counter"])
+            # What a bar counts, such as files that are loaded, may be over before the job begins.
+            seen.total = int(row["total"]) if row["total"] and unit != "it" else None
+            seen.step_s = row["duration_s"]
+            return
 
 
 def _ras(run: Run, seen: Seen) -> None:
