@@ -297,7 +297,9 @@ class _Graph:
         }  # fmt: skip
         told = len({r for g in self.placed for r in g.ranks(g.rows)})
         # A few numbers that lack among many are those of ranks, not of files that nobody collected.
-        low = proof == "undumped" or (proof == "gap" and len(ranks) * 2 > max(told, len(group.entered)))
+        low = proof == "gap" and len(ranks) * 2 > max(told, len(group.entered))
+        # Where nearly all ranks gave a dump, those of the others were not just left behind.
+        low |= proof == "undumped" and len(ranks) * _FEW > len(self.known)
         return Confidence.HIGH if sure.get(proof) else Confidence.LOW if low else Confidence.MEDIUM
 
     def _said(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.facts import flight_recorder, watchdog
+from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import WATCHDOG
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.tables.run import Run
@@ -42,10 +43,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Groups:
-    """Process groups of two ranks and more, those with a rank behind first; ``by_watchdog``: known from its lines."""
+    """Process groups of two ranks and more, those with a rank behind first; ``by_watchdog``: known from its lines.
+
+    ``late``: the ranks that all others wait for.
+    """
 
     groups: tuple[Group, ...]
     by_watchdog: bool
+    late: frozenset[int] = frozenset()
 
 
 def groups(run: Run) -> Groups | None:
@@ -55,7 +60,8 @@ def groups(run: Run) -> Groups | None:
     if not rows:
         return None
     rows.sort(key=lambda g: (not g.behind, not g.silent, -max(g.behind.values(), default=0)))
-    return Groups(tuple(rows), by_watchdog=not dumped)
+    late = frozenset(r for item in absences(run) if item.lead.world for r in item.lead.ranks)
+    return Groups(tuple(rows), by_watchdog=not dumped, late=late)
 
 
 def _from_dumps(run: Run) -> list[Group]:
@@ -66,7 +72,7 @@ def _from_dumps(run: Run) -> list[Group]:
     rows = []
     for (key,), part in table.group_by("key", maintain_order=True):
         group = members[str(key)]
-        issued: dict[int, int | None] = dict.fromkeys(group.members or ())
+        issued: dict[int, int | None] = dict.fromkeys(set(group.members or ()) - flight_recorder.dumped(run))
         issued |= {int(r): int(n) for r, n in part.select("rank", "enqueued").iter_rows() if n is not None}
         if len(issued) > 1:
             rows.append(Group(group.label, issued))

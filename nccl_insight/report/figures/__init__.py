@@ -38,7 +38,7 @@ def build(analysis: Analysis, views: Figures) -> Sequence[Figure]:
     found = (
         of(node.node_diagram, views.node),
         journey.journey(analysis),
-        of(groups.groups, views.groups),
+        None if views.groups is None else groups.groups(views.groups),
         of(waits.who_waits, views.waits),
         of(tiles.tile_map, views.cluster),
         of(matrix.matrix, views.matrix),

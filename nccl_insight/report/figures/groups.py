@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
-from nccl_insight.report.figures.nodes import guilty_ranks
 from nccl_insight.views.groups import Group, Groups
 
 _GROUPS = 24
@@ -16,7 +14,7 @@ _NAME = 34
 _COLUMNS = 24
 
 
-def groups(analysis: Analysis, view: Groups) -> Figure:
+def groups(view: Groups) -> Figure:
     """Process group by rank: the last collective of each rank, relative to the furthest rank of its group."""
     rows = view.groups
     names = [_label(g, view.by_watchdog) for g in rows]
@@ -37,7 +35,7 @@ def groups(analysis: Analysis, view: Groups) -> Figure:
         "groups", "How far each rank got, by process group",
         "; ".join(said) + ". Last collective of each rank, relative to the furthest rank of its group.",
         ("Process group", "Ranks", "Furthest collective", "Behind", "Silent"), table[:MAX_ROWS], len(table), (1, 2),
-        "Process groups, those with a rank behind first", svg=_draw(rows, names, guilty_ranks(analysis)),
+        "Process groups, those with a rank behind first", svg=_draw(rows, names, view.late),
     )  # fmt: skip
 
 
@@ -102,7 +100,7 @@ def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int])
                 parts.append(svg.text(x + wide / 2, y + 17, word, "t c b" if late else "t c s", ranks=ranks))
         x += wide
     for n, group in enumerate(rows):
-        css = "t e hot" if guilty & group.behind.keys() else "t e"
+        css = "t e hot" if guilty & {*group.behind, *group.silent} else "t e"
         parts.append(svg.text(left - 10, top + row * n + 18, names[n], css, _NAME))
     height = top + row * len(rows) + 22
     key, wide = svg.legend(

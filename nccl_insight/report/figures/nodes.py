@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from nccl_insight.base.model import Analysis, Role, Severity
+from nccl_insight.base.model import Analysis, Severity
 from nccl_insight.report.figures.base import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 
@@ -41,16 +41,6 @@ def named_ranks(analysis: Analysis) -> frozenset[int]:
         if finding.severity is not Severity.INFO and len(finding.ranks) <= half
         for rank in finding.ranks
     )
-
-
-def guilty_ranks(analysis: Analysis) -> frozenset[int]:
-    """Ranks that a warning or an error names which follows from no other."""
-    return frozenset(
-        rank
-        for finding in analysis.findings
-        if finding.severity is not Severity.INFO and finding.role is not Role.CASCADE
-        for rank in finding.ranks
-    ) & named_ranks(analysis)
 
 
 def trouble(analysis: Analysis) -> tuple[dict[str, Severity], dict[int, Severity]]:

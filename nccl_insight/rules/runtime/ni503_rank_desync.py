@@ -30,7 +30,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         )
     for item in absences(run):
         if item.lead.source == DUMPS:
-            yield with_others(_from_dumps(item, len(dumped)), item)
+            yield with_others(_from_dumps(item, len(dumped), len(verdict(run, DUMPS).waiting)), item)
         elif item.lead.source == RAS:
             yield with_others(_from_ras(item), item)
         elif item.lead.proof in ("enqueued", "behind"):
@@ -62,25 +62,27 @@ def _from_report(ctx: Context) -> Iterator[Hit]:
     )
 
 
-def _from_dumps(item: Absent, dumped: int) -> Hit:
+def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     """What the dumps say of those that did not come, did not finish, did not begin, or gave no dump."""
     lead = item.lead
     many, wait = len(lead.ranks) > 1, "waits" if len(lead.waiting) == 1 else "wait"
-    begin = {
-        "undumped": f"{subject(item)} did not produce a dump, and {rank_words(lead.waiting)} {wait}",
-        "not-entered": f"{subject(item)} {'have' if many else 'has'} not begun what others wait in",
-    }.get(lead.proof, f"{subject(item)} {'are' if many else 'is'} behind the others")
+    where = f" in collective {lead.seq} ({lead.op}) of group {lead.group}" if lead.seq is not None else ""
+    title = {
+        "undumped": f"{subject(item)} did not produce a dump, and {rank_words(lead.waiting)} {wait}{where}",
+        "not-entered": f"{subject(item)} {'have' if many else 'has'} not begun what others wait in: {lead.said}",
+    }.get(lead.proof, f"{subject(item)} {'are' if many else 'is'} behind the others: {lead.said}")
     explanation = {
         "undumped": "A process that ended or that cannot write leaves no dump. If the dumps of these ranks were only "
         "not collected, add them.",
         "not-entered": "The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
         "kernel or collective of theirs does not end, or another process group runs in a different order.",
     }.get(lead.proof, "The dumps number the collectives of a group alike on all its ranks.")
+    more = f" In all {waiting:,} ranks wait, directly or through other groups." if waiting > len(lead.waiting) else ""
     return hit(
         tuple(e for c in (lead, *item.also) for e in c.evidence)[:4],
+        title,
         whom=(),
-        title=f"{begin}: {lead.said}",
-        explanation=explanation,
+        explanation=explanation + more,
         observed=f"dumps of {plural(dumped, 'rank')}" if lead.proof == "undumped" else lead.said,
     )
 
