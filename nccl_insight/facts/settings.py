@@ -9,6 +9,7 @@ import polars as pl
 from nccl_insight.base.model import Ref
 from nccl_insight.tables.run import Run, fact
 
+_WIDE = 50
 _FALSE = ("0", "false", "no", "off", "n", "")
 
 
@@ -66,8 +67,10 @@ def ranks_of(frame: pl.DataFrame, *columns: str) -> tuple[int, ...]:
 
 
 def named(hosts: Iterable[str], limit: int = 4) -> str:
-    """Hosts for a title: ``node01``, ``node01, node02`` or ``node01, node02, ... (9 hosts)``."""
+    """Hosts for a title: ``node01``, ``node01, node02`` or ``node01, node02, ... (9 hosts)``; fewer of long names."""
     every = list(hosts)
+    while limit > 1 and sum(map(len, every[:limit])) > _WIDE:
+        limit -= 1
     if len(every) <= limit:
         return ", ".join(every)
     return ", ".join(every[:limit]) + f", ... ({len(every)} hosts)"

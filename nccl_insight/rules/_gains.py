@@ -20,6 +20,7 @@ LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
 WIRE: Final = frozenset({"group", "pair", "rail"})
 _HIDDEN: Final = 0.3
 _SHOWN: Final = 12
+_FEW: Final = 4
 _REGULAR: Final = 0.8
 _MOSTLY: Final = 0.5
 
@@ -178,9 +179,15 @@ def when(run: Run, steps: Sequence[int]) -> str:
     """`` in steps 5, 10, 15 (every 5th)``; empty without steps."""
     if not steps:
         return ""
-    named = ", ".join(map(str, steps[:_SHOWN])) + (" ..." if len(steps) > _SHOWN else "")
     period = every(steps, run.table("steps")["step"].drop_nulls().to_list())
-    return f" in step{'s' if len(steps) > 1 else ''} {named}" + (f" (every {ordinal(period)})" if period else "")
+    return f" in step{'s' if len(steps) > 1 else ''} {_few(steps)}" + (f" (every {ordinal(period)})" if period else "")
+
+
+def _few(steps: Sequence[int]) -> str:
+    """``17-28``, ``2, 6, 10`` or ``2, 6, 10 ...``."""
+    if len(steps) > 2 and steps[-1] - steps[0] == len(steps) - 1:
+        return f"{steps[0]}-{steps[-1]}"
+    return ", ".join(map(str, steps[:_FEW])) + (" ..." if len(steps) > _FEW else "")
 
 
 def every(steps: Sequence[int], recorded: Sequence[int] = ()) -> int:

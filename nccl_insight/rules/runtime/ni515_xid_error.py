@@ -10,15 +10,13 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.base.model import Action, CannotJudge, Hit, Ref, Severity
-from nccl_insight.base.units import rank_words
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
-from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import events
-from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules._errors import Trouble, with_who
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run, fact
 
@@ -178,15 +176,14 @@ def _hit(kind: _Kind) -> Hit:
         meaning = f"the GPU needs: {action}" if action else meaning
     hosts = tuple(sorted(kind.hosts))
     ranks = tuple(sorted(kind.ranks))
-    who = rank_words(ranks) if ranks else ""
-    where = " on ".join(part for part in (who, named(hosts)) if part)
     hard = kind.severity is Severity.ERROR
     program = kind.xid in BY_PROGRAM
     return hit(
         tuple(Ref(i, n) for i, n in lines[:4]),
         whom=(*ranks, *hosts),
-        title=f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning}"
-        + (f" ({where})" if where else ""),
+        title=with_who(
+            f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning}", ranks, hosts
+        ),
         next_step=_next_step(kind),
         explanation="Programs can cause this Xid by themselves; hardware is the second suspect."
         if program

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
-from nccl_insight.base.units import rank_words
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import telling
+from nccl_insight.rules._errors import cut, with_who
 from nccl_insight.rules.context import Context
 
 _NEXT = (
@@ -42,15 +41,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     raised = telling(run.table("tracebacks"), "exception-hardware")
     if raised.is_empty():
         return
-    known = identities(run)
     ranks = tuple(raised["rank"].drop_nulls().unique().sort().to_list())
-    hosts = tuple(sorted({known.host_of_rank[r] for r in ranks if r in known.host_of_rank}))
+    hosts = identities(run).hosts(ranks)
     text = str(raised["text"][0])
     yield ctx.hit(
         tuple(Ref(int(i), int(n)) for i, n in raised.select("input_id", "line").head(3).iter_rows()),
         whom=(*ranks, *hosts),
-        title=f"CUDA reported broken hardware: {text[:80]}"
-        + (f" ({rank_words(ranks)}{' on ' + named(hosts) if hosts else ''})" if ranks else ""),
+        title=with_who(f"CUDA reported broken hardware: {cut(text, 70)}", ranks, hosts),
         next_step=_NEXT,
         explanation="The GPU or one of its NVLinks had an error that cannot be corrected.",
         observed=text[:200],
