@@ -7,6 +7,7 @@ nor the place of a message, and holds strings of other libraries that were linke
 from __future__ import annotations
 
 import re
+import struct
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -48,7 +49,8 @@ def read_binary(path: Path) -> Tree:
     settings: dict[str, Setting] = {}
     version = ""
     try:
-        for name, content in _libraries(path):
+        for name, whole in _libraries(path):
+            content = _constants(whole)
             for found in _STRING.finditer(content):
                 text = found[0][:-1].decode("ascii")
                 if _is_message(text):
@@ -93,6 +95,25 @@ def _whole(file: IO[bytes], name: str) -> bytes:
     if len(content) > _LIMIT_BYTES:
         raise InsightError(f"{name}: larger than {_LIMIT_BYTES >> 30} GiB")
     return content
+
+
+def _constants(content: bytes) -> bytes:
+    """The read-only data of a library, where its messages stand; everything where it does not tell its sections.
+
+    What the debugger reads has names of constants that look like settings, and kernels are a hundred times as large.
+    """
+    parts: list[bytes] = []
+    try:
+        (at,) = struct.unpack_from("<Q", content, 0x28)
+        size, count, names = struct.unpack_from("<HHH", content, 0x3A)
+        strings = struct.unpack_from("<IIQQQQ", content, at + names * size)[4]
+        for number in range(count):
+            name, _, _, _, offset, length = struct.unpack_from("<IIQQQQ", content, at + number * size)
+            if content.startswith(b".rodata", strings + name):
+                parts.append(content[offset : offset + length])
+    except struct.error:
+        return content
+    return b"\0".join([b"", *parts]) if parts else content
 
 
 def _is_message(text: str) -> bool:

@@ -23,7 +23,9 @@ _CONVERSION: Final = re.compile(
 # A format with fewer letters than this is too short to be told by its words.
 _LETTERS: Final = 4
 _START: Final = 12
-_WORDS: Final = ("word", "some words", "10.0.0.1<50000>", "0", "/dev/shm/a", "mlx5_0", "AllReduce", "0000:1a:00.0", "")
+_WORDS: Final = (
+    "word", "some words", "10.0.0.1<50000>", "0", "/dev/shm/a", "mlx5_0", "AllReduce", "0000:1a:00.0", "ncclIb", "",
+)  # fmt: skip
 # Part of an argument's name: what such a value looks like.
 _HINTS: Final = (
     (r"edgeFields", "srcRank=0 srcCudaDev=0 srcNvmlDev=0 dstRank=1 dstCudaDev=1 dstNvmlDev=1 path=NVL handle=DIRECT"),
