@@ -1,16 +1,16 @@
 """Speed and memory of the commands beside the floor of the machine, in one table and as JSON.
 
-usage: python -m benchmarks [--megabytes 200] [--kinds mixed,coll-tuning,init] [--commands analyze,tables]
+usage: python -m benchmarks [--megabytes 100] [--kinds ops,foreign,...] [--commands analyze,tables]
        [--ranks 64] [--runs 3] [--against COMMIT] [--xcl-lens PROGRAM] [--hta PYTHON]
        [--json FILE]
 
-Every input is made anew (:mod:`benchmarks.generate`). The floor is what reading costs at least: polars reads the file
-and cuts its lines into head and text once; orjson parses a trace. Each round runs the floor, then every command, as
-whole processes, so a machine that gets slower gets slower for all; the ratios are of CPU seconds (user + system), which
-other programs on the machine disturb least. Each code runs every command on a small input first, so that its modules
-are compiled as those of an installed package are. With ``--against`` each command also runs from that commit, in turn;
-with ``--xcl-lens`` that reader of the same logs runs in each round too, with ``--hta`` HolisticTraceAnalysis on traces
-(the Python in whose environment it is installed).
+Every input is made anew (:mod:`benchmarks.generate`); without ``--kinds`` each shape of log. The floor is what reading
+costs at least: polars streams the file and cuts its lines into head and text once; orjson parses a trace. Each round
+runs the floor, then every command, as whole processes, so a machine that gets slower gets slower for all; the ratios
+are of CPU seconds (user + system), which other programs on the machine disturb least. Each code runs every command on a
+small input first, so that its modules are compiled as those of an installed package are. With ``--against`` each
+command also runs from that commit, in turn; with ``--xcl-lens`` that reader of the same logs runs in each round too, with
+``--hta`` HolisticTraceAnalysis on traces (the Python in whose environment it is installed).
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks import bench_traces
-from benchmarks.generate import MIXES, Shape, write_log, write_logs
+from benchmarks.generate import MIXES, SHAPES, Shape, write_log, write_logs
 
 _ROOT = Path(__file__).parents[1]
 _LOG_FLOOR = """
 import sys, polars as pl
-data = open(sys.argv[1], "rb").read()
-lines = pl.Series([data]).cast(pl.String).str.split("\\n").explode()
-lines.str.splitn(" NCCL INFO ", 2).struct.unnest()
+cut = pl.scan_lines(sys.argv[1]).select(pl.col("line").str.splitn(" NCCL INFO ", 2).alias("s"))
+cut.unnest("s").select(pl.all().str.len_bytes().sum()).collect(engine="streaming")
 """
 _TRACE_FLOOR = """
 import sys, orjson
@@ -198,14 +197,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--megabytes", type=float, default=200.0)
-    parser.add_argument(
-        "--kinds", default="mixed,coll-tuning,init", help=f"of {', '.join((*MIXES, 'trace', 'files'))}"
-    )
-    parser.add_argument(
-        "--commands", default="analyze,tables", help="of analyze, report, tables, parse, redact"
-    )
-    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--megabytes", type=float, default=100.0)
+    kinds = sorted({*MIXES, *SHAPES, "trace", "files"})
+    parser.add_argument("--kinds", default=",".join(SHAPES), help=f"of {', '.join(kinds)}")
+    parser.add_argument("--commands", default="analyze", help="of analyze, report, tables, parse, redact")
+    parser.add_argument("--ranks", type=int, help="instead of those of the shape")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--against", help="a commit to run as well")
     parser.add_argument("--xcl-lens", help="the program to compare with, where it is installed")
@@ -223,14 +219,18 @@ def main() -> None:
             codes[o.against] = other
         try:
             for kind in o.kinds.split(","):
+                shape = replace(
+                    SHAPES.get(kind, Shape(kind if kind in MIXES else "mixed")), megabytes=o.megabytes
+                )
+                shape = replace(shape, ranks=o.ranks or shape.ranks)
                 path = Path(folder) / f"{kind}.{'json' if kind == 'trace' else 'log'}"
                 if kind == "trace":
                     bench_traces.generate(path, int(o.megabytes), packed=False)
                     size = path.stat().st_size
                 elif kind == "files":
-                    size = write_logs(path, Shape("mixed", o.megabytes, o.ranks))
+                    size = write_logs(path, shape)
                 else:
-                    size = write_log(path, Shape(kind, o.megabytes, o.ranks))
+                    size = write_log(path, shape)
                 found += measure(
                     kind,
                     path,

@@ -3,15 +3,15 @@
 A log that repeats itself flatters a reader that remembers texts. Here every pointer, count, operation number, size and
 time differs, as in a real log of a long job. The same arguments give the same bytes.
 
-usage: python -m benchmarks.generate OUT [--kind mixed|coll|tuning|proxy|init] [--megabytes 200] [--ranks 64]
-       [--communicators 3] [--prefix none|mpirun|ray|k8s] [--per-rank] [--dirt 0.002] [--seed 1]
+usage: python -m benchmarks.generate OUT [--kind mixed|coll|ops|foreign|...] [--megabytes 200] [--ranks 64]
+       [--communicators 3] [--prefix none|stamp|mpirun|ray|k8s|json] [--per-rank] [--dirt 0.002] [--seed 1]
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -19,6 +19,7 @@ import polars as pl
 GPUS = 8
 _BLOCK_LINES = 200_000
 _OPS = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
+_ALL_OPS = (*_OPS, "Send", "Recv", "AlltoAll")
 _ALGORITHMS = ("RING", "TREE", "NVLS", "COLLNET_DIRECT")
 _PROTOCOLS = ("LL", "LL128", "SIMPLE")
 # Shares of the kinds of lines behind the start of a job. ``mixed`` is a job with COLL, TUNING and PROXY on.
@@ -28,6 +29,15 @@ MIXES = {
     "tuning": {"tuning": 1.0},
     "proxy": {"proxy": 1.0},
     "coll-tuning": {"coll": 0.65, "tuning": 0.35},
+    # Many operations, those between two ranks among them, with short operation numbers.
+    "ops": {"ops": 0.7, "tuning": 0.3},
+    # Each rank writes two kinds in turn, so that neighbors are never alike.
+    "interleaved": {"ops": 0.5, "proxy": 0.5},
+    # The prints of a training program around the lines of NCCL.
+    "foreign": {"foreign": 0.9, "ops": 0.1},
+    "watchdog": {"watchdog": 1.0},
+    # Ranks that begin again and again.
+    "restarts": {},
     "init": {},
 }
 _DIRT = (
@@ -38,7 +48,11 @@ _DIRT = (
 
 @dataclass(frozen=True)
 class Shape:
-    """What a log is like. ``dirt``: share of lines that are torn, unknown or another program's."""
+    """What a log is like.
+
+    ``dirt``: share of lines that are torn, unknown or another program's; ``torn``: of those torn besides.
+    ``decimal``: operation numbers without letters.
+    """
 
     kind: str = "mixed"
     megabytes: float = 200.0
@@ -47,6 +61,26 @@ class Shape:
     prefix: str = "none"
     dirt: float = 0.002
     seed: int = 1
+    decimal: bool = False
+    torn: float = 0.0
+
+
+SHAPES = {
+    "coll-tuning": Shape("coll-tuning"),
+    "mixed": Shape("mixed"),
+    "ops": Shape("ops", ranks=16),
+    "decimal": Shape("ops", ranks=16, decimal=True),
+    "interleaved": Shape("interleaved", ranks=16),
+    "stamps": Shape("ops", ranks=16, prefix="stamp"),
+    "mpirun": Shape("ops", ranks=16, prefix="mpirun"),
+    "k8s": Shape("ops", ranks=16, prefix="k8s"),
+    "json": Shape("ops", ranks=16, prefix="json"),
+    "torn": Shape("ops", ranks=16, torn=0.1),
+    "foreign": Shape("foreign"),
+    "watchdog": Shape("watchdog"),
+    "restarts": Shape("restarts"),
+}
+"""The logs of the table, each with another thing that may be slow."""
 
 
 def _noise(rows: pl.Expr, seed: int) -> pl.Expr:
@@ -73,26 +107,35 @@ def _pick(names: tuple[str, ...], number: pl.Expr) -> pl.Expr:
     return pl.lit(pl.Series(names)).gather(number % len(names))
 
 
-def _head(rank: pl.Expr, shape: Shape) -> pl.Expr:
+def _clock(row: pl.Expr) -> pl.Expr:
+    """A date and time of day with milliseconds, later in later lines."""
+    parts = [
+        (row // n % most).cast(pl.String).str.zfill(2)
+        for n, most in ((3_600_000, 24), (60_000, 60), (1000, 60))
+    ]
+    return pl.concat_str(
+        pl.lit("2026-03-04 "), parts[0], pl.lit(":"), parts[1], pl.lit(":"), parts[2], pl.lit("."),
+        (row % 1000).cast(pl.String).str.zfill(3),
+    )  # fmt: skip
+
+
+def _head(rank: pl.Expr, shape: Shape, row: pl.Expr | None = None) -> pl.Expr:
+    """What stands in front of a text: the launcher's or collector's tag, then NCCL's own head."""
+    row = rank if row is None else row
     host = pl.concat_str(pl.lit("node"), (rank // GPUS).cast(pl.String).str.zfill(4))
     pid = (100_000 + rank).cast(pl.String)
     head = pl.concat_str(
         host, pl.lit(":"), pid, pl.lit(":"), pid, pl.lit(" ["), rank % GPUS, pl.lit("] NCCL INFO ")
     )
-    if shape.prefix == "mpirun":
-        return pl.concat_str(pl.lit("[1,"), rank, pl.lit("]<stdout>:"), head)
-    if shape.prefix == "ray":
-        return pl.concat_str(
-            pl.lit("(RayWorker pid="), pid, pl.lit(", ip=10.0.0."), rank // GPUS % 250, pl.lit(") "), head
-        )
-    if shape.prefix == "k8s":
-        return pl.concat_str(
-            pl.lit("2026-03-04T05:06:"),
-            (rank % 60).cast(pl.String).str.zfill(2),
-            pl.lit(".123456789Z "),
-            head,
-        )
-    return head
+    tags = {
+        "none": [],
+        "stamp": [pl.lit("["), _clock(row), pl.lit("] ")],
+        "mpirun": [pl.lit("[1,"), rank, pl.lit("]<stdout>:")],
+        "ray": [pl.lit("(RayWorker pid="), pid, pl.lit(", ip=10.0.0."), rank // GPUS % 250, pl.lit(") ")],
+        "k8s": [_clock(row).str.replace(" ", "T"), pl.lit("456789Z ")],
+        "json": [pl.lit('{"log":"')],
+    }  # fmt: skip
+    return pl.concat_str(*tags[shape.prefix], head)
 
 
 def comm_pointer(rank: pl.Expr, number: pl.Expr) -> pl.Expr:
@@ -104,9 +147,14 @@ def _bodies(kind: str, row: pl.Expr, rank: pl.Expr, shape: Shape) -> pl.Expr:
     a, b, c = (_noise(row, shape.seed + k) for k in (1, 2, 3))
     op = _pick(_OPS, row // shape.ranks)
     step = row // shape.ranks
-    if kind == "coll":
+    if kind in {"coll", "ops"}:
+        number = (
+            step.cast(pl.String)
+            if shape.decimal
+            else _hex(step, 6).str.strip_chars_start("0").replace({"": "0"})
+        )
         return pl.concat_str(
-            op, pl.lit(": opCount "), _hex(step, 6).str.strip_chars_start("0").replace({"": "0"}),
+            op if kind == "coll" else _pick(_ALL_OPS, _noise(step, 5)), pl.lit(": opCount "), number,
             pl.lit(" sendbuff "), _pointer(row, 11), pl.lit(" recvbuff "), _pointer(row, 12),
             pl.lit(" count "), _noise(step, shape.seed + 4) % 99_999_989 + 1, pl.lit(" datatype "), step % 3 + 7,
             pl.lit(" op 0 root 0 comm "), comm_pointer(rank, step % shape.communicators),
@@ -117,6 +165,18 @@ def _bodies(kind: str, row: pl.Expr, rank: pl.Expr, shape: Shape) -> pl.Expr:
             op, pl.lit(": "), a, pl.lit(" Bytes -> Algo "), _pick(_ALGORITHMS, b), pl.lit(" proto "),
             _pick(_PROTOCOLS, c), pl.lit(" channel{Lo..Hi}={0.."), b % 31, pl.lit("}"),
         )  # fmt: skip
+    if kind == "watchdog":
+        return pl.concat_str(
+            pl.lit("[rank"), rank, pl.lit("]:[E304 05:"), (step // 60 % 60).cast(pl.String).str.zfill(2), pl.lit(":"),
+            (step % 60).cast(pl.String).str.zfill(2), pl.lit("."), a % 900_000_000 + 100_000_000,
+            pl.lit(" ProcessGroupNCCL.cpp:632] [Rank "), rank,
+            pl.lit("] Watchdog caught collective operation timeout: WorkNCCL(SeqNum="), step, pl.lit(", OpType="),
+            _pick(("ALLREDUCE", "_ALLGATHER_BASE", "BROADCAST"), step), pl.lit(", NumelIn="), b, pl.lit(", NumelOut="),
+            b, pl.lit(", Timeout(ms)=600000) ran for "), c % 900 + 600_000,
+            pl.lit(" milliseconds before timing out."),
+        )  # fmt: skip
+    if kind == "foreign":
+        return _foreign(row, rank, step, a, b)
     forms = (
         (pl.lit("resp.opId="), _pointer(row, 13), pl.lit(" matches expected opId="), _pointer(row, 13)),
         (pl.lit("ncclPollProxyResponse Received new opId="), _pointer(row, 13)),
@@ -135,6 +195,34 @@ def _bodies(kind: str, row: pl.Expr, rank: pl.Expr, shape: Shape) -> pl.Expr:
         .then(texts[2])
         .otherwise(texts[3])
     )
+
+
+def _foreign(row: pl.Expr, rank: pl.Expr, step: pl.Expr, a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """What training programs and their loaders print: counted steps in several forms, and lines without any."""
+    loss = pl.concat_str(a % 9 + 1, pl.lit("."), b % 900_000 + 100_000)
+    forms = (
+        (pl.lit(" ["), _clock(row), pl.lit("] iteration "), step, pl.lit("/  500000 | consumed samples: "), step * 512,
+         pl.lit(" | elapsed time per iteration (ms): "), a % 900 + 1500, pl.lit("."), b % 10,
+         pl.lit(" | learning rate: 1.200000E-04 | global batch size:   512 | lm loss: "), loss,
+         pl.lit("E+00 | grad norm: 0."), b % 1000, pl.lit(" | number of nan iterations:   0 |")),
+        (pl.lit("[rank"), rank, pl.lit("]: step "), step, pl.lit(" loss "), loss, pl.lit(" tokens/s "), b % 90_000,
+         pl.lit(" 0."), a % 1000, pl.lit(" s/step")),
+        (pl.lit("{'loss': "), loss, pl.lit(", 'grad_norm': 1."), b, pl.lit(", 'learning_rate': 4.8e-05, 'epoch': 0."),
+         step % 1000, pl.lit("}")),
+        (pl.lit(" 12%|█▏        | "), step, pl.lit("/500000 ["), a % 50 + 10, pl.lit(":23<1:23:45,  1."), b % 100,
+         pl.lit("it/s, loss="), loss, pl.lit("]")),
+        (pl.lit("INFO 03-04 05:06:07 [loader.py:123] rank "), rank, pl.lit(": shard data-"), a % 1024,
+         pl.lit("-of-01024.tar read in "), b % 100, pl.lit(".5 ms, queue "), a % 16),
+        (pl.lit("[default"), rank % GPUS, pl.lit("]:"), _clock(row), pl.lit(" - memory - INFO - allocated "), a % 80,
+         pl.lit("."), b % 1000, pl.lit(" GiB, reserved 71.2 GiB, "), a % 4, pl.lit(" retries")),
+        (pl.lit('DEBUG:urllib3.connectionpool:https://store.example:443 "GET /data/'), a, pl.lit('.tar HTTP/1.1" 206 '),
+         b),
+        (pl.lit("(TrainWorker pid="), rank + 100_000, pl.lit(") tokens seen "), a, pl.lit(", skipped "), b % 100),
+    )  # fmt: skip
+    text = pl.concat_str(forms[0])
+    for number, form in enumerate(forms[1:], 1):
+        text = pl.when(_noise(row, 8) % len(forms) == number).then(pl.concat_str(form)).otherwise(text)
+    return text
 
 
 def _start_lines(first: int, last: int, shape: Shape) -> list[str]:
@@ -203,6 +291,10 @@ def _start_lines(first: int, last: int, shape: Shape) -> list[str]:
         )
         texts.append(pl.concat_str(who, pl.lit(" - Init COMPLETE")))
     lines = ranks.select(pl.concat_list([pl.concat_str(_head(rank, shape), t) for t in texts]).alias("t"))
+    if shape.prefix == "json":
+        lines = lines.with_columns(
+            pl.col("t").list.eval(pl.concat_str(pl.element(), pl.lit('\\n","stream":"stdout"}')))
+        )
     return lines["t"].explode().to_list()
 
 
@@ -212,17 +304,18 @@ def _block(first: int, rows: int, shape: Shape) -> pl.DataFrame:
     row = pl.col("row")
     rank = row % shape.ranks
     kinds = MIXES[shape.kind]
-    share = (_noise(row // shape.ranks, shape.seed + 9) % 1000) / 1000
-    text = pl.lit("")
-    limit = sum(kinds.values())
-    for kind, part in reversed(kinds.items()):
-        limit -= part
-        text = (
-            pl.when(share >= limit).then(_bodies(kind, row, rank, shape)).otherwise(text)
-            if limit > 0
-            else (pl.when(share < part).then(_bodies(kind, row, rank, shape)).otherwise(text))
-        )
-    line = pl.concat_str(_head(rank, shape), text)
+    turns = (
+        row + row // shape.ranks
+        if shape.kind == "interleaved"
+        else _noise(row // shape.ranks, shape.seed + 9)
+    )
+    turns = _noise(row, shape.seed + 9) if shape.kind == "foreign" else turns
+    share = turns % 2 / 2 if shape.kind == "interleaved" else turns % 1000 / 1000
+    line, below = pl.lit(""), 0.0
+    for kind, part in kinds.items():
+        body = _bodies(kind, row, rank, shape)
+        own = body if kind in {"foreign", "watchdog"} else pl.concat_str(_head(rank, shape, row), body)
+        line, below = pl.when(share >= below).then(own).otherwise(line), round(below + part, 3)
     if shape.dirt:
         chance = _noise(row, shape.seed + 21) % 100_000
         most = int(shape.dirt * 100_000)
@@ -234,14 +327,37 @@ def _block(first: int, rows: int, shape: Shape) -> pl.DataFrame:
             .otherwise(pl.concat_str(_head(rank, shape), pl.lit("frobnicating the widget "), row))
         )
         line = pl.when(chance < most).then(dirty).otherwise(line)
+    if shape.torn:
+        chance = _noise(row, shape.seed + 22) % 1000
+        broken = (
+            pl.when(chance % 2 == 0)
+            .then(pl.concat_str(line.str.slice(0, 60), line))
+            .otherwise(line.str.slice(0, 90))
+        )
+        line = pl.when(chance < shape.torn * 1000).then(broken).otherwise(line)
+    if shape.prefix == "json":
+        tail = pl.concat_str(
+            pl.lit('\\n","stream":"stdout","time":"'), _clock(row).str.replace(" ", "T"), pl.lit('456Z"}')
+        )
+        line = pl.when(line.str.starts_with("{")).then(pl.concat_str(line, tail)).otherwise(line)
     return frame.select(rank.alias("rank"), line.alias("line"))
 
 
 def _starts(shape: Shape) -> Iterator[tuple[int, int, list[str]]]:
     """What the ranks print first: for ranks from .. to, the same number of lines each."""
-    for first in range(0, shape.ranks, 1024):
-        last = min(first + 1024, shape.ranks)
-        yield first, last, _start_lines(first, last, shape)
+    size = attempt = 0
+    while attempt == 0 or (shape.kind == "restarts" and size < int(shape.megabytes * 1_000_000)):
+        for first in range(0, shape.ranks, 1024):
+            last = min(first + 1024, shape.ranks)
+            lines = _start_lines(first, last, shape)
+            if attempt:  # other processes, pointers and communicators
+                lines = [
+                    line.replace(":10", f":{10 + attempt}").replace("0x55", f"0x{0x55 + attempt:x}")
+                    .replace("commId 0xa1b2c3d4", f"commId 0x{0xA1B2C3D4 + attempt:x}") for line in lines
+                ]  # fmt: skip
+            size += sum(map(len, lines)) + len(lines)
+            yield first, last, lines
+        attempt += 1
 
 
 def _flood(shape: Shape, size: int) -> Iterator[pl.DataFrame]:
@@ -288,16 +404,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", type=Path)
-    parser.add_argument("--kind", choices=sorted(MIXES), default="mixed")
+    parser.add_argument("--kind", choices=sorted({*MIXES, *SHAPES}), default="mixed")
     parser.add_argument("--megabytes", type=float, default=200.0)
-    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--ranks", type=int)
     parser.add_argument("--communicators", type=int, default=3)
-    parser.add_argument("--prefix", choices=("none", "mpirun", "ray", "k8s"), default="none")
+    parser.add_argument("--prefix", choices=("none", "stamp", "mpirun", "ray", "k8s", "json"))
     parser.add_argument("--dirt", type=float, default=0.002)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-rank", action="store_true")
     o = parser.parse_args()
-    shape = Shape(o.kind, o.megabytes, o.ranks, o.communicators, o.prefix, o.dirt, o.seed)
+    shape = replace(
+        SHAPES.get(o.kind, Shape(o.kind)),
+        megabytes=o.megabytes, communicators=o.communicators, dirt=o.dirt, seed=o.seed,
+        **{k: v for k, v in (("ranks", o.ranks), ("prefix", o.prefix)) if v is not None},
+    )  # fmt: skip
     size = (write_logs if o.per_rank else write_log)(o.out, shape)
     print(f"{size / 1e6:.1f} MB")
 
