@@ -86,7 +86,7 @@ _TORN_HEAD: Final = (
     r"(?:^|[ \])>])[A-Za-z][A-Za-z0-9_.-]*:[0-9]+:[0-9]*(?: \[-?[0-9]*\]?)?(?: N(?:CC?L?)?)?(?: [A-Z]{1,4})?$"
 )
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
-_MARKS: Final = (
+SIGNS: Final = (
     "limit", "LIMIT", "Hangup", "Thread ", "Current thread", "timed out",
     "CANCELLED", "DUE TO", "slurmstepd", "KeyboardInterrupt", "OOM", "oom",
     "Oom", "ut of memory", "egmentation fault", "core dumped", "atal ", "signal", "SIG", "Killed", "Aborted",
@@ -115,7 +115,7 @@ def shell_signal(text: str) -> tuple[str, int] | None:
 
 def ending_lines(text: pl.Expr) -> pl.Expr:
     """Whether a line may say that something ended (a cheap test with few false hits)."""
-    return text.str.contains_any(list(_MARKS)) | text.str.contains(_TORN_HEAD)
+    return text.str.contains_any(list(SIGNS)) | text.str.contains(_TORN_HEAD)
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:

@@ -13,25 +13,21 @@ import polars as pl
 from nccl_insight.inputs.chunks import Chunk
 from nccl_insight.language.catalog import Match
 from nccl_insight.readers import host_tools
-from nccl_insight.readers.nccl_log import recover
+from nccl_insight.readers.nccl_log import likely, recover
 from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
 from nccl_insight.readers.nccl_log.head import LEVELS
 from nccl_insight.readers.nccl_log.records import RECORD, ChunkResult, Fate, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR, lines_of, split_clean
 from nccl_insight.readers.nccl_log.work import Work, has_loud, records, take, take_classified, take_one, take_records
 
-_LAST_ERROR: Final = "Last error:"
-_QUOTE: Final = "Last NCCL warning(error)"
-# What a sentence may quote of NCCL's: in back-ticks, bold or quotes, or behind the name of a result.
-_SAID: Final = '`[^`]{24}|[*][*][^*]{24}|\u201c|nccl[A-Z][A-Za-z]+Error: |^[^"]*"[^"]{24,}"?[^"]*$'
 _REPEATED_SIGN: Final = "x across cluster]"
 _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
-_INTERESTING: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) |\] \[FATAL ERROR\]:"
 _JOINED_MOST: Final = 2000
 _WRAPPED_MOST: Final = 3
 _FOREIGN_MOST: Final = 1_000_000
 _KNOWN_MOST: Final = 10_000
 _SHORT: Final = 400
+_TAIL: Final = 16
 # So many records of a chunk are looked at for a part that their release added.
 _PARTED_MOST: Final = 2000
 
@@ -81,7 +77,7 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
 
 def _take_irregular(work: Work, others: pl.DataFrame) -> tuple[pl.DataFrame, set[int]]:
     """Lines with a record in an unusual place; returns records that no rule accepts, and all lines seen."""
-    odd = others.filter(pl.col("_text").str.contains(_INTERESTING))
+    odd = others.filter(pl.col("_text").str.contains(likely.RECORD))
     pieces = recover.pieces_of(zip(odd["_line"].to_list(), odd["_text"].to_list(), strict=True))
     if not pieces:
         return pl.DataFrame(schema=RECORD), set()
@@ -108,7 +104,7 @@ def _note_fragments(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     """
     text = pl.col("_text")
     cut = text.str.contains(_CUT_HEAD)
-    lost = text.str.contains_any(["L INFO ", "L WARN "]) & text.str.contains(_LOST_HEAD)
+    lost = text.str.contains_any(list(likely.LOST_HEAD)) & text.str.contains(_LOST_HEAD)
     found = others.filter(cut | lost)["_line"].to_list()
     ends = zip(work.places.starts, work.places.counts, strict=True)
     last = {start + count - 1 for start, count in ends} if work.ends else set()
@@ -117,42 +113,40 @@ def _note_fragments(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
 
 def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     """Lines without a head whose wording is unmistakable, or that an exception announces as NCCL's last error."""
-    keys = work.classifier.catalog.headless_keys()
-    if not keys:
-        return
     before = pl.col("_text").shift(1).str.strip_chars_end()
-    thrown = pl.when(before.str.ends_with(_LAST_ERROR)).then(before.str.strip_suffix(_LAST_ERROR))
-    likely = others.with_columns(_thrown=thrown).filter(
-        pl.col("_thrown").is_not_null()
-        | pl.col("_text").str.contains_any([*keys, _QUOTE, _TORCH])
-        | pl.col("_text").str.contains(_SAID)
-    )
+    thrown = pl.when(before.str.ends_with(likely.LAST_ERROR)).then(before.str.strip_suffix(likely.LAST_ERROR))
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
-    if likely.is_empty():
+    signs = likely.headless_signs(catalog)
+    found = others.with_columns(_thrown=thrown).filter(
+        pl.col("_thrown").is_not_null()
+        | pl.col("_text").str.contains_any(signs)
+        | pl.col("_text").str.contains(likely.SAID)
+    )
+    if found.is_empty():
         return
-    likely = likely.select("_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"))
+    found = found.select("_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"))
     # Of many all has been said before: an automaton of a thousand literals would cost more than these lines.
     hopeful = [
-        _is_open(number, text, thrown or "", shape, seen, foreign) for number, text, thrown, shape in likely.iter_rows()
+        _is_open(number, text, thrown or "", shape, seen, foreign) for number, text, thrown, shape in found.iter_rows()
     ]
-    likely = likely.filter(pl.Series(hopeful, dtype=pl.Boolean))
-    if likely.is_empty():
+    found = found.filter(pl.Series(hopeful, dtype=pl.Boolean))
+    if found.is_empty():
         return
-    likely = likely.with_columns(
+    found = found.with_columns(
         pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present")
     )
     rows: list[recover.Piece] = []
-    found: list[Match] = []
+    matches: list[Match] = []
     tries = 0
-    for number, text, thrown_behind, shape, present in likely.iter_rows():
+    for number, text, thrown_behind, shape, present in found.iter_rows():
         announced = thrown_behind is not None
         label, text = recover.labeled(text, thrown_behind or "")
-        said = recover.quoted(text) if _QUOTE in text else None
+        said = recover.quoted(text) if likely.QUOTE in text else None
         if said is not None:
             entry = catalog.match(said) or catalog.match_collapsed(said)
             if entry is not None:
                 rows.append(recover.Piece(number, 0, recover.stamp(text), "WARN", said))
-                found.append(entry)
+                matches.append(entry)
                 continue
         if number in seen:
             text = recover.before_records(text)
@@ -163,7 +157,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
             hits = [h for part in glued if (h := recover.match_headless(catalog, part)) is not None]
             for sub, (match, body, _) in enumerate(hits):
                 rows.append(recover.Piece(number, sub, "", _level_of(match, False), body))
-                found.append(match)
+                matches.append(match)
             if hits:
                 continue
         known = work.classifier.headless
@@ -181,12 +175,12 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         if hit is not None:
             match, body, at = hit
             rows.append(recover.Piece(number, 0, label + text[: max(at, 0)], _level_of(match, announced), body))
-            found.append(match)
+            matches.append(match)
     if not rows:
         return
     frame = records(work, rows)
     by_rule: dict[str, list[int]] = {}
-    for index, match in enumerate(found):
+    for index, match in enumerate(matches):
         by_rule.setdefault(match.message.name, []).append(index)
     for name, indexes in by_rule.items():
         group = frame[indexes]
@@ -200,7 +194,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
 
 def _is_open(number: int, text: str, thrown: str, shape: int, seen: set[int], foreign: set[int]) -> bool:
     """Whether a line may say more than what its records said, and looks like none that was taken for no message."""
-    if _QUOTE in text:
+    if likely.QUOTE in text:
         return True
     if shape in foreign:
         return False
@@ -216,8 +210,6 @@ def _level_of(match: Match, announced: bool) -> str:
 
 _WRAPPED_LEAST: Final = 60
 _TAG: Final = 12
-# Of a line of torch's watchdog that was wrapped, what no rule could do without may be on the next line.
-_TORCH: Final = "ProcessGroupNCCL.cpp:"
 
 
 def _holds_record(text: str) -> bool:
@@ -271,11 +263,14 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     work.clean = [n - m for n, m in zip(work.places.count(fast["_line"]), lost_clean, strict=True)]
     work.parsed.clear()
     others = others.filter(pl.col("_text").str.len_bytes() > 0)
-    lost, seen = _take_irregular(work, others)
+    some = likely.likely(others["_text"], classifier.telling).alias("_likely")
+    near = others if some.all() else others.filter(some)
+    lost, seen = _take_irregular(work, near)
     left.append(lost)
-    _note_fragments(work, others, seen)
-    _take_headless(work, others, seen)
-    return _result(work, pl.concat(left), others, repeats, host_tools.output_lines(lines, others, work.places.starts))
+    _note_fragments(work, near, seen)
+    _take_headless(work, near, seen)
+    outputs = host_tools.output_lines(lines, near, work.places.starts)
+    return _result(work, pl.concat(left), others.hstack([some]), repeats, outputs)
 
 
 def _cut_long(lines: pl.Series, sizes: pl.Series, longest: int) -> pl.Series:
@@ -323,8 +318,12 @@ def _result(
         others = others.filter(~line.is_in(between))
     rest = others.filter(~line.is_in(good.implode()) & ~line.is_in(lost.implode()) & ~line.is_in(torn.implode()))
     foreign = places.place(rest)
-    said = foreign.filter(pl.col("_text").str.contains(r"\S")).group_by("input_id").agg(pl.col("_line").max())
-    ends = dict(said.iter_rows())
+    # What stands last is hardly ever blank.
+    said = foreign.tail(_TAIL) if len(places.starts) == 1 else foreign
+    said = said.filter(pl.col("_text").str.contains(r"\S"))
+    if said.is_empty():
+        said = foreign.filter(pl.col("_text").str.contains(r"\S"))
+    ends = dict(said.group_by("input_id").agg(pl.col("_line").max()).iter_rows())
     fates: dict[int, Fate] = {}
     columns = zip(
         places.input_ids, places.counts, work.clean, places.count(good), places.count(lost), places.count(torn),

@@ -8,6 +8,7 @@ the shape's rule does not accept are looked up one by one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import polars as pl
@@ -15,6 +16,7 @@ import polars as pl
 from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers.nccl_log.floods import Guess, guess
 from nccl_insight.readers.nccl_log.head import Heads
+from nccl_insight.readers.nccl_log.likely import pattern_of
 
 _NUMBER: Final = r"[0-9a-f]*[0-9][0-9a-f]*(?:[-+ ,/:.|>\[\]<_x]*[0-9a-f]*[0-9][0-9a-f]*)*"
 _TEMPLATE: Final = r"0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
@@ -60,6 +62,11 @@ class Classifier:
         self.foreign: set[int] = set()
         self.heads = Heads()
         self.headless: dict[tuple[str, bool], tuple[Match, str, int]] = {}
+
+    @cached_property
+    def telling(self) -> str:
+        """What stands in each line between records that matters."""
+        return pattern_of(self.catalog)
 
     def guess(self, opening: str, sample: str) -> Guess | None:
         """The rule of a flood whose texts begin with ``opening``."""

@@ -27,6 +27,8 @@ from typing import Any, Final, TypeAlias
 import orjson
 import polars as pl
 
+from nccl_insight.base import late
+
 # A member of an object, or of one within it.
 _Path: TypeAlias = tuple[str, ...]
 
@@ -36,17 +38,17 @@ _TEXTS: Final = (
 )  # fmt: skip
 _WITHIN: Final = ("jsonPayload", "_source", "fields", "attributes", "result", "record", "data", "log", "message")
 _TIMES: Final = ("time", "timestamp", "@timestamp", "ts", "_time", "date", "__REALTIME_TIMESTAMP")
-_JOB: Final = re.compile(r"NCCL|Traceback \(most recent call last\)")
-_ISO: Final = re.compile(
+_JOB: Final = late.compiled(r"NCCL|Traceback \(most recent call last\)")
+_ISO: Final = late.compiled(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
     r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?$"
 )
 _SPELLED: Final = r"#033\[[0-9;]*[A-Za-z]"
 _MARKUP: Final = r"</?(?:pre|code|span|div|p|br|details|summary)\b[^<>]*>"
-_MEMBER: Final = re.compile(rf'^\s*"(?:{"|".join(map(re.escape, _TEXTS))})": ("(?:[^"\\]|\\.)*"),?\s*$')
-_LOGFMT: Final = re.compile(r'(?:^|\s)(?:msg|message)=("(?:[^"\\]|\\.)*")')
-_LOGFMT_TIME: Final = re.compile(r'(?:^|\s)(?:time|ts)="?([^"\s]+)"?')
-_QUOTED_FIELD: Final = re.compile(r'(?:^|,)"(?:[^"\n]|""){0,4000}NCCL')
+_MEMBER: Final = late.compiled(rf'^\s*"(?:{"|".join(map(re.escape, _TEXTS))})": ("(?:[^"\\]|\\.)*"),?\s*$')
+_LOGFMT: Final = late.compiled(r'(?:^|\s)(?:msg|message)=("(?:[^"\\]|\\.)*")')
+_LOGFMT_TIME: Final = late.compiled(r'(?:^|\s)(?:time|ts)="?([^"\s]+)"?')
+_QUOTED_FIELD: Final = late.compiled(r'(?:^|,)"(?:[^"\n]|""){0,4000}NCCL')
 _ENTITIES: Final = {
     "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&#x27;": "'", "&nbsp;": " ", "&amp;": "&",
 }  # fmt: skip
@@ -66,24 +68,27 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
         lines = lines.str.replace_many(list(_ENTITIES), list(_ENTITIES.values()))
     if holds("`"):
         lines = lines.str.strip_chars("`")
-    quoted = holds('"')
-    if quoted and holds("{") and (holds('{"') or holds('{ "')):
-        lines = _from_objects(lines)
-    if quoted:
-        if holds('": "'):
-            lines = _from_members(lines)
-        if holds('\\n"'):
-            lines = _from_items(lines)
-        if holds('sg="') or holds('message="'):
-            lines = _from_logfmt(lines)
-        lines = _from_csv(lines)
-    return lines
+    if not holds('"'):
+        return lines
+    # What follows looks at lines with a quotation mark only, of which most logs have few.
+    at = lines.str.contains('"', literal=True).arg_true()
+    before = lines.gather(at)
+    quoted = _from_objects(before)
+    if quoted.str.contains('": "', literal=True).any():
+        quoted = _from_members(quoted)
+    if quoted.str.contains('\\n"', literal=True).any():
+        quoted = _from_items(quoted)
+    if quoted.str.contains('(?:sg|message)="').any():
+        quoted = _from_logfmt(quoted)
+    quoted = _from_csv(quoted)
+    return lines if quoted is before else lines.scatter(at, quoted)
 
 
 def _replaced(lines: pl.Series, found: Mapping[int, str]) -> pl.Series:
     if not found:
         return lines
-    return lines.scatter(list(found), list(found.values()))
+    new: pl.Series = lines.clone().scatter(list(found), list(found.values()))
+    return new
 
 
 def _rows(lines: pl.Series, mask: pl.Series) -> Iterator[tuple[int, str]]:

@@ -144,9 +144,10 @@ def _means(rule: Message, rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFra
 
 def _foreign(result: ChunkResult) -> pl.DataFrame:
     """Lines of other programs that are looked at, ``_output`` for those of host tools: the same line may be both."""
+    ends = {input_id: fate.last_foreign for input_id, fate in result.fates.items()}
     rows = [
         frame.with_columns(_output=pl.lit(output))
-        for frame, output in ((tool_lines(result.foreign), False), (result.outputs, True))
+        for frame, output in ((tool_lines(result.foreign, ends), False), (result.outputs, True))
         if frame.height or not output
     ]
     return _own(pl.concat(rows, how="diagonal"), "_text")

@@ -99,6 +99,8 @@ class ChunkResult(Counts):
     ``messages``: rows by rule, with what the rule captured but without its constants (:func:`with_constants`).
     ``warned``: the rules of which a row is as loud as a warning (``is_loud``).
 
+    ``foreign``: all other lines (``_line``, ``_text``) but blank ones, ``_likely`` those that may matter to somebody.
+
     ``outputs``: lines (``_line``, ``_text``) of the outputs of host tools, as they stand.
 
     ``heads``: one row a distinct head (``HEAD``) of an input, in the order of ``_hid``, with the first ``_line`` that
@@ -119,7 +121,7 @@ def attach_heads(rows: pl.DataFrame, heads: pl.DataFrame, columns: Sequence[str]
     rest = rows[[c for c in rows.columns if c != "_hid"]]
     if not rows.height:
         return rest.with_columns(pl.lit(None, heads.schema[c]).alias(c) for c in columns)
-    return rest.hstack([heads[c].gather(numbers) for c in columns])
+    return rest.hstack(heads[list(columns)][numbers])
 
 
 def with_constants(rows: pl.DataFrame, message: Message) -> pl.DataFrame:

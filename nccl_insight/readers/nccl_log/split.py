@@ -24,7 +24,7 @@ _COPIED: Final = {
 }  # fmt: skip
 _LINK: Final = re.compile(r"\[([^\[\]\n]+)\]\(https?://[^\[)\n]*\)")
 # Looked for in the whole text at once: a search in every line would take as long as cutting the lines.
-_ODD: Final = ("\x1b", "\x00", "\r")
+_ODD: Final = ("\x1b", "\x00")
 _ODD_WORD: Final = "](http"
 # Bytes of which few stand in a log.
 _RARE: Final = (b'"', b"(", b"#", b"&")
@@ -44,10 +44,6 @@ def _cut(text: pl.Series, ended: bool) -> pl.Series:
     return lines.head(lines.len() - 1) if ended else lines
 
 
-def _is_odd(chunk: Chunk) -> bool:
-    return any(_holds(chunk, odd) for odd in _ODD)
-
-
 def _marks(lines: pl.Series) -> Iterator[tuple[int, int]]:
     """Where some of the lines begin, evenly spread: how many lines stand before, and how many bytes."""
     ends = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()
@@ -57,27 +53,25 @@ def _marks(lines: pl.Series) -> Iterator[tuple[int, int]]:
 
 def lines_of(chunk: Chunk) -> pl.Series:
     """The lines without colours, links, stray control bytes and envelopes; line breaks stay where they are."""
-    odd = _is_odd(chunk)
-    if chunk.text is None:
-        odd = odd or _holds(chunk, _ODD_WORD)
-        data = chunk.data if chunk.size == len(chunk.data) else chunk.data[: chunk.size]
-        if _read_lines is not None and data and not odd:
-            # Lines that point into the bytes, without a copy.
-            lines = _read_lines(data).to_series().alias("_text")
-            chunk.marks.extend(_marks(lines))
-            return unwrapped(envelope.opened(lines, partial(_holds, chunk)), chunk.starts, ascii_only=True)
-        whole = pl.Series([data]).cast(pl.String)
-        ended = data[-1:] == b"\n"
-    else:
-        copied = any(chr(code) in chunk.text for code in _COPIED)
-        plain = chunk.text.translate(_COPIED) if copied else chunk.text
-        odd = odd or _ODD_WORD in plain
-        whole = pl.Series([plain])
-        ended = chunk.text.endswith("\n")
-    if odd:
-        text = _ANSI.sub("", str(whole[0])).replace("\x00", "").replace("\r\n", "\n")
-        whole = pl.Series([_LINK.sub(r"\1", text)])
-    return unwrapped(envelope.opened(_cut(whole, ended), partial(_holds, chunk)), chunk.starts)
+    holds = partial(_holds, chunk)
+    ascii_only = chunk.text is None and chunk.data.isascii()
+    data = chunk.data if chunk.size == len(chunk.data) else chunk.data[: chunk.size]
+    odd = not data or data.endswith(b"\r") or any(map(holds, _ODD)) or holds(_ODD_WORD)
+    if chunk.text is None and _read_lines is not None and not odd:
+        # Lines that point into the bytes, without a copy, and without the carriage return that ends them.
+        lines = _read_lines(data).to_series().alias("_text")
+        if ascii_only or not lines.str.contains("|".join(map(chr, _COPIED))).any():
+            if not (holds("\r") and holds("\r\n")):
+                chunk.marks.extend(_marks(lines))
+            return unwrapped(envelope.opened(lines, holds), chunk.starts, ascii_only)
+    text = data.decode() if chunk.text is None else chunk.text
+    ended = text.endswith("\n")
+    if not ascii_only:
+        text = text.translate(_COPIED)
+    text = (_ANSI.sub("", text) if "\x1b" in text else text).replace("\x00", "").replace("\r\n", "\n")
+    if _ODD_WORD in text:
+        text = _LINK.sub(r"\1", text)
+    return unwrapped(envelope.opened(_cut(pl.Series([text]), ended), holds), chunk.starts)
 
 
 def _holds(chunk: Chunk, sign: str) -> bool:
@@ -126,12 +120,17 @@ def _others(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
 
 def split_clean(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Clean single records (``_line, _head, _level, _body``) and all other lines (``_line, _text``)."""
-    usual = _usual(frame["_text"])
+    named = frame["_text"].str.contains(SEPARATOR, literal=True)
+    some = frame if named.all() else frame.filter(named)
+    usual = _usual(some["_text"])
     clean = usual["_clean"]
-    records = pl.DataFrame([frame["_line"], usual["_head"], usual["_body"]])
-    rest = frame.filter(~clean)
+    records = pl.DataFrame([some["_line"], usual["_head"], usual["_body"]])
     records = (records if clean.all() else records.filter(clean)).with_columns(_level=pl.lit("INFO"))
-    if not rest.height:
-        return records, rest
-    more, clean = _others(rest)
-    return pl.concat([records, more.filter(clean).select(records.columns)]), rest.filter(~clean)
+    rest = some.filter(~clean)
+    if rest.height:
+        more, odd = _others(rest)
+        records = pl.concat([records, more.filter(odd).select(records.columns)])
+        clean = clean.scatter((~clean).arg_true().filter(odd), True)
+    if some.height < frame.height:
+        clean = named.scatter(named.arg_true().filter(~clean), False)
+    return records, frame.filter(~clean)
