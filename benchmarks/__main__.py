@@ -9,8 +9,8 @@ costs at least: polars streams the file and cuts its lines into head and text on
 runs the floor, then every command, as whole processes, so a machine that gets slower gets slower for all; the ratios
 are of CPU seconds (user + system), which other programs on the machine disturb least. Each code runs every command on a
 small input first, so that its modules are compiled as those of an installed package are. With ``--against`` each
-command also runs from that commit, in turn; with ``--xcl-lens`` that reader of the same logs runs in each round too, with
-``--hta`` HolisticTraceAnalysis on traces (the Python in whose environment it is installed).
+command also runs from that commit, in turn; with ``--xcl-lens`` that reader of the same logs runs in each round too,
+with ``--hta`` HolisticTraceAnalysis on traces (the Python in whose environment it is installed).
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ class Measured:
     exit: int
 
 
-def _run(
-    arguments: Sequence[str], code: Path, compiled: Path | None = None
-) -> tuple[float, float, float, int]:
+def _run(arguments: Sequence[str], code: Path, compiled: Path | None = None) -> tuple[float, float, float, int]:
     """Wall seconds, CPU seconds, peak MB and exit status of a process. A process between makes the peak its own.
 
     ``compiled``: where Python keeps the modules that it compiled.
@@ -83,12 +81,7 @@ def _run(
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment["PYTHONPYCACHEPREFIX"] = str(compiled)
     done = subprocess.run(
-        [sys.executable, "-c", outer, *arguments],
-        env=environment,
-        cwd=code,
-        check=True,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", outer, *arguments], env=environment, cwd=code, check=True, capture_output=True, text=True
     )
     wall, cpu, peak, status = done.stdout.split()
     return float(wall), float(cpu), float(peak), int(status)
@@ -138,9 +131,7 @@ def measure(
         else:
             write_log(small, Shape("mixed", 0.5, 4))
 
-        def timed(
-            command: str, label: str, code: Path, arguments: Sequence[str], before: Sequence[str]
-        ) -> None:
+        def timed(command: str, label: str, code: Path, arguments: Sequence[str], before: Sequence[str]) -> None:
             # Some systems take back the memory of files that nobody read for half a minute, as another program runs:
             # the program is started once, and the input read once, so that no disk is measured.
             _run(before, code, compiled)
@@ -160,9 +151,7 @@ def measure(
                 out, rehearsal = Path(folder) / f"{label}-{turn}", Path(folder) / f"{label}-{turn}-small"
                 out.mkdir()
                 rehearsal.mkdir()
-                pairs = zip(
-                    _commands(commands, path, out), _commands(commands, small, rehearsal), strict=True
-                )
+                pairs = zip(_commands(commands, path, out), _commands(commands, small, rehearsal), strict=True)
                 for (command, arguments), (_, before) in pairs:
                     timed(command, label, code, arguments, before)
     return found
@@ -194,9 +183,7 @@ def show(found: Sequence[Measured]) -> str:
 
 def main() -> None:
     """Makes the inputs, measures, prints."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, default=100.0)
     kinds = sorted({*MIXES, *SHAPES, "trace", "files"})
     parser.add_argument("--kinds", default=",".join(SHAPES), help=f"of {', '.join(kinds)}")
@@ -213,15 +200,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if o.against:
             other = Path(folder) / "other"
-            subprocess.run(
-                ["git", "worktree", "add", "--detach", str(other), o.against], cwd=_ROOT, check=True
-            )
+            subprocess.run(["git", "worktree", "add", "--detach", str(other), o.against], cwd=_ROOT, check=True)
             codes[o.against] = other
         try:
             for kind in o.kinds.split(","):
-                shape = replace(
-                    SHAPES.get(kind, Shape(kind if kind in MIXES else "mixed")), megabytes=o.megabytes
-                )
+                shape = replace(SHAPES.get(kind, Shape(kind if kind in MIXES else "mixed")), megabytes=o.megabytes)
                 shape = replace(shape, ranks=o.ranks or shape.ranks)
                 path = Path(folder) / f"{kind}.{'json' if kind == 'trace' else 'log'}"
                 if kind == "trace":
@@ -232,23 +215,13 @@ def main() -> None:
                 else:
                     size = write_log(path, shape)
                 found += measure(
-                    kind,
-                    path,
-                    size / 1e6,
-                    o.commands.split(","),
-                    o.runs,
-                    codes,
-                    kind == "trace",
-                    o.xcl_lens,
-                    o.hta,
+                    kind, path, size / 1e6, o.commands.split(","), o.runs, codes, kind == "trace", o.xcl_lens, o.hta
                 )
         finally:
             if o.against:
                 subprocess.run(["git", "worktree", "remove", "--force", str(other)], cwd=_ROOT, check=False)
     print(show(found))
-    print(
-        f"\nload of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs; time {time.strftime('%F %T')}"
-    )
+    print(f"\nload of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs; time {time.strftime('%F %T')}")
     if o.json:
         o.json.write_text(json.dumps([asdict(m) for m in found], indent=1))
 

@@ -109,10 +109,7 @@ def _pick(names: tuple[str, ...], number: pl.Expr) -> pl.Expr:
 
 def _clock(row: pl.Expr) -> pl.Expr:
     """A date and time of day with milliseconds, later in later lines."""
-    parts = [
-        (row // n % most).cast(pl.String).str.zfill(2)
-        for n, most in ((3_600_000, 24), (60_000, 60), (1000, 60))
-    ]
+    parts = [(row // n % most).cast(pl.String).str.zfill(2) for n, most in ((3_600_000, 24), (60_000, 60), (1000, 60))]
     return pl.concat_str(
         pl.lit("2026-03-04 "), parts[0], pl.lit(":"), parts[1], pl.lit(":"), parts[2], pl.lit("."),
         (row % 1000).cast(pl.String).str.zfill(3),
@@ -124,9 +121,7 @@ def _head(rank: pl.Expr, shape: Shape, row: pl.Expr | None = None) -> pl.Expr:
     row = rank if row is None else row
     host = pl.concat_str(pl.lit("node"), (rank // GPUS).cast(pl.String).str.zfill(4))
     pid = (100_000 + rank).cast(pl.String)
-    head = pl.concat_str(
-        host, pl.lit(":"), pid, pl.lit(":"), pid, pl.lit(" ["), rank % GPUS, pl.lit("] NCCL INFO ")
-    )
+    head = pl.concat_str(host, pl.lit(":"), pid, pl.lit(":"), pid, pl.lit(" ["), rank % GPUS, pl.lit("] NCCL INFO "))
     tags = {
         "none": [],
         "stamp": [pl.lit("["), _clock(row), pl.lit("] ")],
@@ -148,11 +143,7 @@ def _bodies(kind: str, row: pl.Expr, rank: pl.Expr, shape: Shape) -> pl.Expr:
     op = _pick(_OPS, row // shape.ranks)
     step = row // shape.ranks
     if kind in {"coll", "ops"}:
-        number = (
-            step.cast(pl.String)
-            if shape.decimal
-            else _hex(step, 6).str.strip_chars_start("0").replace({"": "0"})
-        )
+        number = step.cast(pl.String) if shape.decimal else _hex(step, 6).str.strip_chars_start("0").replace({"": "0"})
         return pl.concat_str(
             op if kind == "coll" else _pick(_ALL_OPS, _noise(step, 5)), pl.lit(": opCount "), number,
             pl.lit(" sendbuff "), _pointer(row, 11), pl.lit(" recvbuff "), _pointer(row, 12),
@@ -230,10 +221,7 @@ def _start_lines(first: int, last: int, shape: Shape) -> list[str]:
     n = shape.ranks
     ranks = pl.DataFrame({"rank": pl.int_range(first, last, eager=True)})
     rank = pl.col("rank")
-    texts = [
-        pl.concat_str(pl.lit("NCCL_DEBUG set by environment to INFO")),
-        pl.concat_str(pl.lit("Using network IB")),
-    ]
+    texts = [pl.concat_str(pl.lit("NCCL_DEBUG set by environment to INFO")), pl.concat_str(pl.lit("Using network IB"))]
     nodes = -(-n // GPUS)
     for number in range(shape.communicators):
         who = pl.concat_str(
@@ -285,9 +273,7 @@ def _start_lines(first: int, last: int, shape: Shape) -> list[str]:
             )
         )
         texts.append(
-            pl.lit(
-                "16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer"
-            )
+            pl.lit("16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer")
         )
         texts.append(pl.concat_str(who, pl.lit(" - Init COMPLETE")))
     lines = ranks.select(pl.concat_list([pl.concat_str(_head(rank, shape), t) for t in texts]).alias("t"))
@@ -304,11 +290,7 @@ def _block(first: int, rows: int, shape: Shape) -> pl.DataFrame:
     row = pl.col("row")
     rank = row % shape.ranks
     kinds = MIXES[shape.kind]
-    turns = (
-        row + row // shape.ranks
-        if shape.kind == "interleaved"
-        else _noise(row // shape.ranks, shape.seed + 9)
-    )
+    turns = row + row // shape.ranks if shape.kind == "interleaved" else _noise(row // shape.ranks, shape.seed + 9)
     turns = _noise(row, shape.seed + 9) if shape.kind == "foreign" else turns
     share = turns % 2 / 2 if shape.kind == "interleaved" else turns % 1000 / 1000
     line, below = pl.lit(""), 0.0
@@ -330,9 +312,7 @@ def _block(first: int, rows: int, shape: Shape) -> pl.DataFrame:
     if shape.torn:
         chance = _noise(row, shape.seed + 22) % 1000
         broken = (
-            pl.when(chance % 2 == 0)
-            .then(pl.concat_str(line.str.slice(0, 60), line))
-            .otherwise(line.str.slice(0, 90))
+            pl.when(chance % 2 == 0).then(pl.concat_str(line.str.slice(0, 60), line)).otherwise(line.str.slice(0, 90))
         )
         line = pl.when(chance < shape.torn * 1000).then(broken).otherwise(line)
     if shape.prefix == "json":
@@ -400,9 +380,7 @@ def write_logs(folder: Path, shape: Shape) -> int:
 
 def main() -> None:
     """Writes the input that the arguments describe."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--kind", choices=sorted({*MIXES, *SHAPES}), default="mixed")
     parser.add_argument("--megabytes", type=float, default=200.0)

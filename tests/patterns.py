@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import nccl_insight
+from nccl_insight.base.late import Late
 from nccl_insight.readers import host_tools
 
 if sys.version_info >= (3, 11):
@@ -34,8 +35,8 @@ def modules() -> Iterator[ModuleType]:
 
 
 def _held(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
-    if isinstance(value, re.Pattern):
-        yield value
+    if isinstance(value, (re.Pattern, Late)):
+        yield re.compile(value.pattern, value.flags)
     elif depth < 4 and isinstance(value, (list, tuple, set, frozenset)):
         for item in value:
             yield from _held(item, depth + 1)

@@ -26,6 +26,8 @@ _ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize
 # What is read stays until the command ends, so looking for garbage among it is in vain most of the time. Modules and
 # grammar alone are 100,000 objects.
 _GARBAGE_AFTER = (300_000, 50, 100)
+# Commands that share a module with another.
+_HOMES = {"explain": "rules", "config": "rules", "query": "tables"}
 _REPORT = "please report this with the command line and, if you can, a redacted log"
 
 
@@ -58,7 +60,7 @@ def build_app(command: str = "") -> typer.Typer:
             raise typer.Exit()
 
     modules = [i.name for i in pkgutil.iter_modules(__path__) if i.name.startswith("cmd_")]
-    own = f"cmd_{command.replace('-', '_')}"
+    own = f"cmd_{_HOMES.get(command, command).replace('-', '_')}"
     for name in [own] if own in modules else sorted(modules):
         importlib.import_module(f"{__name__}.{name}").register(app)
     arrange(app)

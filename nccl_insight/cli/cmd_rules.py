@@ -213,7 +213,6 @@ def register(app: typer.Typer) -> None:
         """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""
         from nccl_insight.cli.output import terminal_width, use_color
         from nccl_insight.engine.policy.config import resolve
-        from nccl_insight.report.line import explain_text
         from nccl_insight.rules import discover
 
         text = sys.stdin.read(_PASTED) if names == ["-"] else " ".join(names)
@@ -221,6 +220,8 @@ def register(app: typer.Typer) -> None:
         try:
             wanted = dict.fromkeys(name for given in names for name in resolve(given))
         except UsageError:
+            from nccl_insight.report.line import explain_text  # reads lines, which a code does not need
+
             told = explain_text(text)
             if told is None or get_close_matches(text, by_name, 1, 0.8):  # a name with a slip, not part of a message
                 raise

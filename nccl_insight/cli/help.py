@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from nccl_insight.base import late
 from nccl_insight.cli.choices import Level
 
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
@@ -101,7 +102,9 @@ _NAMES: Final = {
     "--kind": "KIND", "--family": "FAMILY",
 }  # fmt: skip
 # Defaults that say nothing, and bounds of numbers, which an error names where they matter.
-_NOTHING: Final = re.compile(r"\s*\[(?:default: (?:0|0\.0|-|auto|False))?(?:; )?(?:x>=[0-9.]+)?\]$|; x>=[0-9.]+(?=\]$)")
+_NOTHING: Final = late.compiled(
+    r"\s*\[(?:default: (?:0|0\.0|-|auto|False))?(?:; )?(?:x>=[0-9.]+)?\]$|; x>=[0-9.]+(?=\]$)"
+)
 _WIDTH: Final = 30
 
 

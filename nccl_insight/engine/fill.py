@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.model import Step
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
@@ -35,22 +36,22 @@ HOLES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "log": ((), "*.log"),
     "pod": (("pod_name",), "$POD"),
 }
-_HOLE: Final = re.compile("<(" + "|".join(HOLES) + ")>")
-_AGAIN: Final = re.compile(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same job>$")
-_SETTINGS: Final = re.compile(r"[A-Z][A-Z0-9_]*=\S+(?: [A-Z][A-Z0-9_]*=\S+)*")
-_LIVE: Final = re.compile(r"\b(?:py-spy|gdb -p|ss -t[a-z]*p|nc -vz)\b|/proc/(?:<pid>|[0-9$])")
+_HOLE: Final = late.compiled("<(" + "|".join(HOLES) + ")>")
+_AGAIN: Final = late.compiled(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same job>$")
+_SETTINGS: Final = late.compiled(r"[A-Z][A-Z0-9_]*=\S+(?: [A-Z][A-Z0-9_]*=\S+)*")
+_LIVE: Final = late.compiled(r"\b(?:py-spy|gdb -p|ss -t[a-z]*p|nc -vz)\b|/proc/(?:<pid>|[0-9$])")
 _TEXT_MOST: Final = 500
 _EACH: Final = "for d in $(ls /sys/class/infiniband); do {}; done"
 _ENDED: Final = frozenset(
     {"process-killed", "process-crashed", "application-exception", "watchdog-timeout", "job-ended-by-scheduler"}
 )
-_PEER: Final = re.compile(
+_PEER: Final = late.compiled(
     r"(?<![0-9A-Za-z.:_%-])(?P<host>[0-9A-Za-z.:_%-]{1,64})\]?<(?P<port>[0-9]{1,5})>"
     r"|(?<![0-9.])(?P<v4>[0-9]{1,3}(?:\.[0-9]{1,3}){3}):(?P<p4>[0-9]{1,5})(?![0-9])"
 )
-_OTHER_PID: Final = re.compile(r"<pid of rank ([0-9]{1,9})>")
+_OTHER_PID: Final = late.compiled(r"<pid of rank ([0-9]{1,9})>")
 # A process that is gone cannot be asked: the next time all on that host are.
-_STACK: Final = re.compile(r"py-spy dump(?P<options>(?: --(?!pid)\S+)*) --pid (?:[0-9]+|<pid>)")
+_STACK: Final = late.compiled(r"py-spy dump(?P<options>(?: --(?!pid)\S+)*) --pid (?:[0-9]+|<pid>)")
 _ON_GPUS: Final = "$(nvidia-smi --query-compute-apps=pid --format=csv,noheader)"
 _RECORD: Final = "<record of the job>"
 _COLUMNS: Final = "JobID,State,ExitCode,MaxRSS,Elapsed,Timelimit,NodeList,Reason"

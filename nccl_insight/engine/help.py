@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.model import Hit, Ref, Step
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.facts.errors import causes
@@ -21,13 +22,13 @@ from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
 
 # "Set NCCL_X=1 to enable", "consider setting X to Y", "use X=Y", "increase X".
-_OFFERED: Final = re.compile(
+_OFFERED: Final = late.compiled(
     r"\b(?:set(?:ting)?|us(?:e|ing)|try(?:ing)?|export|specify|(?:de|in)creas(?:e|ing)) (?:the )?"
     r"(?:environment variable |env(?:ironment)? )?"
     r"[`'\"]?(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)(?P<value>(?:=| to )[`'\"]?[A-Za-z0-9_./:-]*[A-Za-z0-9])?",
     re.IGNORECASE,
 )
-_HIDES: Final = re.compile(r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG", re.IGNORECASE)
+_HIDES: Final = late.compiled(r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG", re.IGNORECASE)
 
 
 def helped(run: Run, drafts: Sequence[Draft]) -> list[Draft]:

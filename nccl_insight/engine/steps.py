@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.base.model import Step
 
 _LOOKS: Final = frozenset({
@@ -22,7 +23,7 @@ _CHANGES: Final = frozenset({
     "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "make", "mount", "mpirun", "pip", "podman",
     "scontrol", "setcap", "srun", "torchrun", "unset", "yum",
 })  # fmt: skip
-_SETTING: Final = re.compile(r"([A-Z][A-Z0-9_]{2,})=")
+_SETTING: Final = late.compiled(r"([A-Z][A-Z0-9_]{2,})=")
 # Settings that make a run tell more and mend nothing.
 _TELLS: Final = frozenset({
     "CUDA_LAUNCH_BLOCKING", "NCCL_CHECK_POINTERS", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_GRAPH_DUMP_FILE",
@@ -31,18 +32,18 @@ _TELLS: Final = frozenset({
 })  # fmt: skip
 _TRIAL: Final = "if that works"
 # Commands that are words, too: "find the late rank first", "ping each host".
-_ENGLISH: Final = re.compile(
+_ENGLISH: Final = late.compiled(
     r"(?:find|free|ping|echo|env|stat|export|mount) (?:the|a|an|each|every|all|out|which|what|why|one|memory)\b"
 )
 # Words behind a command that are no part of it: "(or --ipc=host)", ", or what the line names", " on both hosts".
-_REMARK: Final = re.compile(
+_REMARK: Final = late.compiled(
     r"\s\((?P<aside>[^()]+)\)(?=$|,)|,?\s(?=(?:or|and|then|if|only|where|on|for|between|shows|in)\s)"
 )
-_SHIELDED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^>]*>|\$\([^)]*\)|\[[^]]*\]")
-_PLACE: Final = re.compile(r"(on [^:;]{1,60}):\s+(?=\S)")
-_COMMENT: Final = re.compile(r"\s+#\s+")
+_SHIELDED: Final = late.compiled(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^>]*>|\$\([^)]*\)|\[[^]]*\]")
+_PLACE: Final = late.compiled(r"(on [^:;]{1,60}):\s+(?=\S)")
+_COMMENT: Final = late.compiled(r"\s+#\s+")
 # Where a comment ends: at a labeled step, or at a semicolon with a command behind it.
-_NEXT: Final = re.compile(r"(?:(?:^|;\s+)(check|fix|then)\b:?|;)\s+")
+_NEXT: Final = late.compiled(r"(?:(?:^|;\s+)(check|fix|then)\b:?|;)\s+")
 
 
 def steps_of(next_step: str) -> tuple[Step, ...]:

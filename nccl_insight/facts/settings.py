@@ -33,7 +33,9 @@ def settings(run: Run) -> pl.DataFrame:
 
 def setting(run: Run, name: str) -> pl.DataFrame:
     """Rows of :func:`settings` for one variable."""
-    return settings(run).filter(pl.col("name") == name)
+    known = settings(run)
+    # Most of those who ask find nothing, and a query costs more than this.
+    return known.filter(pl.col("name") == name) if name in known["name"].to_list() else known.clear()
 
 
 def value_of(run: Run, name: str) -> str | None:
@@ -44,13 +46,19 @@ def value_of(run: Run, name: str) -> str | None:
 
 def switched_on(run: Run, name: str) -> pl.DataFrame:
     """Rows of :func:`settings` in which a boolean variable is on: any value but those that NCCL takes for false."""
-    return setting(run, name).filter(~pl.col("value").str.to_lowercase().is_in(list(_FALSE)))
+    rows = setting(run, name)
+    return rows if rows.is_empty() else rows.filter(~pl.col("value").str.to_lowercase().is_in(list(_FALSE)))
 
 
 def refs(frame: pl.DataFrame, limit: int = 3) -> tuple[Ref, ...]:
     """The first rows of a frame with ``input_id`` and ``line`` as evidence; rows without a line are left out."""
-    rows = frame.select("input_id", "line").drop_nulls().unique(maintain_order=True).head(limit)
-    return tuple(Ref(int(i), int(n)) for i, n in rows.iter_rows())
+    found: dict[tuple[int, int], Ref] = {}
+    for place in zip(frame["input_id"], frame["line"], strict=True):
+        if len(found) == limit:
+            break
+        if None not in place:
+            found.setdefault(place, Ref(*place))
+    return tuple(found.values())
 
 
 def hosts_of(frame: pl.DataFrame, column: str = "host") -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from nccl_insight.base import late
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.stream import Stream, compression_of
 
@@ -25,12 +26,12 @@ _MOST_BYTES: Final = 64 << 20
 _PYTHON_MOST_BYTES: Final = 4 << 20
 _DEPTH_MOST: Final = 8
 _BOM: Final = b"\xef\xbb\xbf"
-_BEGINS: Final = re.compile(rb"""\s*(?:"|b?'|[\[(]\s*(?:["'{\[(]|b')|\{\s*["'])""")
-_NCCL: Final = re.compile(rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version")
+_BEGINS: Final = late.compiled(rb"""\s*(?:"|b?'|[\[(]\s*(?:["'{\[(]|b')|\{\s*["'])""")
+_NCCL: Final = late.compiled(rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version")
 _TEXTS: Final = ("message", "msg", "log", "line", "textPayload", "MESSAGE", "@message", "text", "body", "content")
 _TRACE: Final = b'"traceEvents"'
-_NUMBER: Final = re.compile(r"[0-9]{9,20}(?:\.[0-9]+)?$")
-_ESCAPE: Final = re.compile(r'\\(?:[ntr"\'\\/]|u[0-9a-fA-F]{4}|x1[bB])')
+_NUMBER: Final = late.compiled(r"[0-9]{9,20}(?:\.[0-9]+)?$")
+_ESCAPE: Final = late.compiled(r'\\(?:[ntr"\'\\/]|u[0-9a-fA-F]{4}|x1[bB])')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": ""}
 
 

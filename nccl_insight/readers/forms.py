@@ -7,19 +7,21 @@ import json
 import re
 from typing import Final
 
+from nccl_insight.base import late
+
 _SAMPLE: Final = 200
 _MOST: Final = 0.6
-_TIMED: Final = re.compile(
+_TIMED: Final = late.compiled(
     r"\W{0,3}(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:"
     r"|[IWEFD][0-9]{4} [0-9]{2}:|[0-9]{2}:[0-9]{2}:[0-9]{2})"
 )
-_LEVEL: Final = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
-_KEY: Final = re.compile(r"\s{0,80}(?:- )?[A-Za-z_][\w./-]{0,80}:(?:\s|$)")
-_SHELL: Final = re.compile(
+_LEVEL: Final = late.compiled(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
+_KEY: Final = late.compiled(r"\s{0,80}(?:- )?[A-Za-z_][\w./-]{0,80}:(?:\s|$)")
+_SHELL: Final = late.compiled(
     r"\s{0,80}(?:export |#SBATCH|#PBS|#BSUB|srun |mpirun |torchrun |module |set -|if \[|fi$|done$|source |cd |echo )"
 )
-_COLUMNS: Final = re.compile(r"\s{2,}|\t|\|")
-_PYTHON: Final = re.compile(r"\s{0,80}(?:import |from \S+ import |def |class |@|return |if __name__)")
+_COLUMNS: Final = late.compiled(r"\s{2,}|\t|\|")
+_PYTHON: Final = late.compiled(r"\s{0,80}(?:import |from \S+ import |def |class |@|return |if __name__)")
 
 
 def form_of(head: bytes) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
@@ -22,11 +23,11 @@ from nccl_insight.tables.run import Partial
 _MOST_PROCESSES: Final = 100_000
 _MOST_ITERATIONS: Final = 1_000_000
 _LONGEST_US: Final = 1e12
-_HEAD = re.compile(rb"# nThread [0-9]+ nGpus|#\s+size\s+count\s+(?:\(?elements\)?\s+)?type\b|# nccl-tests version")
+_HEAD = late.compiled(rb"# nThread [0-9]+ nGpus|#\s+size\s+count\s+(?:\(?elements\)?\s+)?type\b|# nccl-tests version")
 
 
 # What a benchmark that failed leaves: its lines are read as those of a log.
-_TROUBLE = re.compile(
+_TROUBLE = late.compiled(
     rb" NCCL (?:WARN|ATTN|ERROR) |Test (?:NCCL |CUDA )?failure|\b[Ss]ignal "
     rb"[0-9]|SIG(?:KILL|TERM|SEGV|BUS|ABRT)|\bKilled\b"
     rb"|CANCELLED|srun: error|slurmstepd|MPI_ABORT|[Oo]ut [Oo]f [Mm]emory|exited (?:on|with) "

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 
-_ANSI = re.compile(
+from nccl_insight.base import late
+
+_ANSI = late.compiled(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI ... final byte (colors, cursor movement)
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC ... BEL or ST (titles, hyperlinks)
     r"|\x1b[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
     r"|\x1b[@-Z\\-_]"
 )
 # C0 and C1 controls, zero-width and bidirectional controls, line separators, surrogates, private use, tags.
-_HIDDEN = re.compile(
+_HIDDEN = late.compiled(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\ue000-\uf8ff"
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"

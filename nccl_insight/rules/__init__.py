@@ -22,10 +22,10 @@ from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
 from nccl_insight.rules.natures import NATURES, causes_of
 from nccl_insight.rules.page import Page, pages
-from nccl_insight.tables.run import Run
 
 if TYPE_CHECKING:
     from nccl_insight.rules.context import Context
+    from nccl_insight.tables.run import Run
 
 
 class Check(Protocol):

@@ -8,11 +8,12 @@ optional. A row is told by its shape: size, count, type, optional operation, opt
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
 import polars as pl
+
+from nccl_insight.base import late
 
 TYPES = (
     "int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "char", "int",
@@ -37,8 +38,8 @@ _HINT = (
 )
 _HEAD: Final = "# nThread [0-9]+ nGpus"
 _HOST: Final = r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device"
-_PERF = re.compile(r"\b(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")_perf")
-_BARE = re.compile(r"(?:^|[^a-z])(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")(?:[^a-z]|$)")
+_PERF = late.compiled(r"\b(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")_perf")
+_BARE = late.compiled(r"(?:^|[^a-z])(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")(?:[^a-z]|$)")
 SCHEMA = {
     "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
     "red_op": pl.String, "root": pl.Int32, "in_place": pl.Boolean, "time_us": pl.Float64,

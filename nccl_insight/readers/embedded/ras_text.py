@@ -9,6 +9,8 @@ import re
 
 import polars as pl
 
+from nccl_insight.base import late
+
 SCHEMA = {
     "line": pl.UInt64, "event": pl.String, "comm_hash": pl.String, "group": pl.Int64, "comms": pl.Int64,
     "n_nodes": pl.Int64, "ranks_per_node": pl.String, "ranks_per_comm": pl.Int64, "ranks_in_group": pl.Int64,
@@ -25,20 +27,20 @@ NEAR = (
     r"|[0-9]+ job process|Encountered [0-9]+|Communicator ranks have|Communicators\.\.\.|(?:Init|Asynchronous)"
     r"|\[[0-9 :-]+\] [A-Z_]+:)"
 )
-_GROUP = re.compile(
+_GROUP = late.compiled(
     r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})\s+([\d-]{1,20})\s+(\d{1,9})\s+(\d{1,9})\s+([A-Z,]+)\s+([A-Z,]+)$"
 )
-_COMM = re.compile(r"#(\d+)-\d+ \((?:0x)?([0-9a-fA-F]+)\) ([A-Z,]+)")
-_COUNT = re.compile(r"(\d{1,12}) (?:job process|ranks?|communication timeouts?)\b")
-_LAUNCHED = re.compile(r"launched up to operation (\d{1,18})|not launched any operation")
-_STATUS = re.compile(r"ha(?:ve|s) status ([A-Z]+)")
-_RANK = re.compile(r"Rank (\d{1,12})\b")
-_OWNER = re.compile(
+_COMM = late.compiled(r"#(\d+)-\d+ \((?:0x)?([0-9a-fA-F]+)\) ([A-Z,]+)")
+_COUNT = late.compiled(r"(\d{1,12}) (?:job process|ranks?|communication timeouts?)\b")
+_LAUNCHED = late.compiled(r"launched up to operation (\d{1,18})|not launched any operation")
+_STATUS = late.compiled(r"ha(?:ve|s) status ([A-Z]+)")
+_RANK = late.compiled(r"Rank (\d{1,12})\b")
+_OWNER = late.compiled(
     r"(?:managed by process|^Process) (\d{1,12}) on node (\S{1,255})(?: managing GPUs? ([\d,()NVML \-]+))?"
 )
-_GPU = re.compile(r"-- GPU ([^ ]+)")
-_KIND = re.compile(r"Communicator ranks have different ([A-Za-z]+)(?: operation counts)?")
-_PEER = re.compile(r"\[([0-9 :-]+)\] ([A-Z_]+): ")
+_GPU = late.compiled(r"-- GPU ([^ ]+)")
+_KIND = late.compiled(r"Communicator ranks have different ([A-Za-z]+)(?: operation counts)?")
+_PEER = late.compiled(r"\[([0-9 :-]+)\] ([A-Z_]+): ")
 
 
 # One of these stands in each report; looked for first, as most inputs are none.

@@ -6,35 +6,37 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base import late
+
 _RANK: Final = (
-    re.compile(r"\[rank ?:? ?([0-9]{1,7})\]"),
-    re.compile(r"\brank[= ]([0-9]{1,7})\b", re.I),
+    late.compiled(r"\[rank ?:? ?([0-9]{1,7})\]"),
+    late.compiled(r"\brank[= ]([0-9]{1,7})\b", re.I),
     # Open MPI, PRRTE: [1,5]<stderr>:, [prterun-n01-4400@1,5]<stderr>:
-    re.compile(r"\[(?:[\w.@-]+,)?([0-9]{1,7})\]<std"),
-    re.compile(r"^\s*([0-9]{1,7}):(?: |$)"),  # srun --label
-    re.compile(r"^\s*\[([0-9]{1,7})\](?: |$)"),  # Hydra, mpirun -prepend-rank
-    re.compile(r"TP([0-9]{1,4})\b(?! DP)"),
-    re.compile(r"\[[a-z]+[0-9]{1,7}\|([0-9]{1,7})\]:"),
+    late.compiled(r"\[(?:[\w.@-]+,)?([0-9]{1,7})\]<std"),
+    late.compiled(r"^\s*([0-9]{1,7}):(?: |$)"),  # srun --label
+    late.compiled(r"^\s*\[([0-9]{1,7})\](?: |$)"),  # Hydra, mpirun -prepend-rank
+    late.compiled(r"TP([0-9]{1,4})\b(?! DP)"),
+    late.compiled(r"\[[a-z]+[0-9]{1,7}\|([0-9]{1,7})\]:"),
 )
 # torchrun counts the processes of its node: [default3]: is on each node.
-_LOCAL: Final = re.compile(r"\[(?!rank)[a-z]+([0-9]{1,4})\]:")
+_LOCAL: Final = late.compiled(r"\[(?!rank)[a-z]+([0-9]{1,4})\]:")
 _SYSLOG: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) "
-_PID: Final = re.compile(r"\bpid=([0-9]{1,9})|" + _SYSLOG + r"[A-Za-z][\w.@/-]*\[([0-9]{1,9})\]:")
+_PID: Final = late.compiled(r"\bpid=([0-9]{1,9})|" + _SYSLOG + r"[A-Za-z][\w.@/-]*\[([0-9]{1,9})\]:")
 _SURE: Final = (
-    re.compile(_SYSLOG + r"(?:kernel|systemd|earlyoom)\b"),
-    re.compile(r"\bip=([0-9A-Fa-f.:]+)"),
+    late.compiled(_SYSLOG + r"(?:kernel|systemd|earlyoom)\b"),
+    late.compiled(r"\bip=([0-9A-Fa-f.:]+)"),
     # UCX and Open MPI: [host:pid  :0:tid] and [host:pid]
-    re.compile(r"^[\s>]*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
-    re.compile(r"^[\s>]*\[pod/([a-z0-9][\w.-]*)/"),  # kubectl logs --prefix
+    late.compiled(r"^[\s>]*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
+    late.compiled(r"^[\s>]*\[pod/([a-z0-9][\w.-]*)/"),  # kubectl logs --prefix
     # pdsh and Docker Compose in front of a tag of torchrun
-    re.compile(r"^\s*([A-Za-z][\w-]*[0-9][\w.-]*)(?:: +| +\| ?)\[[a-z]+[0-9]{1,4}\]:"),
+    late.compiled(r"^\s*([A-Za-z][\w-]*[0-9][\w.-]*)(?:: +| +\| ?)\[[a-z]+[0-9]{1,4}\]:"),
 )
 # So wide that they count for hosts that are known otherwise.
 _WIDE: Final = (
-    re.compile(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
-    re.compile(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),  # Docker Compose
+    late.compiled(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
+    late.compiled(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),  # Docker Compose
     # syslog of any other program: May  4 14:20:01 gpu02 kubelet[900]:
-    re.compile(_SYSLOG + r"[A-Za-z][\w.@/-]*(?:\[[0-9]+\])?:"),
+    late.compiled(_SYSLOG + r"[A-Za-z][\w.@/-]*(?:\[[0-9]+\])?:"),
 )
 
 
@@ -65,16 +67,18 @@ def read_tag(text: str | None) -> Tag:
 
 
 # Words of file and directory names that number processes, and those that number anything.
-_RANKS: Final = re.compile(r"(?i)(?:^|[._-])(?:global[._-]?)?(?:rank|task|proc|process)[._-]?([0-9]{1,7})(?=$|[._-])")
-_LOCAL_DIR: Final = re.compile(r"(?:^|/)attempt_[0-9]+/([0-9]{1,4})/[^/]*$")
-_NAME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9-]*?[-_]?[0-9]{1,5}$")
-_NO_HOST: Final = re.compile(
+_RANKS: Final = late.compiled(
+    r"(?i)(?:^|[._-])(?:global[._-]?)?(?:rank|task|proc|process)[._-]?([0-9]{1,7})(?=$|[._-])"
+)
+_LOCAL_DIR: Final = late.compiled(r"(?:^|/)attempt_[0-9]+/([0-9]{1,4})/[^/]*$")
+_NAME: Final = late.compiled(r"^[A-Za-z][A-Za-z0-9-]*?[-_]?[0-9]{1,5}$")
+_NO_HOST: Final = late.compiled(
     r"(?i)(?:^|[-_0-9])(?:rank|task|proc|process|attempt|try|run|log|logs|out|output|err|error|stdout|stderr|job|slurm|part|"
     r"file|nccl|train|step|epoch|local|trace|debug|dump|test|exp|experiment|restart|v|iter|id|dmesg|journal|"
     r"kernel|messages|syslog|screen|console|case|sample|page)(?=[-_0-9]|$)"
     r"|^(?:gpu|cuda|device|dev)[-_]?[0-9]$"
 )
-_ENDINGS: Final = re.compile(r"(?:\.(?:log|txt|out|err|gz|zst|xz|bz2|dmesg|journal|[0-9]{1,3}))+$")
+_ENDINGS: Final = late.compiled(r"(?:\.(?:log|txt|out|err|gz|zst|xz|bz2|dmesg|journal|[0-9]{1,3}))+$")
 
 
 @dataclass(frozen=True)
@@ -107,4 +111,4 @@ def _numbers(parts: list[str]) -> tuple[tuple[str, int], ...]:
     )
 
 
-_ANY: Final = re.compile(r"[0-9]+")
+_ANY: Final = late.compiled(r"[0-9]+")

@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.readers.embedded.tags import read_tag
 
 SCHEMA: Final = {
@@ -38,22 +39,22 @@ NEAR: Final = (
     r"|-- Process [0-9]+ terminated with the following error:"
     r"|Exception ignored in|During handling of the above exception|above exception was the direct cause"
 )
-_EXCEPTION: Final = re.compile(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
-_START: Final = re.compile(rf"(?:^|(?<=[\])>:|] )){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
-_FRAME: Final = re.compile(r"  File \"([^\"]+)\", line ([0-9]+)")
+_EXCEPTION: Final = late.compiled(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
+_START: Final = late.compiled(rf"(?:^|(?<=[\])>:|] )){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
+_FRAME: Final = late.compiled(r"  File \"([^\"]+)\", line ([0-9]+)")
 # What Python says of exceptions in destructors and on the way out, in front of the traceback: it goes on.
 _IGNORED: Final = "Exception ignored in"
 _CHAIN: Final = ("During handling of the above exception", "above exception was the direct cause")
 # torch.multiprocessing.spawn, in front of the traceback of a child.
-_SPAWNED: Final = re.compile(r"-- Process ([0-9]{1,7}) terminated with the following error:")
-_CHANGING: Final = re.compile(
+_SPAWNED: Final = late.compiled(r"-- Process ([0-9]{1,7}) terminated with the following error:")
+_CHANGING: Final = late.compiled(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T "
     r"]?|\b[0-9]{2}-[0-9]{2}\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?Z?|\[[\w./]+:[0-9]+\]"
 )
 # `cat -n`, and the places of `grep -n` in files of a rank each.
-_NUMBERED: Final = re.compile(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
-_TIME: Final = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
-_LIBRARY: Final = re.compile(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
+_NUMBERED: Final = late.compiled(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
+_TIME: Final = late.compiled(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
+_LIBRARY: Final = late.compiled(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
 _REACH: Final = 400
 _NEXT: Final = 3
 _TAG_MOST: Final = 300
@@ -182,16 +183,18 @@ class _Reader:
 
 
 # What alone on a line may be an exception: a class and its text, at the beginning or behind a tag.
-_ALONE: Final = re.compile(
+_ALONE: Final = late.compiled(
     r"(?:^|(?<=[\])>:|] )|(?<=\): )|(?<=\" ))(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
 )
 # A class with its package and nothing else: an exception without a text.
-_BARE: Final = re.compile(r"^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,80}(?:Error|Exception|Failure|Abort|Fault|Timeout)$")
+_BARE: Final = late.compiled(
+    r"^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,80}(?:Error|Exception|Failure|Abort|Fault|Timeout)$"
+)
 _FAILS: Final = ("Error", "Exception", "Failure", "Abort", "Fault", "Timeout", "Exit")
 _WARNS: Final = ("Warning", "Info", "Notice")
 _SINGLE: Final = frozenset({"StopIteration", "Unsupported", "KeyboardInterrupt", "SystemExit"})
 # Behind it the line says that the program did without.
-_WITHOUT: Final = re.compile(
+_WITHOUT: Final = late.compiled(
     r"(?:; |, |\. )(?:using|falling back|fall back|ignoring|skipping|retrying|continuing)\b", re.I
 )
 
@@ -217,7 +220,7 @@ def exception_in(text: str) -> str | None:
     return name if classy and package and package[:1].islower() and ".." not in name else None
 
 
-_ENDS_TRACE: Final = re.compile(r"^(?:[\w.]+\.)?[A-Za-z_]\w{2,100}(?:: .*)?$")
+_ENDS_TRACE: Final = late.compiled(r"^(?:[\w.]+\.)?[A-Za-z_]\w{2,100}(?:: .*)?$")
 
 
 def ends_traceback(text: str) -> str | None:

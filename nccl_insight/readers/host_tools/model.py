@@ -7,18 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from nccl_insight.base import late
+
 Lines: TypeAlias = Sequence[tuple[int, str]]
 
 #: More rows than this of one input are not kept.
 MOST_ROWS: Final = 50_000
 _LONGEST: Final = 400
 # What tools print where they could not read a value; such a value is unknown, never 0.
-_UNREAD: Final = re.compile(
+_UNREAD: Final = late.compiled(
     r"\[?(?:N/?A|(?:\[?Not (?:Supported|Available|Found)\]?)|Unknown Error|Insufficient Permissions|"
     r"Requested functionality has been deprecated|-+|\(null\)|None|unknown|ERR!?|GPU is lost|GPU requires reset)\]?",
     re.I,
 )
-_FAILED: Final = re.compile(r"permission denied|operation not permitted|no such file|not permitted|cannot open", re.I)
+_FAILED: Final = late.compiled(
+    r"permission denied|operation not permitted|no such file|not permitted|cannot open", re.I
+)
 
 
 @dataclass(frozen=True)

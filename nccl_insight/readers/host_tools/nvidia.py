@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.readers.host_tools import shapes
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, number, slug
 
-_VERSIONS: Final = re.compile(r"(Driver|CUDA) Version: *([0-9][0-9.]*)")
-_USED: Final = re.compile(r"([0-9]+)MiB / +([0-9]+)MiB")
-_PROCESS: Final = re.compile(
+_VERSIONS: Final = late.compiled(r"(Driver|CUDA) Version: *([0-9][0-9.]*)")
+_USED: Final = late.compiled(r"([0-9]+)MiB / +([0-9]+)MiB")
+_PROCESS: Final = late.compiled(
     r"\|\s+(?P<gpu>[0-9]+)\s+(?:\S+\s+\S+\s+)?(?P<pid>[0-9]+)\s+(?P<type>[CGM+]{1,5})\s+(?P<name>\S.*?)\s+(?P<used>[0-9]+)MiB\s*\|"
 )
-_LOST: Final = re.compile(
+_LOST: Final = late.compiled(
     r"Unable to determine the device handle for (?:GPU\s?[0-9]*:? ?)?(?P<a>[0-9A-Fa-f:.]+): (?P<why>.*)|"
     r"(?P<none>No devices were found)|NVIDIA-SMI has failed because (?P<driver>.*)|"
     r"Failed to initialize NVML: (?P<nvml>.*)"
@@ -111,7 +112,7 @@ _QUERY: Final = (
     (r"Clocks/SM$", "gpu.clock.sm", "MHz"),
     (r"Max Clocks/SM$", "gpu.clock.sm_max", "MHz"),
 )  # fmt: skip
-_QUERY_RES: Final = tuple((re.compile(pattern), name, unit) for pattern, name, unit in _QUERY)
+_QUERY_RES: Final = tuple((late.compiled(pattern), name, unit) for pattern, name, unit in _QUERY)
 
 
 def _query(out: Output, found: Found) -> str:
@@ -168,7 +169,7 @@ _XML: Final = (
     (r"/clocks_(?:event|throttle)_reasons/clocks_(?:event|throttle)_reason_(?P<n>[hs]w_\w+)",
         "gpu.clock_reason.", None),
 )  # fmt: skip
-_TAG: Final = re.compile(
+_TAG: Final = late.compiled(
     r"\s*<(?P<end>/)?(?P<tag>\w+)(?: id=\"(?P<id>[^\"]*)\")?[^>/]*>(?:(?P<value>[^<]*)</\w+>)?\s*$"
 )
 

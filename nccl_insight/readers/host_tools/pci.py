@@ -5,22 +5,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed
 
 _HEAD: Final = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
-_DEVICE: Final = re.compile(
+_DEVICE: Final = late.compiled(
     rf"(?P<id>{_HEAD[:-1]}) \"?(?P<class>[A-Z0-9][^:\"\[]{{2,60}}?)(?: \[[0-9a-f]{{4}}\])?(?:: |\" )(?P<name>.*)"
 )
-_LINK: Final = re.compile(
+_LINK: Final = late.compiled(
     r"Lnk(Cap|Sta):.*?Speed ([0-9.]+) ?GT/s(?: \((ok|downgraded)\))?,? Width x([0-9]+)(?: \((ok|downgraded)\))?"
 )
-_ACS: Final = re.compile(r"ACSCtl:\s*(.*)")
-_BUSES: Final = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
-_TYPE: Final = re.compile(r"Express \(v[0-9]+\) ([A-Za-z ]+?(?: \(Slot[+-]\))?)(?:,|$)")
+_ACS: Final = late.compiled(r"ACSCtl:\s*(.*)")
+_BUSES: Final = late.compiled(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
+_TYPE: Final = late.compiled(r"Express \(v[0-9]+\) ([A-Za-z ]+?(?: \(Slot[+-]\))?)(?:,|$)")
 _PLAIN: Final = (
-    (re.compile(r"NUMA node: ([0-9]+)"), "pci.numa_node", None),
-    (re.compile(r"Kernel driver in use: (\S+)"), "pci.driver", None),
-    (re.compile(r"MaxPayload ([0-9]+) bytes, MaxReadReq"), "pci.max_payload", "bytes"),
+    (late.compiled(r"NUMA node: ([0-9]+)"), "pci.numa_node", None),
+    (late.compiled(r"Kernel driver in use: (\S+)"), "pci.driver", None),
+    (late.compiled(r"MaxPayload ([0-9]+) bytes, MaxReadReq"), "pci.max_payload", "bytes"),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.readers.host_tools import shapes
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, number, slug
 
@@ -93,7 +94,7 @@ def _devinfo(out: Output, found: Found) -> str:
     return _ports(found) + (f"; {count(gids, 'GID')}" if gids else "")
 
 
-_GID: Final = re.compile(
+_GID: Final = late.compiled(
     r"(?P<dev>\S+)\s+(?P<port>[0-9]+)\s+(?P<index>[0-9]+)\s+(?P<gid>[0-9a-f:]{15,39})\s+(?:(?P<ip>[0-9.]{7,15})\s+)?(?P<ver>v[12]|IB)?\s*(?P<net>\S+)?\s*$"
 )
 
@@ -188,7 +189,7 @@ def _words(name: str) -> str:
     return slug(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name))
 
 
-_SYSFS: Final = re.compile(
+_SYSFS: Final = late.compiled(
     r"(?:.*/)?infiniband/(?P<dev>[^/]+)/ports/(?P<port>[0-9]+)/(?:(?:hw_)?counters/)?(?P<name>[A-Za-z0-9_]+)(?:\s*[:=]\s*|\s+)(?P<value>\S.*)$"
 )
 

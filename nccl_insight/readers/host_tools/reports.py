@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.readers.host_tools import rdma, shapes
 from nccl_insight.readers.host_tools.model import Found, Lines, Output, Tool, bus_id, count, listed, slug
 
-_PAIR: Final = re.compile(r"(?:#\s*)?(?P<key>[^:=]{0,80}?[^:=\s])\s{0,80}(?::\s+|\s=\s|:$)(?P<value>.*)$")
+_PAIR: Final = late.compiled(r"(?:#\s*)?(?P<key>[^:=]{0,80}?[^:=\s])\s{0,80}(?::\s+|\s=\s|:$)(?P<value>.*)$")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _mlxlink(out: Output, found: Found) -> str:
     return listed(words, 6)
 
 
-_UNIT: Final = re.compile(r"(?:[●○×x*↻] )?(?P<name>[\w@.\\-]+\.(?:service|socket|mount|timer))(?: - (?P<what>.*))?$")
+_UNIT: Final = late.compiled(r"(?:[●○×x*↻] )?(?P<name>[\w@.\\-]+\.(?:service|socket|mount|timer))(?: - (?P<what>.*))?$")
 _JOURNAL: Final = r"[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} (?P<host>\S+) (?P<who>[\w.-]+)(?:\[[0-9]+\])?: (?P<text>.*)"
 
 
@@ -128,7 +129,7 @@ def _iperf(out: Output, found: Found) -> str:
     return listed(words, 4) or count(len(out.lines), "line")
 
 
-_WIRE: Final = re.compile(r"(?P<state>[^)]*)\)==>[^(]*(?:\((?P<note>[^)]*)\))?")
+_WIRE: Final = late.compiled(r"(?P<state>[^)]*)\)==>[^(]*(?:\((?P<note>[^)]*)\))?")
 
 
 def _links(out: Output, found: Found) -> str:

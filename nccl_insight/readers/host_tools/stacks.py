@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed
 
 _SHOWN: Final = 4
@@ -52,7 +53,7 @@ class _Thread:
         return f"{who}: {count(max(self.threads, 1), 'thread')}, in {listed([' < '.join(top) for top in self.tops], 3)}"
 
 
-_PYSPY_FRAME: Final = re.compile(r"\s{4}(?P<what>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>[0-9]+))?\)\s*$")
+_PYSPY_FRAME: Final = late.compiled(r"\s{4}(?P<what>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>[0-9]+))?\)\s*$")
 
 
 def _py_spy(out: Output, found: Found) -> str:
@@ -70,7 +71,7 @@ def _py_spy(out: Output, found: Found) -> str:
     return now.says()
 
 
-_GDB_FRAME: Final = re.compile(
+_GDB_FRAME: Final = late.compiled(
     r"#(?P<n>[0-9]+)\s+(?:0x[0-9a-f]+ in )?(?P<what>(?:<[^>]*> ?)?[^\s(][^(]*?)\s*(?P<args>\(.*)?$"
 )
 
@@ -128,7 +129,7 @@ def _faulthandler(out: Output, found: Found) -> str:
     return now.says()
 
 
-_BACKTRACE: Final = re.compile(
+_BACKTRACE: Final = late.compiled(
     r"(?:\[[^\]]{0,80}:(?P<pid>[0-9]+)(?::[^\]]*)?\]\s*)?(?:\[\s*)?(?P<n>[0-9]+)\]?\s+(?P<library>/\S+?)\((?P<what>[^)+]*)(?:\+0x[0-9a-f]+)?\)\s*\[(?:0x)?[0-9a-f]+\]"
 )
 

@@ -224,7 +224,7 @@ def take(
     accepted, columns = extract(rule, rows["_body"] if texts is None else texts)
     if texts is not None and at is not None and texts.len() < rows.height:
         accepted = accepted.gather(at)
-        columns = [column.gather(at) for column in columns]
+        columns = pl.DataFrame(columns)[at].get_columns() if columns else []
     kept = rows.hstack(columns) if columns else rows
     if accepted.all():
         work.accept(name, kept)
