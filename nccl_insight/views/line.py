@@ -77,26 +77,32 @@ def explained(text: str) -> Explained | None:
     now = catalog.grammar.renamed.get(text.strip())
     if now is not None:
         return Explained(messages=_containing(catalog, now), renamed=now)
-    lines = text.strip("\n").split("\n")
-    pieces = recover.split_line(1, lines[0].strip())
-    if pieces:
-        return Explained(tuple(_piece(catalog, piece, lines[1:] if piece is pieces[-1] else []) for piece in pieces))
-    match = catalog.match(text.strip()) or catalog.match_collapsed(lines[0])
-    if (match is None or match.message.last_resort) and (hit := recover.match_headless(catalog, lines[0], thrown=True)):
-        match = hit[0]
-    if match is not None:
-        return Explained((_line(catalog, match, text.strip(), None, None),))
+    lines = _told(catalog, text)
+    if lines:
+        return Explained(lines)
     found = _containing(catalog, text.strip())
     if found:
         return Explained(messages=found)
-    raised = _raised(lines[0])
+    raised = _raised(text.strip("\n").split("\n")[0])
     return Explained((raised,)) if raised else None
 
 
 def means_something(text: str) -> bool:
     """Whether a line has a diagnosis, harmless or not."""
-    said = explained(text)
-    return said is not None and any(line.diagnosis for line in said.lines)
+    lines = _told(default_catalog(), text) or (_raised(text.strip("\n").split("\n")[0]),)
+    return any(line is not None and line.diagnosis for line in lines)
+
+
+def _told(catalog: Catalog, text: str) -> tuple[Line, ...]:
+    """The lines that a text holds, as far as rules know them."""
+    lines = text.strip("\n").split("\n")
+    pieces = recover.split_line(1, lines[0].strip())
+    if pieces:
+        return tuple(_piece(catalog, piece, lines[1:] if piece is pieces[-1] else []) for piece in pieces)
+    match = catalog.match(text.strip()) or catalog.match_collapsed(lines[0])
+    if (match is None or match.message.last_resort) and (hit := recover.match_headless(catalog, lines[0], thrown=True)):
+        match = hit[0]
+    return (_line(catalog, match, text.strip(), None, None),) if match is not None else ()
 
 
 def _raised(text: str) -> Line | None:
