@@ -73,7 +73,7 @@ def _edges(run: Run) -> Iterator[Hit]:
         explanation="NCCL wrote to and read from the memory of every GPU it can reach and compared the data.",
         observed=str(edges.item(0, "diag_failure")) if edges.height else "not all pairs passed",
         next_step=advice,
-        severity=Severity.ERROR if edges.height else None,
+        severity=Severity.ERROR if edges["diag_failure"].str.contains("mismatch").any() else None,
     )
 
 
