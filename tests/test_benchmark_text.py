@@ -67,6 +67,12 @@ def test_one_node_needs_no_nics(tmp_path: Path) -> None:
     assert judge(tmp_path, sweep("NVIDIA H100 80GB HBM3", 1, 8, 350.0)).status == "ok"
 
 
+def test_less_than_expected_is_not_well(tmp_path: Path) -> None:
+    said = judge(tmp_path, sweep("NVIDIA H100 80GB HBM3", 1, 8, 275.0))
+    assert said.status == "inconclusive"
+    assert "275 GB/s busbw of AllGather on 8 ranks is less than the" in said.headline
+
+
 def test_small_messages_tell_no_rate(tmp_path: Path) -> None:
     assert judge(tmp_path, sweep("NVIDIA H100 80GB HBM3", 2, 8, 2.0, size=1 << 16)).status == "ok"
 

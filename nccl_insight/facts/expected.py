@@ -33,6 +33,8 @@ _ALGORITHMS: Final = {"RING": "Ring", "TREE": "Tree"}
 _PATTERNS: Final = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring"}
 _PLAIN_TREE: Final = 3
 _SHARED_GPU: Final = -1
+# Of the low end of the band: what reaches this much of it is as expected.
+_NEAR: Final = 0.9
 _FORCING: Final = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE")
 
 
@@ -372,10 +374,19 @@ def efficiency(run: Run) -> pl.DataFrame:
 
 
 def unjudged(run: Run, least_bytes: int) -> str:
-    """Large measurements of several GPUs of which nobody knows what they should reach, in words; empty without one."""
+    """Large measurements of several GPUs that prove nothing good, in words; empty without one: nobody knows what they
+    should reach, or they stay below it, though not so far that something is wrong for sure."""
     rows = efficiency(run).filter((pl.col("size_bytes") >= least_bytes) & (pl.col("busbw_gbps") > 0))
     rows = rows.filter((pl.col("nranks") > 1) & (pl.col("n_gpus").fill_null(1 << 30) >= pl.col("nranks")))
-    if rows.is_empty() or rows["expected_gbps"].null_count() < rows.height:
+    judged = rows.filter(pl.col("expected_low_gbps").is_not_null())
+    if judged.height:
+        best = judged.sort(pl.col("busbw_gbps") / pl.col("expected_low_gbps")).row(-1, named=True)
+        low, high = best["expected_low_gbps"], best["expected_high_gbps"]
+        if best["busbw_gbps"] >= _NEAR * low:
+            return ""
+        what = f"{best['op'] or 'a collective'} on {best['nranks']} ranks"
+        return f"{best['busbw_gbps']:,.4g} GB/s busbw of {what} is less than the {low:,.0f} to {high:,.0f} expected"
+    if rows.is_empty():
         return ""
     best = rows.sort("busbw_gbps").row(-1, named=True)
     if gpu_of(run) is None:
