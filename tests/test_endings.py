@@ -43,6 +43,12 @@ DEAD = {
     "a class alone": ("lightning.pytorch.utilities.exceptions.SIGTERMException", "application-exception"),
     "the whole job, at any level": ("[INFO]: train job failed!", "application-exception"),
     "a short level": ("2026-11-20T10:00:00.123Z CRIT  worker::engine: loop exited", "application-exception"),
+    "by systemd": ("train.service: Main process exited, code=killed, status=11/SEGV", "process-crashed"),
+    "by pdsh": ("pdsh@head: node00: ssh exited with exit code 1", "application-exception"),
+    "a worker of torch's spawn": (
+        "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL",
+        "process-killed",
+    ),
     "not ready in time": ("RuntimeError: NCCL timeout when waiting for nonblocking call to become successful.",
                           "hang-in-init"),
 }  # fmt: skip
@@ -55,6 +61,7 @@ WELL = (
     "eval/word_error_rate: 0.081 eval/errors_per_1k: 2.3",
     "stage data-prep attempt 1 failed, attempt 2 succeeded",
     "health check: rank 3 passed, 0 dead, 0 stuck; watchdog armed (timeout 600 s)",
+    'If you see "RuntimeError: DataLoader worker (pid X) is killed by signal", try --num-workers 0',
     "torch.OutOfMemoryError caught at micro batch 32, retrying with micro batch 16\nmicro batch 16 fits",
 )
 

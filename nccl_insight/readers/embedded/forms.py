@@ -124,6 +124,8 @@ _MOST: Final = 1000
 SIGNALS: Final = frozenset(_NAMES.values())
 
 
+# Words that a sentence quotes and goes on about: nobody said them now.
+_MENTIONED: Final = re.compile(r'(?<=[\w:,] )"[^"]{8,400}"(?=[ ,;.]+[a-z])')
 # A shell that shows the commands it runs.
 _TRACE: Final = late.compiled(r"^\++ ")
 # What somebody says of the whole, without a code.
@@ -163,7 +165,7 @@ _FAILED: Final = late.compiled(
 
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     """What a line says by its form: ``(form, exit code, signal, exception)``; None where it complains of nothing."""
-    text = plain(text.strip())[:_MOST]
+    text = _MENTIONED.sub("", plain(text.strip())[:_MOST])
     if _TRACE.match(text):
         return None
     found = _CODE.search(text)

@@ -43,7 +43,7 @@ _WORDS: Final[Sequence[tuple[str, str]]] = (
     ("sigterm", EFFECT), ("terminated", EFFECT), ("sigint", EFFECT), ("interrupt", EFFECT),
 )  # fmt: skip
 _EXITED: Final = r"[Ee]xited with exit code ([0-9]+)"
-_TEXTS: Final = ("signal_name", "signal_text", "k8s_reason", "lsf_reason", "end_reason", "task_end", "exit_kind")
+_TEXTS: Final = ("signal_name", "signal_text", "k8s_reason", "lsf_reason", "end_reason", "task_end")
 
 
 def _text(frame: pl.DataFrame) -> pl.Expr:
