@@ -133,19 +133,45 @@ def _member(items: Any) -> str:
     return next((c for c in "a0 x.:-/_A\"'=[(<\n\x1b" if _accepts(items, c)), "~")
 
 
-def texts(pattern: re.Pattern[Any], size: int) -> list[Any]:
-    """Texts of that size that hold many beginnings and no end of the pattern."""
+_MOST_BEGINNINGS = 40
+_LONGEST_BEGINNING = 200
+
+
+def beginnings(pattern: re.Pattern[Any]) -> list[str]:
+    """What each alternative of a pattern begins with, up to and behind each of its long repeats."""
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
-    pumps: list[str] = []
-    whole = _sample(parser.parse(source, pattern.flags & ~re.DEBUG), pumps)
-    seeds = list(dict.fromkeys(p for p in (*pumps, whole, whole[: len(whole) // 2], whole[:-1], " ", "a", "0") if p))[
-        :14
-    ]
-    made = []
-    for seed in seeds:
-        pumped = seed * (size // len(seed))
-        for start in dict.fromkeys(("", whole[: max(1, len(whole) // 2)])):
-            made.append(start + pumped + "\x00~")
+    found: dict[str, None] = {}
+
+    def walk(tokens: Iterable[Any], before: str) -> None:
+        text = before
+        for op, value in tokens:
+            if op is sre.BRANCH:
+                for branch in value[1]:
+                    walk(branch, text)
+            elif op is sre.SUBPATTERN:
+                walk(value[-1], text)
+            elif op in (sre.MAX_REPEAT, sre.MIN_REPEAT) or str(op) == "POSSESSIVE_REPEAT":
+                least, most, item = value
+                piece = _sample(item, [])
+                if most is sre.MAXREPEAT or most > 20:
+                    found.update(dict.fromkeys((text, text + piece * max(least, 1), piece)))
+                    if len(item) == 1 and item[0][0] is sre.IN:
+                        accepted = [c for c in " 0a-./:[(" if _accepts(item[0][1], c)]
+                        found.update(dict.fromkeys((*accepted, *(text + c for c in accepted[:3]))))
+                walk(item, text)
+            elif op is sre.ASSERT:
+                walk(value[1], text)
+            text += _sample([(op, value)], [])
+        found.setdefault(text)
+
+    walk(parser.parse(source, pattern.flags & ~re.DEBUG), "")
+    short = [text for text in found if 0 < len(text) <= _LONGEST_BEGINNING]
+    return short[:: -(-len(short) // _MOST_BEGINNINGS)] if short else []
+
+
+def texts(pattern: re.Pattern[Any], size: int) -> list[Any]:
+    """Texts of that size that hold many beginnings and no end of the pattern, in an order of their own."""
+    made = [(seed * (size // len(seed) + 1))[:size] + "\x00~" for seed in (*beginnings(pattern), " ", "a", "0")]
     return made if isinstance(pattern.pattern, str) else [m.encode("utf-8", "replace") for m in made]
 
 
@@ -178,6 +204,14 @@ BOUNDED_MODULES = {
     **{f"nccl_insight.readers.host_tools.{name}": 4000 for name in HOST_TOOLS},
     "nccl_insight.readers.forms": 4000,
     "nccl_insight.language.sources": 1000,
+    "nccl_insight.language.binaries": 2000,  # texts of a library, as their own pattern cuts them
+    "nccl_insight.language.help": 1000,  # pages of ours, as the next two
+    "nccl_insight.engine.steps": 1000,
+    "nccl_insight.cli.help": 1000,
+    "nccl_insight.language.projects": 1000,
+    "nccl_insight.language.syntax": 1000,
+    "nccl_insight.readers.embedded.tags": 255,  # names of files
+    "nccl_insight.inputs.remote": 4000,  # a URL that the user gave
     "nccl_insight.share.redact.said": 1000,
     "nccl_insight.share.redact.rows": 1000,
 }

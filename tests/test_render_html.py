@@ -103,7 +103,7 @@ def test_first_screen_has_verdict_top_findings_with_next_step_job_and_coverage()
     text = _page("failing").text
     first = text[: text.index("Other findings of this report")]
     assert "FAIL Queue pair set-up to 10.1.7.23 timed out on 2 ranks" in first
-    assert "64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0% understood)" in first
+    assert "64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0% of 58,000 NCCL lines understood)" in first
     titles = [
         "Queue pair set-up to 10.1.7.23",
         "Two NCCL versions in one communicator",

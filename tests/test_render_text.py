@@ -21,7 +21,7 @@ def test_verdict_line_of_a_failing_run_has_counts_size_version_and_coverage() ->
     assert first == "FAIL  Queue pair set-up to 10.1.7.23 timed out on 2 ranks"
     second = text.render(samples.failing()[0]).splitlines()[1]
     assert second == (
-        "  2 errors, 2 warnings, 64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0% understood)"
+        "  2 errors, 2 warnings, 64 ranks on 8 nodes, NCCL 2.27.3 and 2.26.2, 61,204 lines (99.0% of 58,000 NCCL lines understood)"
     )
 
 

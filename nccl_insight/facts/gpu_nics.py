@@ -13,7 +13,7 @@ from nccl_insight.tables.run import Run, fact
 
 #: From near to far (NCCL's ``graph/topo.h``, ``nvidia-smi topo -m``).
 DISTANCES: Final = ("PIX", "PXB", "PXN", "PHB", "NODE", "SYS")
-_NUMBER = re.compile(r"[0-9]+$")
+_NUMBER = re.compile(r"(?<![0-9])[0-9]+$")
 
 
 @dataclass(frozen=True)

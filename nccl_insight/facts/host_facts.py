@@ -118,7 +118,7 @@ _DOING: Final = (
         r"|destroy_process_group"),
     ("store", r"TCPStore|store_based_barrier|_store_based|rendezvous|next_rendezvous|barrier_wait"),
     ("data", r"__next__ \(torch/utils/data|dataloader\.py|_utils/fetch\.py|__getitem__|torch/utils/data"
-        r"|webdataset|litdata|mosaic.*streaming|_try_get_data"),
+        r"|webdataset|litdata|mosaic.{0,200}streaming|_try_get_data"),
     ("checkpoint", r"save_checkpoint|load_checkpoint|torch/serialization|distributed/checkpoint|safetensors"
         r"|save_pretrained"),
     ("compile", r"torch/_inductor|torch/_dynamo|triton/compiler|nvrtc|cpp_extension|async_compile"),
@@ -126,7 +126,7 @@ _DOING: Final = (
     ("collective", r"nccl(?:All|Reduce|Broadcast|Send|Recv|Group|Launch|Enqueue)|ncclDevKernel|ProcessGroupNCCL"
         r"|all_reduce|all_gather|reduce_scatter|all_to_all|broadcast|barrier|distributed_c10d"),
     ("gpu", r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cuMemcpy|cudaMemcpy"
-        r"|torch/cuda/__init__.*synchronize|\bsynchronize \(|\bitem \(|\.cpu\b"),
+        r"|torch/cuda/__init__.{0,200}synchronize|\bsynchronize \(|\bitem \(|\.cpu\b"),
     ("io", r"^(?:read|write|open|pread|fsync|recv|poll|connect|accept)\b"),
 )  # fmt: skip
 _DOING_RES: Final = tuple((name, re.compile(pattern)) for name, pattern in _DOING)

@@ -50,7 +50,9 @@ _TYPE: Final = re.compile(
     r"int64_t|uint64_t|int|bfloat16)\b",
     re.ASCII,
 )
-_SYMK: Final = re.compile(r"ncclSymk?DevKernel_(\w+?)_((?:AG|RS|AGx|RSx|RSxLD|AGxST|LL|LD|ST|MC|x|R|T)\w*)", re.ASCII)
+_SYMK: Final = re.compile(
+    r"ncclSymk?DevKernel_(\w{1,64}?)_((?:AG|RS|AGx|RSx|RSxLD|AGxST|LL|LD|ST|MC|x|R|T)\w*)", re.ASCII
+)
 _OPS: Final = {
     "alltoall": "AllToAll", "alltoallv": "AllToAllv", "alltoallpivot": "AllToAll", "sendrecv": "SendRecv",
     "allreduce": "AllReduce", "allgather": "AllGather", "reducescatter": "ReduceScatter", "gather": "Gather",

@@ -64,7 +64,7 @@ def _execution_trace(head: bytes, name: str) -> bool:
 def _chakra(head: bytes, name: str) -> bool:
     """A protocol buffer that begins with its global metadata, in which the version of the schema is
     ``1.x.y-chakra.z`` (chakra's et_def.proto); or a name that says so."""
-    marked = b"schema" in head[:40] and re.search(rb"[0-9]\.[0-9.]+-chakra", head[:80])
+    marked = b"schema" in head[:40] and re.search(rb"[0-9]\.[0-9.]{1,40}-chakra", head[:80])
     return (bool(marked) and head[:1] not in b"{[") or _ends(".et", ".chakra")(head, name)
 
 

@@ -88,7 +88,7 @@ def _rdma_needed(node: Node, nics: list[Port]) -> bool:
 
 def _driver(node: Node) -> str | None:
     text = node.read("/proc/driver/nvidia/version") or ""
-    match = re.search(r"(?:Kernel Module[^\n]*?)\s([0-9]+\.[0-9.]+)", text)
+    match = re.search(r"Kernel Module[^\n]{0,200}?\s([0-9]+\.[0-9.]+)", text)
     return match[1] if match else None
 
 

@@ -288,7 +288,7 @@ class Watch:
         for host, pid, text, root in seen.errors:
             if any(text.endswith(end) for end in ends):
                 continue
-            folded = re.sub(r"[0-9a-fA-Fx]*[0-9][0-9a-fA-Fx]*", "#", text)
+            folded = re.sub(r"(?<![0-9a-fA-Fx])[a-fA-Fx]*[0-9][0-9a-fA-Fx]*", "#", text)
             self.warnings += 1
             if root:
                 self._warned, self._warner = now, (host, pid)

@@ -22,7 +22,7 @@ _EVENT_BYTES: Final = 2_000
 _LABEL: Final = re.compile(
     r"\[((?:[A-Za-z]{1,6}[ _-]?[0-9]{1,6}\b[-_, ]?)+)[^\]]*\]|([Rr]ank[ _-]?[0-9]{1,6})(?![0-9])"
 )
-_PART: Final = re.compile(r"([A-Za-z]+)[ _-]?([0-9]+)")
+_PART: Final = re.compile(r"([A-Za-z]{1,64})[ _-]?([0-9]+)")
 _LOOKED_AT: Final = 1 << 18
 
 Label = tuple[tuple[str, int], ...]

@@ -18,7 +18,7 @@ from nccl_insight.share.redact.names import Names
 _CACHE: Final = 200_000
 _PIECE: Final = re.compile(r"0[xX][0-9a-fA-F]+|[^\W_]+")
 _LETTERS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_GLUED: Final = re.compile(r"[A-Za-z]{2,}[0-9][A-Za-z0-9]*")
+_GLUED: Final = re.compile(r"[A-Za-z]{2,40}[0-9][A-Za-z0-9]*")
 _RUNS: Final = re.compile(r"[A-Za-z]+")
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # So long may be units, versions, models and pieces of numbers in hexadecimal digits.

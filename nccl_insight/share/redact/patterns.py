@@ -164,7 +164,7 @@ PLACE: Final = re.compile(
     rf"|\bon node ({_NUMBERED_HOST})|\bON ([\w.-]+)(?= CANCELLED\b)|\bsrun: error: ([\w.-]+)(?=: tasks? )"
     rf"|\[([A-Za-z][\w.-]{{0,200}})(?=:[0-9]{{2,8}}\] "
     r"(?:\*\*\*|\[|mca|pml|btl|PMIX|ORTE|PRTE|opal|[0-9]{1,6} more proc|Set MCA))"
-    r"|\bslurmstepd-([\w.-]+)(?=: )"
+    r"|\bslurmstepd-([\w.-]{1,255})(?=: )"
     rf"|(?:{_MONTH_TIME}) ([\w.-]+)(?= (?:kernel|[\w.@-]{{1,64}}\[[0-9]{{1,8}}\]):)|\bhost {{2,12}}: ([\w.-]+)"
     rf"|^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ T][0-9:.,]{{6,20}}Z?[ \t]{{1,4}}([a-z][\w.-]{{0,60}}-[\w.-]{{0,60}}[0-9])"
     r"(?=[ \t]{1,4}\[rank[0-9])"
@@ -199,7 +199,7 @@ PLACE: Final = re.compile(
     rf"|launched|spawned|executed|exited|died|failed|killed|lost|down) on (?:the )?(?:host |machine "
     rf"|server )?({_NAMED})"
     rf"|\bnodes? ({_NAMED})|\bnode '([\w.-]+?)(?=(?:_[0-9]+_[0-9]+)?')"
-    r"|\bslurm(?:d|stepd|ctld)\[([A-Za-z][\w.-]*)(?=\])|\bslurm_([A-Za-z][\w.-]*)(?=/uid_)"
+    r"|\bslurm(?:d|stepd|ctld)\[([A-Za-z][\w.-]*)(?=\])|\bslurm_([A-Za-z][\w.-]{0,254})(?=/uid_)"
     r"|\bPBS_(?:JOBID=|NODEFILE=\S{1,255}/)[0-9]{1,12}(?:\[[0-9]{0,9}\])?\.([A-Za-z][\w.-]*)"
     r"|\[([A-Za-z][\w.-]*)(?=\]\[\[[0-9]+,[0-9]+\])|\[([A-Za-z][\w.-]*)(?=:mpi_rank_[0-9])"
     r"|\bMPI startup\(\): {1,12}[0-9]{1,8} {1,12}[0-9]{1,8} {1,12}([A-Za-z][\w.-]*)"
@@ -217,7 +217,7 @@ PLACE: Final = re.compile(
     r"|beegfs|wekafs|fuse)\b))"
     r"|(?<![^\s\"'(=:,])\\\\([A-Za-z0-9][\w.-]*)(?=\\(?!\\)[\w$.-])"
     rf"|(?<![A-Za-z0-9])[SHR]{_HEX}{{16}}/N([\w.-]+)(?=/)|^(?:CA|Switch|Router): (?!0x)([\w.-]+)(?= )"
-    r"|\b([A-Za-z][\w.-]*)(?= HCA-[0-9])"
+    r"|(?<![\w.-])([A-Za-z][\w.-]{0,254})(?= HCA-[0-9])"
     r"|\b(?:[Pp]od|POD)(?:[_-]?(?:[Nn]ame|NAME)|s)?[\"']?(?:[=:/]\s?|\s[\"'])[\"']?([a-z0-9][a-z0-9.-]*[a-z0-9])",
     re.M,
 )
@@ -327,7 +327,7 @@ IMAGE: Final = re.compile(
     rf"|\b[Pp]ulling from |\b(?:docker|dockerd|oras|library|shub)://"
     rf"|\b(?:docker|podman|nerdctl|apptainer|singularity) (?:run|pull|push|exec"
     rf"|create)\b[^\n]{{0,1000}}?\s){_REGISTRY})"
-    r"([a-z0-9][\w.-]*(?:/[\w.-]+)+)(?=[\s:@\\\"',)]|$)"
+    r"([a-z0-9][\w.-]{0,127}(?:/[\w.-]{1,127}){1,8})(?=[\s:@\\\"',)]|$)"
     r"|((?:(?<![A-Za-z])[Mm]odel(?:_name_or_path|_name|_id|_path|-id|-path)?[\"']?(?:[=:][ \t]?| )[\"']?"
     r"|from_pretrained\([\"']|\brepo_id=[\"']?))"
     r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?![\w/.-])|(\b(?:models|datasets)--)([\w.-]+)",
@@ -351,7 +351,7 @@ PUBLIC_OWNERS: Final = frozenset({
 KEYS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{16,})"
+    r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{16,})"
 )
 # People by their full names, in logs of version control.
 PERSON: Final = re.compile(

@@ -48,7 +48,7 @@ _COSTLY = frozenset({"COLL", "CALL", "PROXY", "ALL", "ALLOC", "REG"})
 _SEMICOLON = re.compile(
     r"(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*_[A-Z0-9_]+)=([^\s'\";#]+);([A-Za-z]+[,:;\w]*)[ \t]*(?:#.*)?$"
 )
-_STATEMENT = re.compile(r"(?s)\{%.{0,2000}?%\}|<%[^=].{0,2000}?%>|\{#.{0,2000}?#\}")
+_STATEMENT = re.compile(r"(?s)\{%.{0,500}?%\}|<%[^=].{0,500}?%>|\{#.{0,500}?#\}")
 _EXPRESSION = re.compile(r"\{\{.{0,500}?\}\}|<%=.{0,500}?%>")
 _PERF = re.compile(r"\b([a-z_]{3,20})_perf\b")
 _BENCH = re.compile(r"\b(?:[a-z_]{3,20}_perf|nccl[-_](?:bw|tests?|benchmarks?)|ib[-_]loopback)\b")

@@ -265,7 +265,7 @@ def _recipe(script: Script, rows: list[tuple[int, str]], known: Known, one_shell
             script.embedded.append(Embedded(first, text, kind))
         return
     for number, row in rows:
-        text = row.lstrip("@-+ ") if not just else re.sub(r"\{\{.*?\}\}", "$x", row.lstrip("@-"))
+        text = row.lstrip("@-+ ") if not just else re.sub(r"\{\{.{0,500}?\}\}", "$x", row.lstrip("@-"))
         read_own_shell(script, _of_make(text, known), number, "one line of a recipe", _OWN)
 
 

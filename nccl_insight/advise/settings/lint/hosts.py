@@ -36,7 +36,7 @@ _GPUS_PER_NODE: Final = re.compile(
 )
 _TASKS_PER_NODE: Final = re.compile(r"--n?tasks-per-node[= ](\d{1,3})(?!\d)")
 _PROGRAMS: Final = re.compile(
-    r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w+_perf(?:_mpi)?)"
+    r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w{1,40}_perf(?:_mpi)?)"
 )
 _FRESH: Final = {
     "sudo": "sudo starts with a clean environment",
