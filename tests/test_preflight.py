@@ -23,7 +23,7 @@ from nccl_insight.live.capture.parent import make_directory
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight import chosen, expect, outputs
-from nccl_insight.live.preflight.bench import diagnostics, measure
+from nccl_insight.live.preflight.bench import diagnostics, measure, plan_for
 from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.live.preflight.quick import facts_of, quick_checks
@@ -602,3 +602,15 @@ def test_job_script_parts_are_clean(name: str) -> None:
 
 def test_job_script_parts_exist() -> None:
     assert {p.suffix for p in DOCS.glob("*")} >= {".sh", ".sbatch", ".yaml", ".md"}
+
+
+def test_operations_and_sizes_can_be_chosen(tmp_path: Path) -> None:
+    plan = plan_for("nccl", together=True, ops=("all_to_all",), sizes=(1 << 30,))
+    assert (plan.ops, plan.sizes, plan.pair_bytes) == (("all_to_all",), (1 << 30,), 64 << 20)
+    for options, says in (
+        (("--ops", "all_reduce"), "go with --level standard or full"),
+        (("--level", "standard", "--ops", "allsum"), "'allsum' is not known"),
+        (("--level", "standard", "--sizes", "8,many"), "'many' is not a number of bytes"),
+    ):
+        result = cli(*options, cwd=tmp_path)
+        assert (result.returncode, says in result.stderr) == (2, True), result.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -153,8 +154,27 @@ def test_nobody_is_named_where_all_are_at_one_place(tmp_path: Path) -> None:
     assert "rank 1 (gpu1) was stopped (SIGSTOP" in describe(_hung(tmp_path))
 
 
-def test_a_child_that_is_stopped_is_said_to_be(tmp_path: Path) -> None:
+def test_a_child_that_is_stopped_is_said_to_be_while_the_others_wait(tmp_path: Path) -> None:
     code = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
-    done = run_group([Task("rank 0", (sys.executable, "-c", code), dict(os.environ))], 3.0)
+    told: list[str] = []
+    task = Task("rank 0", (sys.executable, "-c", code), dict(os.environ))
+    done = run_group([task], 30.0, stopped=lambda name: (told.append(name), os.kill(_child(), signal.SIGCONT))[0])
     (one,) = done.children
-    assert (done.timed_out, one.killed, one.stopped) == (True, True, True)
+    assert (done.timed_out, one.killed, told) == (False, False, ["rank 0"])
+
+
+def _child() -> int:
+    """The process that this one has stopped."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            state, parent = (entry / "stat").read_text().rpartition(") ")[2].split()[:2]
+            if (state, int(parent)) == ("T", os.getpid()):
+                return int(entry.name)
+    raise AssertionError
+
+
+def test_the_node_that_holds_the_others_up_is_that_of_the_last_line(tmp_path: Path) -> None:
+    _files(tmp_path, {0: 2, 1: 2, 2: 1})
+    assert _hung(tmp_path).behind()[1] == "gpu2"
+    _files(tmp_path, {0: 2, 1: 1, 2: 1})
+    assert _hung(tmp_path).behind()[1] == ""

@@ -755,6 +755,16 @@ def test_many_files_that_cannot_be_read_are_one_line_and_a_rotation_with_a_gap_i
     ]
 
 
+def test_text_that_cannot_be_read_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(paths: object) -> None:
+        raise NotJudgedError("no grammar")
+
+    monkeypatch.setattr(loop.api, "load", fail)
+    (tmp_path / "run.log").write_text(start(0))
+    lines, _ = watched([str(tmp_path)], None, 10, Clock({1: lambda: (tmp_path / "b.log").write_text("x\n") and None}))
+    assert [line for line in lines if "cannot" in line] == ["+0 what the files say cannot be read: no grammar"]
+
+
 def test_nothing_to_read_at_the_end_is_no_verdict(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text(start(0) + call(0, 0))

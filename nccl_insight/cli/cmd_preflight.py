@@ -42,6 +42,10 @@ def register(app: typer.Typer) -> None:
         deadline: float = typer.Option(
             0.0, "--deadline", min=0.0, help="Seconds for the collective (default 60; 120 at level full)."
         ),
+        ops: str = typer.Option(
+            "", "--ops", help="Operations to run, such as all_reduce,all_gather, or all (default: five of them)."
+        ),
+        sizes: str = typer.Option("", "--sizes", help="Message sizes, such as 8,1M,256M (default: these)."),
         output: Path | None = typer.Option(
             None, "--output", "-o", metavar="DIR", help="Keep the logs in this new directory."
         ),
@@ -79,6 +83,7 @@ def register(app: typer.Typer) -> None:
         from nccl_insight.base.errors import UsageError
         from nccl_insight.cli.output import write_text
         from nccl_insight.live.capture.environment import local_rank_of, world_of
+        from nccl_insight.live.capture.plan import parse_ops, parse_size
         from nccl_insight.live.preflight import chosen, outputs
         from nccl_insight.live.preflight import expect as expectations
         from nccl_insight.live.preflight.health import Answer, ask
@@ -95,6 +100,10 @@ def register(app: typer.Typer) -> None:
         plugins = [chosen.plugin_of(text) for text in plugin]
         if names and level != "quick":
             raise UsageError("--only goes with --level quick: the other levels run a collective")
+        if (ops or sizes) and level == "quick":
+            raise UsageError("--ops and --sizes go with --level standard or full: quick runs no collective")
+        chosen_ops = parse_ops(ops) if ops else ()
+        chosen_sizes = [parse_size(text) for text in sizes.split(",")] if sizes else []
         codes = parse_exit_map(exit_map) if exit_map else {}
         wanted = [expectations.parse(e) for e in expect] + (expectations.load(expect_file) if expect_file else [])
         node = Node(dict(os.environ))
@@ -128,7 +137,7 @@ def register(app: typer.Typer) -> None:
                     nics=_whole(facts["nics"]), nic_gbit=_rate(facts["nic_gbit"]), layer=layer_of(ports_of(node)),
                     pcie_generation=_whole(facts["pcie_gen"]),
                 ),
-                {w.key for w in wanted},
+                {w.key for w in wanted}, chosen_ops, chosen_sizes,
             )  # fmt: skip
             checks += measured.checks
             if facts["gpus"] and (world is None or world.local_rank == 0):
@@ -204,7 +213,7 @@ def parse_report(text: str) -> tuple[str, str]:
 
 def _measure(
     backend: str, nproc: int, deadline: float, output: Path | None, world: World | None, failing: list[str],
-    around: Surroundings, given: Collection[str],
+    around: Surroundings, given: Collection[str], ops: Sequence[str], sizes: Sequence[int],
 ) -> Measured:  # fmt: skip
     import os
     import shutil
@@ -216,7 +225,7 @@ def _measure(
     variables = dict(os.environ)
     gpus = parent.require_gpu(variables) if backend == "nccl" else 2
     parent.require_torch()
-    plan = bench.plan_for(backend, together=world is not None, verdict=failing)
+    plan = bench.plan_for(backend, world is not None, failing, ops, sizes)
     if world is not None or output is not None:
         return bench.measure(plan, _kept(output, world), nproc or gpus, deadline, variables, world, (), around, given)
     directory = Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))

@@ -10,20 +10,20 @@ import datetime
 import json
 import os
 import socket
-import statistics
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from nccl_insight.base.bandwidth import busbw_factor
-from nccl_insight.live.capture import copies, operations, schedule
+from nccl_insight.live.capture import copies, operations
 from nccl_insight.live.capture.environment import hosts_of
+from nccl_insight.live.capture.pairs import Pairs
 from nccl_insight.live.capture.plan import Plan
 
 FORMAT_VERSION = 1
 _PREFIX = "nccl_insight"
 _POLL_S = 0.1
+_ALONE = "{} reaches none of the other nodes"
 
 
 class Recorder:
@@ -109,77 +109,8 @@ def by_node(places: list[tuple[str, int]]) -> list[list[int]]:
     return list(nodes.values())
 
 
-def _pairs(torch: Any, dist: Any, plan: Plan, device: Any, nodes: list[list[int]], recorder: Recorder) -> None:
-    """Nodes measure two by two, all pairs of a round at the same time; rank 0 records the bus bandwidth of each.
-
-    With several ranks per node each then measures with its like of the other node, which takes its own NIC. Suspects
-    are measured again: all ranks know all rates, so each works out the same rounds.
-    """
-    data = torch.zeros(max(1, plan.pair_bytes // 4), device=device)
-    rounds = schedule.rounds(len(nodes))
-    rails = schedule.rails([len(ranks) for ranks in nodes], len(rounds))
-    measured: list[schedule.Measurement] = []
-
-    def measure(number: int, members: list[tuple[int, int, int | None, list[int]]]) -> None:
-        rates = _rates(torch, dist, plan, device, data, [ranks for *_, ranks in members])
-        for (first, second, local, ranks), rate in zip(members, rates, strict=True):
-            if local is None and rate is not None:
-                measured.append(schedule.Measurement(number, first, second, rate))
-            if dist.get_rank() == 0:
-                recorder.add(
-                    "pair", round=number, first=first, second=second, local_rank=local,
-                    size_bytes=data.numel() * 4, nranks=len(ranks), busbw_gbps=rate,
-                )  # fmt: skip
-
-    for number, matching in enumerate(rounds):
-        measure(number, [(a, b, None, sorted(nodes[a] + nodes[b])) for a, b in matching])
-        every = [(pair, local) for pair in matching for local in range(rails)]
-        measure(number, [(a, b, local, [nodes[a][local], nodes[b][local]]) for (a, b), local in every])
-    for number, matching in enumerate(schedule.again(measured), len(rounds)):
-        measure(number, [(a, b, None, sorted(nodes[a] + nodes[b])) for a, b in matching])
-
-
-def _rates(torch: Any, dist: Any, plan: Plan, device: Any, data: Any, members: list[list[int]]) -> list[float | None]:
-    """Bus bandwidth of groups that have no rank in common, all at the same time."""
-    if not members:
-        return []
-    rank, world = dist.get_rank(), dist.get_world_size()
-    groups = [dist.new_group(sorted(ranks)) for ranks in members]
-    own = next((g for g, ranks in zip(groups, members, strict=True) if rank in ranks), None)
-    times = torch.zeros(world, dtype=torch.float64, device=device)
-    if own is not None:
-        times[rank] = statistics.median(_group_seconds(torch, dist, plan, device, data, own))
-    dist.all_reduce(times)
-    if own is not None:
-        dist.destroy_process_group(own)
-    dist.barrier()
-    rates = []
-    for ranks in members:
-        mean = sum(float(times[r]) for r in ranks) / len(ranks)
-        factor = busbw_factor("AllReduce", len(ranks)) or 1.0
-        rates.append(data.numel() * 4 / mean / 1e9 * factor if mean > 0 else None)
-    return rates
-
-
-def _group_seconds(torch: Any, dist: Any, plan: Plan, device: Any, data: Any, group: Any) -> list[float]:
-    times = []
-    for turn in range(plan.warmup + plan.iterations):
-        dist.barrier(group=group)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        started = time.perf_counter()
-        if dist.get_rank() == plan.slow_rank:
-            time.sleep(plan.slow_ms / 1e3)
-        dist.all_reduce(data, group=group)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        if turn >= plan.warmup:
-            times.append(time.perf_counter() - started)
-    return times
-
-
 def _join(dist: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> tuple[Any, int, int]:
-    """Joins the ranks that come: the store, and this rank's place among them.
+    """Meets the ranks that come: the store, and this rank's place among them.
 
     Under a prefix of our own: the job that comes next may use the launcher's store, too.
     """
@@ -188,7 +119,8 @@ def _join(dist: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> t
         store, _, _ = next(dist.rendezvous(plan.rendezvous, rank, world, timeout=patience))
     else:
         store = _store(dist, plan, rank)
-    store.set_timeout(datetime.timedelta(seconds=max(plan.timeout_s, 3 * plan.roll_s)))
+    limit_s = max(plan.timeout_s, 3 * plan.roll_s, 3 * plan.pair_s)
+    store.set_timeout(datetime.timedelta(seconds=limit_s))
     own = dist.PrefixStore(f"{_PREFIX}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     present = _roll(own, plan, rank, world, recorder)
     if rank not in present:
@@ -196,10 +128,17 @@ def _join(dist: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> t
     if len(present) < world and not (plan.pair_bytes and len(present) > 1):
         gone = ", ".join(str(r) for r in range(world) if r not in present)
         raise RuntimeError(f"rank {gone} did not come within {plan.roll_s:.0f} s")
-    place = present.index(rank), len(present)
-    store.set_timeout(patience)
-    dist.init_process_group(plan.backend, store=own, rank=place[0], world_size=place[1], timeout=patience)
-    return own, *place
+    return own, present.index(rank), len(present)
+
+
+def _begin(dist: Any, plan: Plan, store: Any, rank: int, ranks: list[int]) -> tuple[int, int]:
+    """Starts the process group of some ranks; this rank's place and their number."""
+    patience = datetime.timedelta(seconds=plan.timeout_s)
+    place = ranks.index(rank), len(ranks)
+    dist.init_process_group(
+        plan.backend, store=dist.PrefixStore("world", store), rank=place[0], world_size=place[1], timeout=patience
+    )
+    return place
 
 
 def _store(dist: Any, plan: Plan, rank: int) -> Any:
@@ -294,9 +233,22 @@ def measure(plan: Plan, directory: Path) -> None:
     store, rank, world = _join(dist, plan, rank, world, recorder)
     recorder.add("ready", rank=rank)
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []
+    ranks = list(range(world))
     if plan.pair_bytes and len(nodes) > 1:
         recorder.add("enter", op="pairs of nodes")
-        _pairs(torch, dist, plan, device, nodes, recorder)
+        pairs = Pairs(torch, dist, plan, device, store, rank, nodes, recorder.add)
+        try:
+            dead = pairs.run()
+        except RuntimeError as error:  # the others went on without it, and the store with them
+            if pairs.reached is False:
+                raise SystemExit(_ALONE.format(socket.gethostname())) from error
+            raise
+        ranks = sorted(r for node, own in enumerate(nodes) if node not in dead for r in own)
+        if not ranks:
+            raise SystemExit("no two nodes reach each other")
+        if rank not in ranks:
+            raise SystemExit(_ALONE.format(socket.gethostname()))
+    rank, world = _begin(dist, plan, store, rank, ranks)
     for op in plan.ops:
         for size in plan.sizes:
             recorder.add("enter", op=op, size_bytes=size)
@@ -318,7 +270,8 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(json.dumps(probe()) + "\n")
         return 0
     measure(Plan.load(Path(arguments[0])), Path(arguments[1]))
-    return 0
+    sys.stdout.flush()
+    os._exit(0)  # a thread that waits in a pair without an end holds nothing up
 
 
 if __name__ == "__main__":

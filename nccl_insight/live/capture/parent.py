@@ -25,6 +25,7 @@ _WATCHDOG = b"Watchdog caught collective operation timeout"
 _OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")
 _PATIENCE_S = 60.0
 _ROLL_S = (15.0, 3.0)  # for all, and for each doubling of the ranks
+_PAIR_S = 40.0  # the first pair makes all contexts and connections
 _EXPORT_S = 600.0
 _STAGES = {"ready": "in a collective", "versions": "joining the other ranks", "head": "importing torch"}
 _NEEDS_GPU = "no GPU on this machine (no /dev/nvidia* or /dev/kfd, or none visible)"
@@ -72,8 +73,8 @@ class Captured:
             return f"in {_entered(entered[-1])}"
         return next((text for kind, text in _STAGES.items() if kind in seen), "starting")
 
-    def behind(self) -> str:
-        """Ranks that have not entered what others have, as far as files of the directory tell; else nothing."""
+    def behind(self) -> tuple[str, str]:
+        """What holds the others up, and its host if it is one, as far as files of the directory tell; else nothing."""
         last: dict[int, tuple[int, str, str]] = {}
         stopped = []
         for path in self.directory.glob("capture.rank*.jsonl"):
@@ -81,19 +82,22 @@ class Captured:
             entered = [item for item in items if item.get("kind") == "enter"]
             if items and items[0].get("kind") == "head":
                 where = _entered(entered[-1]) if entered else "nothing"
+                rank = int(items[0]["rank"])
                 if any(item.get("kind") == "stopped" for item in items):
-                    stopped.append(f"rank {items[0]['rank']} ({items[0].get('host')})")
-                last[int(items[0]["rank"])] = (len(entered), where, str(items[0].get("host")))
-        if stopped:
-            return f"{', '.join(sorted(stopped)[:4])} was stopped (SIGSTOP, a debugger, the batch system)"
+                    stopped.append(rank)
+                last[rank] = (len(entered), where, str(items[0].get("host")))
         most = max((count for count, _, _ in last.values()), default=0)
         late = sorted(rank for rank, (count, _, _) in last.items() if count < most)
-        if not late or len(late) == len(last):
-            return ""
-        ahead = next(where for count, where, _ in last.values() if count == most)
-        shown = ", ".join(f"rank {rank} ({last[rank][2]})" for rank in late[:4])
-        more = f" and {len(late) - 4} more" if len(late) > 4 else ""
-        return f"{shown}{more} did not get to {ahead}"
+        named = sorted(stopped) or (late if len(late) < len(last) else [])
+        if not named:
+            return "", ""
+        hosts = {last[rank][2] for rank in named}
+        shown = ", ".join(f"rank {rank} ({last[rank][2]})" for rank in named[:4])
+        more = f" and {len(named) - 4} more" if len(named) > 4 else ""
+        what = "was stopped (SIGSTOP, a debugger, the batch system)"
+        if not stopped:
+            what = f"did not get to {next(where for count, where, _ in last.values() if count == most)}"
+        return f"{shown}{more} {what}", hosts.pop() if len(hosts) == 1 else ""
 
     @property
     def started(self) -> bool:
@@ -208,7 +212,8 @@ def capture(
     patience = min(deadline_s * 0.4, _PATIENCE_S) if plan.backend == "nccl" else deadline_s * 2
     size = world.size if world else nproc
     roll_s = min(deadline_s * 0.3, _ROLL_S[0] + _ROLL_S[1] * math.log2(size))
-    replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience)), roll_s=roll_s).write(plan_file)
+    pair_s = min(deadline_s * 0.25, _PAIR_S)
+    replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience)), roll_s=roll_s, pair_s=pair_s).write(plan_file)
     command = tuple(child) or (sys.executable, "-m", "nccl_insight.live.capture.child")
     places = (
         [world.variables()]
@@ -231,18 +236,19 @@ def capture(
         )
         for place in places
     ]
+
+    def stopped(name: str) -> None:  # for all ranks, which read what the others leave
+        with (directory / _OWN_FILES[0].format(name.removeprefix("rank "))).open("a") as stream:
+            stream.write(json.dumps({"kind": "stopped"}) + "\n")
+
     if world is None or world.local_rank == 0:
         save_node_facts(directory, socket.gethostname())
     try:
-        outcome = run_group(tasks, deadline_s)
+        outcome = run_group(tasks, deadline_s, stopped=stopped)
     finally:
         if meeting is not None:
             shutil.rmtree(meeting, ignore_errors=True)
         _tidy(directory, plan_file)
-    for one in outcome.children:
-        if one.stopped:  # for rank 0, which reads what all left
-            with (directory / _OWN_FILES[0].format(one.name.removeprefix("rank "))).open("a") as stream:
-                stream.write(json.dumps({"kind": "stopped"}) + "\n")
     done = Captured(directory, outcome, size)
     return replace(done, ranks=size - len(done.absent[0]))
 
@@ -348,7 +354,7 @@ def describe(captured: Captured) -> str:
         late = [c.name for c in outcome.children if c.killed]
         stages = sorted({captured.stage(name) for name in late if name.startswith("rank ")})
         where = f" while {' or '.join(stages)}" if stages else ""
-        if said := captured.behind():
+        if said := captured.behind()[0]:
             where += f"; {said}"
         return (
             f"deadline passed after {outcome.seconds:.1f} s{where}: {', '.join(late)} did not end and "

@@ -25,7 +25,8 @@ class Plan:
 
     ``roll_s``: how long rank 0 waits for the others before it names those that did not come and, where nodes are
     measured in pairs, goes on without them. ``pair_bytes``: message size of the rounds in which nodes measure two by
-    two (0: none). ``verdict``: what this process's node has to tell the others.
+    two (0: none), ``pair_s``: the longest that a pair may take. ``verdict``: what this process's node has to tell the
+    others.
     """
 
     backend: str = "nccl"
@@ -38,6 +39,7 @@ class Plan:
     host_copies: bool = True
     dtype: str = "float32"
     pair_bytes: int = 0
+    pair_s: float = 30.0
     verdict: tuple[str, ...] = ()
     slow_rank: int | None = None
     slow_ms: float = 20.0

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 _POLL_S = 0.05
 _SETTLE_S = 1.0
 _UNKILLABLE_S = 3.0
+_HALTED_S = 3.0
 _GUARD = Path(__file__).with_name("guard.py")
 _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -38,15 +39,13 @@ class Task:
 class Ended:
     """How a child ended. ``code`` is negative for a signal, as subprocess gives it.
 
-    ``stuck``: it got SIGKILL and is still there (uninterruptible sleep in the kernel or a driver). ``stopped``: it was
-    stopped (SIGSTOP, a debugger) when it was ended.
+    ``stuck``: it got SIGKILL and is still there (uninterruptible sleep in the kernel or a driver).
     """
 
     name: str
     code: int
     killed: bool
     stuck: bool = False
-    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,10 @@ class Outcome:
 
 
 def run_group(
-    tasks: Sequence[Task], deadline_s: float | None, *, grace_s: float = 2.0, straggle_s: float = 10.0
-) -> Outcome:
-    """Starts all tasks and waits for them.
+    tasks: Sequence[Task], deadline_s: float | None, *, grace_s: float = 2.0, straggle_s: float = 10.0,
+    stopped: Callable[[str], None] = lambda name: None,
+) -> Outcome:  # fmt: skip
+    """Starts all tasks and waits for them. ``stopped`` hears of a child that stays stopped (SIGSTOP, a debugger).
 
     Past the deadline, or ``straggle_s`` after the first failure (the others then wait for it forever), every
     process group left gets SIGTERM and, ``grace_s`` later, SIGKILL. Groups of children that ended get SIGKILL too,
@@ -87,6 +87,8 @@ def run_group(
     ended: dict[str, Ended] = {}
     timed_out = False
     failed_at: float | None = None
+    halted: dict[int, float] = {}
+    told: set[int] = set()
     with _interruptible(), _guarded() as guard:
         try:
             for task in tasks:
@@ -105,6 +107,10 @@ def run_group(
                     break
                 if running:
                     time.sleep(_POLL_S)
+                halted = {pid: halted.get(pid, now) for pid in running if _state(pid) in ("T", "t")}
+                for pid in [p for p, since in halted.items() if now - since > _HALTED_S and p not in told]:
+                    told.add(pid)
+                    stopped(running[pid][0].name)
         finally:
             with _undisturbed():
                 for done in _end(running, grace_s):
@@ -236,7 +242,6 @@ def _has_members(group: int) -> bool:
 
 def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: float) -> list[Ended]:
     """SIGTERM, then SIGKILL; a child that neither ends is left and said to be stuck, so that the deadline holds."""
-    stopped = {pid for pid in running if _state(pid) in ("T", "t")}
     for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _UNKILLABLE_S)):
         for pid in running:
             _signal(pid, number)
@@ -245,7 +250,7 @@ def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: floa
         while time.monotonic() < limit and not all(_has_ended(pid) for pid in running):
             time.sleep(_POLL_S)
     return [
-        replace(_reap(task, process, killed=True), stopped=pid in stopped)
+        _reap(task, process, killed=True)
         if _has_ended(pid)
         else Ended(task.name, -signal.SIGKILL, killed=True, stuck=True)
         for pid, (task, process) in running.items()

@@ -176,7 +176,8 @@ def _pairwise(run: Run) -> list[Check]:
         only = f"; by itself, {_locals(locals_)} is slow" if 0 < len(locals_) < len(ranks) else ""
         checks.append(
             Check(f"node {hosts.get(index, index)}", status,
-                  f"{rate:.3g} GB/s with every partner (node {index}, ranks {format_ranks(ranks)}{only})", typical,
+                  f"{f'{rate:.3g} GB/s' if rate else 'no all-reduce ended in time'} with every partner (node {index}, "
+                  f"ranks {format_ranks(ranks)}{only}){'' if rate else '; the others went on without'}", typical,
                   "check its NICs, cables and switch ports before the job uses it", "NI608", Action.ISOLATE,
                   node=str(hosts.get(index, "")))
         )  # fmt: skip

@@ -35,13 +35,28 @@ class Measured:
     judged: bool = True
 
 
-def plan_for(backend: str, together: bool = False, verdict: Sequence[str] = ()) -> Plan:
-    """A short sweep of each operation without traces; ``together`` adds the rounds of nodes two by two."""
-    sizes = (8, 1 << 20, 256 << 20) if backend == "nccl" else (8, 1 << 16, 1 << 20)
+def plan_for(
+    backend: str,
+    together: bool = False,
+    verdict: Sequence[str] = (),
+    ops: Sequence[str] = (),
+    sizes: Sequence[int] = (),
+) -> Plan:
+    """A short sweep of each operation without traces; ``together`` adds the rounds of nodes two by two.
+
+    ``ops`` and ``sizes`` take the place of the usual ones.
+    """
+    usual = (8, 1 << 20, 256 << 20) if backend == "nccl" else (8, 1 << 16, 1 << 20)
     return Plan(
-        backend=backend, ops=OPERATIONS, sizes=sizes, iterations=10, warmup=3, profile_steps=0,
-        pair_bytes=sizes[-1] // 4 if together else 0, verdict=tuple(verdict) or (("",) if together else ()),
-    )  # fmt: skip
+        backend=backend,
+        ops=tuple(ops) or OPERATIONS,
+        sizes=tuple(sizes) or usual,
+        iterations=10,
+        warmup=3,
+        profile_steps=0,
+        pair_bytes=usual[-1] // 4 if together else 0,
+        verdict=tuple(verdict) or (("",) if together else ()),
+    )
 
 
 def measure(
@@ -101,6 +116,7 @@ def _ended(done: Captured) -> Check:
             f"nccl-insight analyze {done.directory}" if done.started else "raise --deadline; see why the start is slow",
             "NI506" if done.started else "-",
             Action.TRIAGE,
+            done.behind()[1],
         )
     if not done.outcome.ok:
         return Check(

@@ -173,6 +173,7 @@ class _Watcher:
     unanswered: str = ""
     dumps: dict[Path, int] = field(default_factory=dict)
     judged: int = 0
+    failed: bool = False
 
     @property
     def blind(self) -> bool:
@@ -188,7 +189,11 @@ class _Watcher:
         growth = self.follower.grown()
         while True:
             at = now()
-            yield from state.take(_read(growth), at)
+            seen = _read(growth)
+            if seen.failure and not self.failed:
+                self.failed = True
+                yield Event("note", f"what the files say cannot be read: {seen.failure}")
+            yield from state.take(seen, at)
             for rule in self.job.every:
                 yield from rule.judge(growth, at)
             if not growth.more:
@@ -276,8 +281,8 @@ def _read(growth: Growth) -> Seen:
         context = top / "0"
         context.write_bytes(b"".join(together))
         run = api.load([*([context] if any(together) else []), *files, *packed])
-    except (InsightError, OSError):
-        return Seen(grew=True)
+    except (InsightError, OSError) as error:
+        return Seen(grew=True, failure=str(error))
     else:
         try:
             names = {f.input_id: files.get(f.path, str(f.path)) for f in run.inputs if f.path != context}

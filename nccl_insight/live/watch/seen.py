@@ -30,8 +30,8 @@ class Seen:
     answer. ``places``: host and process; ``files``: the input that told; ``gpus``: (host, GPU) -> process. ``errors``:
     host and process that printed it, text, whether it can be a first cause. ``ends``: lines that say that a process or
     the job ended badly: text, ranks, hosts. ``step`` of ``total``, in ``step_s`` seconds each; ``pause``: what the
-    program said last that it does between steps; ``done``: that it came to its end. ``grew``: there was anything new.
-    ``anew``: files that were emptied or replaced, so that lines may be lost.
+    program said last that it does between steps; ``done``: that it came to its end. ``grew``: there was anything new;
+    ``failure``: why it cannot be read. ``anew``: files that were emptied or replaced, so that lines may be lost.
     """
 
     begun: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -53,6 +53,7 @@ class Seen:
     pause: str = ""
     done: str = ""
     grew: bool = False
+    failure: str = ""
     anew: frozenset[str] = frozenset()
 
 
