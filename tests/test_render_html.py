@@ -265,7 +265,7 @@ def test_which_figures_a_run_gets() -> None:
     log = ["node", "cluster", "matrix", "rings", "trees", "nics", "ranks", "init", "calls"]
     assert got["failing"] == got["thousand"] == log
     assert got["healthy"] == [i for i in log if i != "cluster"], "a few nodes, all alike: no map"
-    traces = ["steps", "timeline", "durations", "busbw", "stragglers", "longest-waits"]
+    traces = ["steps", "timeline", "durations", "busbw", "excess", "longest-waits"]
     assert [i for i in got["traced"] if i != "waits"] == [*(i for i in log if i not in ("nics", "cluster")), *traces]
     assert "waits" in got["traced"]
 
@@ -279,9 +279,7 @@ def test_figure_sentences_state_the_facts() -> None:
     assert "initialization, s: ranks 32-39 (on gpu-node-05)" in said["ranks"]
     assert "the slowest, rank 34, took 3.54 s, most of it in connections" in said["init"]
     traced = {f.id: f.summary for f in pages.build(*samples.traced())}
-    # 9 ms in each of 12 steps, of which the others could hide two thirds: a third of their communication is exposed,
-    # and in each step the least of it counts
-    assert traced["stragglers"].startswith("Rank 5: delays the others by 36.21 ms in all (last in 12 of 60")
+    assert traced["excess"].startswith("Rank 5 takes most more than its peers by itself, 108.69 ms in all")
     assert traced["longest-waits"].startswith("Longest: 9 ms in AllReduce of step 0, for rank 5")
     assert "computation 66%, communication, exposed 9%" in traced["steps"]
 

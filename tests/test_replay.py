@@ -14,9 +14,10 @@ from nccl_insight.report.json_ import to_dict
 from nccl_insight.tables.match import finish
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.tables.schema import conform
+from tests.pages import build
 
 US = 1_000
-GEMM, REDUCE = 11, 22
+GEMM, REDUCE, REDUCE_ALL = 11, 22, 33
 
 Slow = Callable[[int, int], float]
 
@@ -59,7 +60,7 @@ class Job:
             begun = {r: clock[r] + 2 for r in ranks}
             end = max(begun.values()) + 30.0
             for rank in ranks:
-                self._add(rank, 20, step, 1, REDUCE, begun[rank], end)
+                self._add(rank, 20, step, 1, REDUCE_ALL, begun[rank], end)
                 self.met.append((rank, step, int(begun[rank] * US), int(end * US), step + 1, ranks, "world"))
                 clock[rank] = end
         self.span_ns = (max(clock.values()) - 5) * US
@@ -188,6 +189,47 @@ def test_a_rank_that_pauses() -> None:
 def test_one_rank_alone_is_not_replayed() -> None:
     assert what_if(Job([[0]]).run()).refused
     assert what_if(Job([[0]]).run()).gains == ()
+
+
+def test_figures_of_what_to_mend() -> None:
+    run = Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0).run()
+    drawn = {figure.id: figure for figure in build(analyze(run), run)}
+    assert drawn["mends"].rows[0][0] == "rank 2 as its peers"
+    assert [len(drawn["mends"].plot["data"][0]["x"])] == [3]  # type: ignore[index]
+    assert drawn["excess"].rows[0][::2] == ("2", "yes")
+    assert len(drawn["excess"].plot["data"][0]["z"][0]) == 6  # type: ignore[index]
+
+
+def _recorded(job: Job, starts: bool) -> Run:
+    """The collectives alone, as other sources than traces of GPUs tell them."""
+    run = job.run()
+    table = run.table("collectives").with_columns(source=pl.lit("inspector"), kernel=None, exposed_ns=None)
+    if not starts:
+        table = table.with_columns(start_ns=pl.lit(None, pl.Int64))
+    return build_run({"collectives": conform("collectives", table), "trace_info": run.table("trace_info")}, [])
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_collectives_alone_tell_who_is_late(starts: bool) -> None:
+    job, twin = Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0), Job(FOUR)
+    found = what_if(_recorded(job, starts))
+    assert (found.coarse, found.refused) == (True, "")
+    known = 5 / 6  # nothing tells when the ranks began the first of six steps
+    assert _near(_of(found, "rank", (2,)), known * (job.span_ns - twin.span_ns), job.span_ns)
+    assert what_if(_recorded(twin, starts)).gains == ()
+
+
+def test_the_later_half_of_the_ranks_is_late_together() -> None:
+    job, twin = Job([list(range(8))], slow=lambda r, s: 1.2 if r % 2 else 1.0), Job([list(range(8))])
+    assert _near(_of(what_if(job.run()), "ranks", (1, 3, 5, 7)), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_collectives_without_metadata_meet_in_groups() -> None:
+    """Pairs reduce in kernels of one name; rank 3 waits for rank 2 in each."""
+    job = Job([[0, 1], [2, 3], [4, 5], [6, 7]], slow=lambda r, s: 1.2 if r == 2 else 1.0)
+    twin = Job([[0, 1], [2, 3], [4, 5], [6, 7]])
+    found = what_if(job.run(metadata=False))
+    assert _near(_of(found, "rank", (2,)), job.span_ns - twin.span_ns, job.span_ns)
 
 
 def test_the_document_tells_it() -> None:

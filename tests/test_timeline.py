@@ -101,7 +101,7 @@ def test_traces_in_words(tmp_path: Path) -> None:
     shown = run_cli("explain-log", *two_ranks(tmp_path)).stdout
     assert "- group 0 (2 ranks): rank 0 waits most, 40 us in 1 collective; rank 1 least, 0 ns, last in 1" in shown
     assert (
-        "- rank 1: delays the others by 40 us, waits 0 ns in 1 collective (at most 0 ns), last in 1, first in 0"
+        "- rank 1: the others wait 40 us for it, it waits 0 ns in 1 collective (at most 0 ns), last in 1, first in 0"
         in shown
     )
     assert "  - rank 0: starts 0 ns in, takes 50 us, of which it waits 40 us" in shown

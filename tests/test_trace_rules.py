@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.chance import binomial_tail
-from nccl_insight.facts.straggler import arrivals
+from nccl_insight.facts.replay import what_if
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.kineto import format as kineto
 from nccl_insight.rules import discover
@@ -65,9 +64,7 @@ def test_rank_late_in_one_of_ten_iterations_is_named(tmp_path: Path, seed: int) 
     found = hits(run)
     assert [h.ranks for h in found["straggler-rank"]] == [(5,)]
     assert "busbw-outlier" not in found
-    statistics = arrivals(run)
-    assert statistics is not None
-    assert statistics.stragglers[0].delay_ns == pytest.approx(20 * 2_000_000, rel=0.1)
+    assert what_if(run).gains[0].alone_ns == pytest.approx(20 * 2_000_000, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -131,7 +128,7 @@ def test_few_steps(tmp_path: Path, steps: int) -> None:
 def test_without_steps_single_collectives_are_counted(tmp_path: Path) -> None:
     found = hits(load(job(tmp_path, 4, 40, late=lambda r, _i: 500.0 if r == 1 else 0.0, steps=False)))
     assert [h.ranks for h in found["straggler-rank"]] == [(1,)]
-    assert "a step takes" in found["straggler-rank"][0].title
+    assert "what was recorded takes" in found["straggler-rank"][0].title
 
 
 def test_one_long_delay_of_another_rank_does_not_hide_the_straggler(tmp_path: Path) -> None:
@@ -268,14 +265,6 @@ def test_one_file_given_twice_changes_nothing(tmp_path: Path) -> None:
     copy.write_bytes(paths[0].read_bytes())
     rows = load([*paths, copy]).table("collectives")
     assert rows["match_id"].drop_nulls().n_unique() == 30
-
-
-def test_binomial_tail() -> None:
-    # by hand: P(X >= 2 | 3, 1/2) = 4/8; P(X >= 1 | 4, 1/4) = 1 - 0.75^4
-    assert binomial_tail(2, 3, 0.5) == pytest.approx(0.5)
-    assert binomial_tail(1, 4, 0.25) == pytest.approx(1 - 0.75**4)
-    assert binomial_tail(0, 5, 0.1) == 1.0
-    assert binomial_tail(1, 5, 0.0) == 0.0
 
 
 def test_exposed_and_dominating_communication(tmp_path: Path) -> None:

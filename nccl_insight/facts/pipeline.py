@@ -11,8 +11,9 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.lateness import arrivals_of_ranks
-from nccl_insight.facts.straggler import arrivals
+from nccl_insight.base.bandwidth import SYNCHRONISING
+from nccl_insight.facts.replay import what_if
+from nccl_insight.facts.waiting import is_engine_copy
 from nccl_insight.readers import intervals
 from nccl_insight.tables.run import Run, fact
 
@@ -45,15 +46,15 @@ def schedule_waits(run: Run) -> pl.DataFrame:
     transfers = table.filter(pl.col("op").is_in(_POINT_TO_POINT) & pl.col("rank").is_not_null())
     if transfers.is_empty():
         return none
-    late = arrivals(run)
-    if late is not None and (late.stragglers or late.once):
+    if what_if(run).late:
         return none
     kind = ["rank", "op", "peer", "size_bytes"]
     quickest = (
         pl.when(pl.len().over(kind) >= _LIKE).then(pl.col("duration_ns").min().over(kind)).otherwise("duration_ns")
     )
+    ends = table.filter(pl.col("op").is_in(SYNCHRONISING) & ~is_engine_copy()).with_columns(wait="wait_ns")
     waits = transfers.with_columns(wait=pl.coalesce("wait_ns", pl.col("duration_ns") - quickest))
-    rows = pl.concat([waits, _of_collectives(run, table)], how="diagonal_relaxed")
+    rows = pl.concat([waits, ends], how="diagonal_relaxed")
     rows = rows.filter(pl.col("wait") > 0)
     lanes = rows.select(_WHERE).unique().with_row_index("lane")
     rows = rows.join(lanes, on=_WHERE, nulls_equal=True)
@@ -68,14 +69,3 @@ def _union(rows: pl.DataFrame, waiting: pl.Expr, name: str) -> pl.DataFrame:
     """``lane`` and the time in which at least one operation of it waits; an operation begins with its waiting."""
     parts = intervals.union(rows.select("lane", "start_ns", end_ns=pl.col("start_ns") + waiting), by="lane")
     return parts.group_by("lane").agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias(name))
-
-
-def _of_collectives(run: Run, table: pl.DataFrame) -> pl.DataFrame:
-    """Rows of matched collectives with ``wait``: their waiting that is no member's own lateness."""
-    rows = arrivals_of_ranks(run)
-    if rows.is_empty():
-        return table.clear().with_columns(wait=pl.lit(None, pl.Int64))
-    latest = pl.col("own_ns").max().over("match_id")
-    own = pl.min_horizontal(pl.max_horizontal(latest - pl.col("limit_ns"), 0), "wait_ns")
-    inherited = rows.select("match_id", "rank", wait=pl.col("wait_ns") - own)
-    return table.join(inherited, on=["match_id", "rank"])

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.base.bandwidth import SYNCHRONISING
-from nccl_insight.facts.lateness import is_engine_copy
 from nccl_insight.tables.run import Run, fact
+
+
+def is_engine_copy() -> pl.Expr:
+    """Rows of copy-engine collectives, in which nobody waits."""
+    return (pl.col("source").cast(pl.String) == "kernel") & pl.col("kernel").is_null()
 
 
 @dataclass(frozen=True)
@@ -23,10 +27,6 @@ class Waiting:
     collectives: int
     for_rank: Mapping[int, int]
     of_rank: Mapping[int, int]
-
-    def share(self, ranks: tuple[int, ...]) -> float:
-        """Share of all waiting that is for these ranks, 0..1."""
-        return sum(self.for_rank.get(r, 0) for r in ranks) / self.total_ns if self.total_ns else 0.0
 
 
 @fact

@@ -66,9 +66,9 @@ def waiting(view: Waiting) -> Section:
 
 
 def _rank_that_waits(row: RankWaits) -> str:
-    cost = f"delays the others by {format_ns(row.delay_ns)}, " if row.delay_ns else ""
+    cost = f"the others wait {format_ns(row.for_ns)} for it, " if row.for_ns else ""
     return (
-        f"- rank {row.rank}: {cost}waits {format_ns(row.wait_ns)} in {plural(row.collectives, 'collective')} "
+        f"- rank {row.rank}: {cost}it waits {format_ns(row.wait_ns)} in {plural(row.collectives, 'collective')} "
         f"(at most {format_ns(row.worst_ns)}), last in {row.times_last:,}, first in {row.times_first:,}"
     )
 

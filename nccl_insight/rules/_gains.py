@@ -10,14 +10,12 @@ from typing import Final
 
 from nccl_insight.base.model import Confidence, Hit, Ref, Severity
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
-from nccl_insight.facts.replay import Gain, what_if
+from nccl_insight.facts.replay import LATE, WIRE, Gain, what_if
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import hit
 from nccl_insight.tables.run import Run
 
-LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
-WIRE: Final = frozenset({"group", "pair", "rail"})
 _HIDDEN: Final = 0.3
 _SHOWN: Final = 12
 _FEW: Final = 4
@@ -34,6 +32,7 @@ class Mended:
     before_ns: int
     after_ns: int
     ranks: tuple[int, ...]
+    steps: int
 
     @property
     def share(self) -> float:
@@ -47,15 +46,17 @@ def replayed(run: Run) -> bool:
     return not found.refused and found.window_ns > 0
 
 
-def mended(run: Run, kinds: Collection[str], steps: bool | None = None) -> list[Mended]:
-    """The gains of some kinds in the order in which to mend."""
+def mended(run: Run, kinds: Collection[str]) -> list[Mended]:
+    """The gains of some kinds in the order in which to mend; none where nothing could be replayed."""
     found = what_if(run)
     ranks = tuple(run.table("trace_clocks")["rank"].drop_nulls().unique().sort().to_list())
     made, before = [], 0
     for gain in found.gains:
-        if gain.scenario.kind in kinds and (steps is None or steps == bool(gain.scenario.steps)):
+        if gain.scenario.kind in kinds:
             own = gain.gain_ns - before
-            made.append(Mended(gain, own, gain.step_ns + round(own / max(found.steps, 1)), gain.step_ns, ranks))
+            made.append(
+                Mended(gain, own, gain.step_ns + round(own / max(found.steps, 1)), gain.step_ns, ranks, found.steps)
+            )
         before = gain.gain_ns
     return made
 
@@ -210,7 +211,8 @@ def ordinal(number: int) -> str:
 
 
 def _saves(one: Mended) -> str:
-    return f"a step takes {format_ns(one.before_ns)} instead of {format_ns(one.after_ns)} ({one.share:.0%} lost)"
+    what = "a step" if one.steps > 1 else "what was recorded"
+    return f"{what} takes {format_ns(one.before_ns)} instead of {format_ns(one.after_ns)} ({one.share:.0%} lost)"
 
 
 def _per(run: Run) -> str:
@@ -250,8 +252,9 @@ def _hidden(one: Mended) -> str:
 
 def _proof(run: Run) -> str:
     found = what_if(run)
+    what = "what stands between collectives counts as work" if found.coarse else "on their own dependencies"
     return (
-        f" From a replay of {plural(found.steps, 'step')} of {plural(found.ranks, 'rank')} on their own dependencies, "
+        f" From a replay of {plural(found.steps, 'step')} of {plural(found.ranks, 'rank')} ({what}), "
         f"which reproduces the recorded time to {abs(found.base_error or 0.0):.1%}."
     )
 

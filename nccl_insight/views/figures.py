@@ -45,7 +45,7 @@ class Figures:
     busbw: traces.Bandwidth | None
     host_copies: measured.HostCopies | None
     peer_copies: measured.PeerCopies | None
-    stragglers: traces.Delays | None
+    excess: traces.Excess | None
     longest_waits: traces.LongestWaits | None
 
 
@@ -71,6 +71,6 @@ def figures(run: Run) -> Figures:
         busbw=traces.bandwidth(run),
         host_copies=measured.host_copies(run),
         peer_copies=measured.peer_copies(run),
-        stragglers=traces.stragglers(run),
+        excess=traces.excess(run),
         longest_waits=traces.longest_waits(run),
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
 import polars as pl
 
 from nccl_insight.facts.expected import efficiency, expected
-from nccl_insight.facts.straggler import arrivals
+from nccl_insight.facts.replay import what_if
 from nccl_insight.rules._links import expected_busbw
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
@@ -88,26 +88,17 @@ class Bandwidth:
 
 
 @dataclass(frozen=True)
-class Delay:
-    """What a rank costs the others; ``named``: it stands out beyond chance."""
+class Excess:
+    """What ranks take more than their peers by themselves, in nanoseconds: of ``total`` ranks those with most of it.
 
-    rank: int
-    collectives: int
-    times_last: int
-    delay_ns: int
-    worst_delay_ns: int
-    mean_wait_ns: float
-    named: bool
-
-
-@dataclass(frozen=True)
-class Delays:
-    """Of ``total`` ranks those that delay the others most; ``any_named``: one of all of them stands out."""
+    ``by_step``: by rank, in the order of ``steps``, none where it has no such step. ``named``: ranks that are late.
+    """
 
     total: int
-    median_ns: float
-    ranks: tuple[Delay, ...]
-    any_named: bool
+    steps: tuple[int, ...]
+    whole: Mapping[int, int]
+    by_step: Mapping[int, tuple[int | None, ...]]
+    named: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -226,34 +217,22 @@ def _peak(run: Run) -> Peak | None:
     return Peak(float(str(value)), None) if value else None
 
 
-def stragglers(run: Run) -> Delays | None:
-    """Ranks by the delay that they cause, None with fewer than two ranks in matched collectives.
-
-    The same figure as in the findings: own lateness, not what a rank inherited.
-    """
-    found = arrivals(run)
-    if found is None or found.ranks.height < 2:
+def excess(run: Run) -> Excess | None:
+    """What ranks take more than their peers, None where no traces of several ranks could be replayed."""
+    found = what_if(run)
+    if not found.excess or found.refused:
         return None
-    named = {r for late in found.stragglers for r in late.ranks} | {once.rank for once in found.once}
-    delays = {r: late.delay_ns for late in found.stragglers for r in late.ranks}
-    delays |= {once.rank: max(once.delay_ns, delays.get(once.rank, 0)) for once in found.once}
-    table = found.ranks.with_columns(
-        delay_ns=pl.col("rank").replace_strict(delays, default=pl.col("delay_ns"), return_dtype=pl.Int64)
-    ).sort("delay_ns", "rank", descending=[True, False])
-    columns = (
-        "rank",
-        "collectives",
-        "times_last",
-        "delay_ns",
-        "worst_delay_ns",
-        pl.col("mean_wait_ns").fill_null(0),
-        pl.col("rank").is_in(sorted(named)).alias("named"),
-    )
-    return Delays(
-        total=table.height,
-        median_ns=statistics.median(table["delay_ns"].to_list()),
-        ranks=tuple(Delay(*row) for row in table.head(LISTED).select(columns).iter_rows()),
-        any_named=bool(named),
+    whole: Counter[int] = Counter()
+    for (rank, _), more in found.excess.items():
+        whole[rank] += more
+    most = sorted(whole, key=lambda r: (-whole[r], r))[:LISTED]
+    steps = tuple(sorted({step for _, step in found.excess}))
+    return Excess(
+        total=len(whole),
+        steps=steps,
+        whole={rank: whole[rank] for rank in most},
+        by_step={rank: tuple(found.excess.get((rank, step)) for step in steps) for rank in most},
+        named=frozenset(r for gain in found.late if len(gain.scenario.ranks) < len(whole) for r in gain.scenario.ranks),
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts.straggler import delays
 from nccl_insight.facts.waiting import matched, waiting
 from nccl_insight.tables.run import Run
 
@@ -31,7 +30,7 @@ class Member:
 class Waits:
     """Waiting in all matched collectives, and the parts of ranks in those shown.
 
-    ``of_rank``: what each rank waits. ``for_rank``: what each rank delays the others by. ``times_last``: in how many
+    ``of_rank``: what each rank waits. ``for_rank``: what the others wait for each. ``times_last``: in how many
     collectives each comes last. ``step``: the step that is shown, None for all; ``cut``: its first collectives only.
     ``clocks``: the ranks have one clock.
     """
@@ -46,11 +45,6 @@ class Waits:
     shown: int
     clocks: bool
     members: tuple[Member, ...]
-
-    @property
-    def delay_ns(self) -> int:
-        """What all ranks together delay the others by."""
-        return sum(self.for_rank.values())
 
 
 def waits(run: Run) -> Waits | None:
@@ -72,7 +66,7 @@ def waits(run: Run) -> Waits | None:
         total_ns=found.total_ns,
         collectives=found.collectives,
         of_rank=found.of_rank,
-        for_rank=delays(run),
+        for_rank=found.for_rank,
         times_last=dict(rows.filter(pl.col("last")).group_by("rank").len().iter_rows()),
         step=step,
         cut=len(every) > len(ids),

@@ -7,17 +7,23 @@ Large Model Training Using What-if Analysis", OSDI 2025.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+import polars as pl
 
 from nccl_insight.facts.replay.barriers import with_barriers
 from nccl_insight.facts.replay.order import order
 from nccl_insight.facts.replay.passes import Change, Replay
+from nccl_insight.facts.replay.recorded import recorded
 from nccl_insight.facts.replay.scenarios import (
     IDLE,
     TRANSFERS,
     Scenario,
+    compared,
     evenly,
+    excess_of,
     ideal,
     of_ranks,
     of_stages,
@@ -26,17 +32,22 @@ from nccl_insight.facts.replay.scenarios import (
     places,
     roles,
 )
-from nccl_insight.facts.replay.timeline import Timeline, timeline
-from nccl_insight.tables.run import Run, fact
+from nccl_insight.facts.replay.timeline import Timeline, gpu_work, timeline
+from nccl_insight.tables.run import Run, Tables, fact
 
-__all__ = ["BASE_ERROR", "IDLE", "TRANSFERS", "Gain", "Scenario", "WhatIf", "what_if"]
+__all__ = ["BASE_ERROR", "IDLE", "LATE", "TRANSFERS", "WIRE", "Gain", "Scenario", "WhatIf", "what_if"]
 
 BASE_ERROR: Final = 0.02
+LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
+WIRE: Final = frozenset({"group", "pair", "rail"})
+"""Kinds of scenarios: ranks, hosts and stages by their own work, and transfers."""
 _LEAST: Final = 0.01
+_LEAST_ON_CPU: Final = 0.05
 _EQUAL: Final = 0.01
 _UNEVEN: Final = 0.1
 _WORK: Final = 0.02
 _MUCH: Final = 0.1
+_MUCH_ON_CPU: Final = 0.5
 _ROUNDS: Final = 6
 _UNIONS: Final = ("ranks", "rail")
 
@@ -61,7 +72,8 @@ class WhatIf:
     """The scenarios in the order in which to mend, and how far the replay can be trusted.
 
     ``base_error``: difference of the replayed to the recorded time when nothing is changed; ``refused``: why no
-    scenario is given.
+    scenario is given; ``coarse``: of collectives alone. ``excess``: what each rank takes more than its
+    peers in each step, nanoseconds.
     """
 
     gains: tuple[Gain, ...] = ()
@@ -71,12 +83,47 @@ class WhatIf:
     ranks: int = 0
     steps: int = 0
     refused: str = ""
+    coarse: bool = False
+    excess: Mapping[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def late(self) -> tuple[Gain, ...]:
+        """What is late by its own work or pauses, not by transfers."""
+        return tuple(g for g in self.gains if g.scenario.kind in LATE)
 
 
 @fact
 def what_if(run: Run) -> WhatIf:
     """What mending would gain in the traces of a run."""
-    line = timeline(run)
+    jobs = run.table("trace_info").drop_nulls("job").group_by("job").agg(pl.col("input_id")).sort("job")
+    found = [_of_job(_part(run, inputs)) for inputs in jobs["input_id"]] if jobs.height > 1 else [_of_job(run)]
+    # Of several jobs the one in which most is to be mended.
+    return max(found, key=lambda w: (not w.refused, _in_all(w.gains) / max(w.window_ns, 1)))
+
+
+@fact
+def gains(run: Run) -> tuple[Gain, ...]:
+    """The scenarios in the order in which to mend."""
+    return what_if(run).gains
+
+
+def _part(run: Run, inputs: pl.Series) -> Run:
+    names = ("gpu_work", "collectives", "trace_info")
+    kept = {n: run.table(n).filter(pl.col("input_id").is_in(inputs.implode())) for n in names if run.has(n)}
+    return Run(Tables(kept, {}))
+
+
+def _of_job(run: Run) -> WhatIf:
+    if run.has("gpu_work"):
+        found = _of_work(run, gpu_work(run))
+        if not found.refused:
+            return found
+    # Where the GPUs' work says too little, what ranks do between their collectives counts as theirs.
+    return replace(_of_work(run, recorded(run), coarse=True), coarse=True)
+
+
+def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf:
+    line = work if isinstance(work, str) else timeline(run, work, coarse)
     if isinstance(line, str):
         return WhatIf(refused=line)
     role = roles(line)
@@ -88,12 +135,15 @@ def what_if(run: Run) -> WhatIf:
         return WhatIf(ranks=len(line.ranks), refused=str(error))
     window = float(line.end.max())
     rows = places(line, dependencies, replay, role)
+    each, alone_in_role = compared(line, rows)
     candidates = [
-        *of_ranks(line, rows, window),
+        *of_ranks(line, each, alone_in_role, window),
         *of_stages(line, rows, window),
         *of_transfers(line, replay, window),
         *of_steps(line, rows, replay, window),
     ]
+    on_cpu = coarse and _on_cpu(run)
+    candidates = [c for c in candidates if not (on_cpu and c.uneven)]
     spans = replay.spans([Change.none(), ideal(line, rows, replay), *(c.change for c in candidates)])
     base = float(spans[0])
     off = base / window - 1
@@ -103,34 +153,38 @@ def what_if(run: Run) -> WhatIf:
         base_error=off,
         ranks=len(line.ranks),
         steps=line.steps,
+        excess=excess_of(line, each),
     )
     if abs(off) > BASE_ERROR:
-        return _replaced(found, refused=f"the replay differs from the recording by {abs(off):.0%}")
+        return replace(found, refused=f"the replay differs from the recording by {abs(off):.0%}")
     met = len(line.groups)
     if line.unmatched > met * 2:
-        return _replaced(found, refused="most collectives have no partners in the other traces")
+        return replace(found, refused="most collectives have no partners in the other traces")
     alone = [base - float(span) for span in spans[2:]]
     worked = float((line.end - line.start)[~line.comm].sum())
     if worked < _WORK * window * len(line.ranks):
-        return _replaced(found, refused="the traces hold next to no compute, only communication")
-    both = [_greedy(replay, candidates, alone, base, window, line, unions=unions) for unions in (False, True)]
+        return replace(found, refused="the traces hold next to no compute, only communication")
+    least, much = (_LEAST_ON_CPU, _MUCH_ON_CPU) if on_cpu else (_LEAST, _MUCH)
+    both = [_greedy(replay, candidates, alone, base, window, line, least, unions=unions) for unions in (False, True)]
     # Several at once only where none of them gains by itself.
     single, several = (_in_all(gains) for gains in both)
-    best = both[several > single + max(_EQUAL * window, _MUCH * several)]
+    best = both[several > single + max(least * window, much * several)]
     # Uneven work without a guilty rank: only what no rank, link or step explains.
-    rest = evenly(line, rows)
+    rest = [] if on_cpu else evenly(line, rows)
     saved = [base - float(s) for s in replay.spans([s.change for s in rest])] if rest else []
     if max(saved, default=0.0) >= max(_UNEVEN * window, 2 * _in_all(best)):
-        best = _greedy(replay, rest, saved, base, window, line, unions=True)
-    return _replaced(found, gains=best)
+        best = _greedy(replay, rest, saved, base, window, line, least, unions=True)
+    return replace(found, gains=best)
+
+
+def _on_cpu(run: Run) -> bool:
+    """Whether CPUs communicate, whose scheduling makes work uneven anyhow."""
+    sources = run.table("collectives")["source"].cast(pl.String)
+    return not sources.is_in(["kernel", "inspector"]).any()
 
 
 def _in_all(gains: tuple[Gain, ...]) -> int:
     return gains[-1].gain_ns if gains else 0
-
-
-def _replaced(found: WhatIf, *, gains: tuple[Gain, ...] = (), refused: str = "") -> WhatIf:
-    return WhatIf(gains, found.window_ns, found.ideal_ns, found.base_error, found.ranks, found.steps, refused)
 
 
 def _greedy(
@@ -140,10 +194,11 @@ def _greedy(
     base: float,
     window: float,
     line: Timeline,
+    least: float,
     *,
     unions: bool,
 ) -> tuple[Gain, ...]:
-    """What gains most first, then what gains most beside it, until less than one percent is left."""
+    """What gains most first, then what gains most beside it, until less than the share ``least`` is left."""
     chosen: list[Gain] = []
     change = Change.none()
     left = [i for i, c in enumerate(candidates) if unions or c.kind not in _UNIONS]
@@ -156,7 +211,7 @@ def _greedy(
             for i, span in zip(left, spans, strict=True):
                 ahead[i] = base - float(span)
         best = max((ahead[i] for i in left), default=0.0)
-        if best - before < _LEAST * window:
+        if best - before < least * window:
             break
         equal = [i for i in left if ahead[i] >= best - _EQUAL * window]
         pick = min(equal, key=lambda i: (_people(candidates[i], line), -ahead[i]))
@@ -175,8 +230,7 @@ def _within(part: Scenario, whole: Scenario) -> bool:
     """Whether a scenario mends nothing that another one does not."""
     if part.kind == "step" or whole.kind == "step":
         return False
-    wire = ("group", "pair", "rail")
-    return (part.kind in wire) == (whole.kind in wire) and set(part.ranks) <= set(whole.ranks)
+    return (part.kind in WIRE) == (whole.kind in WIRE) and set(part.ranks) <= set(whole.ranks)
 
 
 def _gain(scenario: Scenario, alone: float, ahead: float, base: float, window: float, line: Timeline) -> Gain:

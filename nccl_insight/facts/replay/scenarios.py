@@ -23,6 +23,7 @@ from nccl_insight.facts.replay.timeline import Ints, Meeting, Timeline
 
 _ALIKE: Final = 0.95
 _ALIKE_WORK: Final = 0.7
+_ALIKE_ORDER: Final = 0.8
 _PAUSE_NS: Final = 30_000.0
 _MATTERS: Final = 0.004
 """Share of the recorded time below which what a rank, group or step takes more than its peers is not tried."""
@@ -38,6 +39,7 @@ _STANDS_OUT: Final = 4.0
 _MANY: Final = 8
 _SPREADS: Final = 4.0
 _ALL_STEPS: Final = 0.75
+_CLEARLY: Final = 0.5
 _LEAST_T: Final = 3.5
 _SIGMA: Final = 1.4826
 """Standard deviations in a median absolute deviation of normal values."""
@@ -70,11 +72,14 @@ class Scenario:
 def roles(line: Timeline) -> Ints:
     """Per rank (index) the number of its role; one role for all where most ranks would be alone in theirs."""
     met = [Counter[object]() for _ in line.ranks]
+    got: list[list[bool]] = [[] for _ in line.ranks]
     for rank, meeting, sends in zip(line.rank.tolist(), line.meeting.tolist(), line.sends.tolist(), strict=True):
         if meeting >= 0:
             what = line.groups[meeting]
             upwards = what.pair and line.ranks[rank] == what.members[0]
             met[rank][what.op, what.size_bytes, sends, upwards] += 1
+            if what.pair and not sends:
+                got[rank].append(upwards)
     ran = [Counter[int]() for _ in line.ranks]
     names, counts = np.unique(np.stack((line.rank, line.name)), axis=1, return_counts=True)
     for rank, name, count in zip(*names.tolist(), counts.tolist(), strict=True):
@@ -82,7 +87,11 @@ def roles(line: Timeline) -> Ints:
     found: list[list[int]] = []
     for rank in range(len(line.ranks)):
         for role in found:
-            if _alike(met[rank], met[role[0]]) >= _ALIKE and _alike(ran[rank], ran[role[0]]) >= _ALIKE_WORK:
+            if (
+                _alike(met[rank], met[role[0]]) >= _ALIKE
+                and (not got[rank] or _alike(ran[rank], ran[role[0]]) >= _ALIKE_WORK)
+                and _in_order(got[rank], got[role[0]])
+            ):
                 role.append(rank)
                 break
         else:
@@ -96,6 +105,12 @@ def roles(line: Timeline) -> Ints:
 def _alike(one: Counter[Any], other: Counter[Any]) -> float:
     most = max(one.total(), other.total())
     return (one & other).total() / most if most else 1.0
+
+
+def _in_order(one: list[bool], other: list[bool]) -> bool:
+    """Whether ranks receive in one order; stages of a pipeline go forward and back in orders of their own."""
+    most = max(len(one), len(other))
+    return sum(a == b for a, b in zip(one, other, strict=False)) >= _ALIKE_ORDER * most
 
 
 def places(line: Timeline, order: Order, replay: Replay, role: Ints) -> pl.DataFrame:
@@ -154,15 +169,40 @@ def _meetings(numbers: Iterable[int], transfers: Iterable[float]) -> Change:
     return Change(none.nodes, none.lengths, np.array(list(numbers), np.int64), np.array(list(transfers), float))
 
 
-def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
-    """Ranks, and all ranks of a host, that take more than their peers."""
-    role_sizes = rows.select("role", "rank").unique().group_by("role").len()
-    alone = role_sizes.height > len(line.ranks) / 2
+def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """The rows with ``usual`` (the peers' median) and ``more`` than that (ns), and whether most ranks have no peers.
+
+    Ranks without peers are all compared with each other.
+    """
+    alone = rows.select("role", "rank").unique().group_by("role").len().height > len(line.ranks) / 2
     if alone:
         rows = rows.with_columns(role=pl.lit(0, pl.Int64))
-    usual = rows.group_by(_PLACE).agg(usual=pl.col("took").median(), pause=pl.col("gap").median())
+    sizes = rows.group_by("role").agg(of=pl.col("rank").n_unique())
+    usual = (
+        rows.group_by(_PLACE)
+        .agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
+        .join(sizes, on="role")
+        .with_columns(
+            # What most of the peers do not have is more than theirs.
+            pl.when(pl.lit(not alone) & (2 * pl.col("n") <= pl.col("of"))).then(0.0).otherwise(c).alias(c)
+            for c in ("usual", "pause")
+        )
+        .drop("n", "of")
+    )
     paused = pl.when(pl.col("gap") > _PAUSE_NS).then(pl.col("gap") - pl.col("pause")).otherwise(0.0)
-    each = rows.join(usual, on=_PLACE).with_columns(more=pl.col("took") - pl.col("usual") + paused)
+    return rows.join(usual, on=_PLACE).with_columns(more=pl.col("took") - pl.col("usual") + paused), alone
+
+
+def excess_of(line: Timeline, each: pl.DataFrame) -> dict[tuple[int, int], int]:
+    """What each rank takes more than its peers by rank and step (0 where there are no steps), ns."""
+    inside = each.filter(pl.col("step") >= 0) if line.steps > 1 else each.with_columns(step=pl.lit(0))
+    sums = inside.group_by("rank", "step").agg(pl.col("more").sum()).sort("rank", "step")
+    return {(line.ranks[r], step): round(more) for r, step, more in sums.iter_rows()}
+
+
+def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> list[Scenario]:
+    """Ranks, and all ranks of a host, that take more than their peers (:func:`compared`)."""
+    rows = each.drop("usual", "pause", "more")
     more = each.group_by("rank", "role").agg(
         pl.col("more").sum(),
         often=pl.col("usual").filter(pl.col("more") > _MORE * pl.col("usual")).sum() / pl.col("usual").sum(),
@@ -177,15 +217,18 @@ def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
         .filter((pl.col("n") >= 3) & (pl.col("n") >= pl.col("of") / 2) & (pl.col("often") <= 0.5))
     )
     found = []
+    apart = _apart(more)
     for role in wanders["role"].sort():
         part = rows.filter(pl.col("role") == role)
-        suspects = [r for r in suspects if r not in set(part["rank"].to_list())]
+        among = set(part["rank"].to_list())
+        clear = apart if len(among) >= _MANY else set()
+        suspects = [r for r in suspects if r not in among or (r in clear and _steady(each, r))]
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
         found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
-    apart = _apart(more)
     at = {r: _where(each, (r,)) for r in suspects}
     suspects = [r for r in suspects if r in apart and (at[r] or _steady(each, r))]
-    if _takes_turns([at[r] for r in suspects], line.steps):
+    turns = _takes_turns([at[r] for r in suspects], line.steps)
+    if turns:
         suspects = []
     found += [_rank_scenario(line, rows, (r,), alone, _where(each, (r,))) for r in sorted(suspects)]
     hosts: dict[str, list[int]] = {}
@@ -198,8 +241,8 @@ def of_ranks(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
                 one = _rank_scenario(line, rows, tuple(members), alone, _where(each, tuple(members)))
                 text = f"all ranks of {host} as those of the other hosts"
                 found.append(replace(one, kind="host", text=text))
-    if len(suspects) > 1:
-        who = tuple(sorted(suspects))
+    together = {tuple(sorted(suspects)), *(() if turns or wanders.height else _later_part(more, each))}
+    for who in sorted(w for w in together if len(w) > 1):
         found.append(_rank_scenario(line, rows, who, alone, _where(each, who)))
     return found
 
@@ -212,6 +255,21 @@ def evenly(line: Timeline, rows: pl.DataFrame) -> list[Scenario]:
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
         if len(ranks) > 2:
             found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
+    return found
+
+
+def _later_part(more: pl.DataFrame, each: pl.DataFrame) -> list[tuple[int, ...]]:
+    """Up to half of the ranks of a role that take more than the others, by more than both differ in themselves."""
+    found = []
+    for part in more.sort("more").partition_by("role", maintain_order=True):
+        ranks, values = part["rank"].to_list(), part["more"].to_numpy()
+        if len(ranks) < 4:
+            continue
+        gaps = np.diff(values)
+        cut = int(gaps[(len(ranks) - 1) // 2 :].argmax()) + (len(ranks) - 1) // 2 + 1
+        late, others = values[cut:], values[:cut]
+        if gaps[cut - 1] >= _CLEARLY * (late.mean() - others.mean()) and all(_steady(each, r) for r in ranks[cut:]):
+            found.append(tuple(sorted(ranks[cut:])))
     return found
 
 
@@ -242,7 +300,7 @@ def _steady(each: pl.DataFrame, rank: int) -> bool:
 def _takes_turns(steps: list[tuple[int, ...]], of: int) -> bool:
     """Whether nearly every step has another rank that is late in it."""
     named = [s for part in steps for s in part]
-    return len(steps) > 1 and all(steps) and len(set(named)) == len(named) and len(named) >= _ALL_STEPS * of
+    return len(steps) > 2 and all(steps) and len(set(named)) == len(named) and len(named) >= _ALL_STEPS * of
 
 
 def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
@@ -439,10 +497,12 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
 
 def _even(rows: pl.DataFrame) -> Change:
     """Every node as it is on average over its role, without pauses that are not usual."""
+    n, of = pl.len().over(_PLACE), pl.col("rank").n_unique().over("role")
+    spread = pl.when(2 * n <= of).then(n / of).otherwise(1.0)  # what few of them have
     made = rows.with_columns(
-        length=pl.col("took").mean().over(_PLACE) + pl.min_horizontal("gap", pl.col("gap").median().over(_PLACE)),
-        n=pl.len().over(_PLACE),
-    ).filter(pl.col("n") > 1)
+        length=(pl.col("took").mean().over(_PLACE) + pl.min_horizontal("gap", pl.col("gap").median().over(_PLACE)))
+        * spread
+    ).filter(of > 1)
     return _nodes(made.select("node", "length"))
 
 

@@ -8,6 +8,7 @@ all ranks run it equally often and their ends agree.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ Bools = npt.NDArray[np.bool_]
 MOST_NODES: Final = 6_000_000
 _ENDS_AGREE_NS: Final = 60_000
 _ENDS_AGREE: Final = 0.25
+_ENDS_NEAR_NS: Final = 15_000
+_BESIDE_NS: Final = 1_000.0
 _DRIFT_SAMPLES: Final = 12
 _DRIFT_NS: Final = 20_000
 _POINT_TO_POINT: Final = ("Send", "Recv")
@@ -76,20 +79,24 @@ class Meeting:
         return self.op in _POINT_TO_POINT
 
 
-def timeline(run: Run) -> Timeline | str:
-    """The nodes of a run, or why there are none to replay."""
-    if not run.has("gpu_work"):
-        return "no trace with GPU activity"
-    if run.table("trace_info")["job"].n_unique() > 1:
-        return "traces of several jobs"
+def gpu_work(run: Run) -> pl.DataFrame | str:
+    """What the GPUs did, with the meetings of its rows, or why it cannot be replayed."""
     work = run.table("gpu_work").filter(pl.col("rank").is_not_null() & (pl.col("end_ns") >= pl.col("start_ns")))
     work = work.unique(["rank", "device", "stream", "start_ns", "end_ns", "name"], maintain_order=True)
-    ranks = work["rank"].unique().sort().to_list()
-    if len(ranks) < 2:
+    if work["rank"].n_unique() < 2:
         return "the trace of one rank alone"
+    return _met(run, work)
+
+
+def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline | str:
+    """The nodes of a run, or why there are none to replay.
+
+    ``work``: of :func:`gpu_work` or, ``coarse``, of collectives alone, which CPUs leave at different times.
+    """
     if work.height > MOST_NODES:
         return f"{work.height:,} GPU events, more than are replayed ({MOST_NODES:,})"
-    work = _met(run, work).sort("rank", "start_ns", "end_ns")
+    ranks = work["rank"].unique().sort().to_list()
+    work = work.sort("rank", "start_ns", "end_ns")
     clock = _clocks(work, ranks)
     if clock is None:
         return "the ranks never meet in what was recorded"
@@ -102,22 +109,52 @@ def timeline(run: Run) -> Timeline | str:
     start, end = _without_breaks(work, start, end)
     first = float(start.min())
     meetings, groups = _meetings(work)
+    if coarse:
+        end = _left_together(meetings, len(groups), start, end)
     lanes = work.select(pl.struct("rank", "device", "stream").rank("dense"))["rank"].to_numpy()
     return Timeline(
         ranks=tuple(ranks),
         hosts=tuple(_hosts(run, ranks)),
         rank=at.astype(np.int64),
-        stream=lanes.astype(np.int64),
+        stream=_without_overlaps(lanes.astype(np.int64), start, end),
         step=work["step"].fill_null(-1).to_numpy().astype(np.int64),
         name=work["name"].rank("dense").to_numpy().astype(np.int64),
         start=start - first,
         end=end - first,
         meeting=meetings,
         sends=(work["op"] == "Send").fill_null(False).to_numpy(),
-        comm=((work["kind"] == COMM) | work["meeting"].is_not_null()).to_numpy(),
+        comm=(work["kind"].is_in([COMM, OTHER]) | work["meeting"].is_not_null()).to_numpy(),
         groups=groups,
         unmatched=int(work.filter((pl.col("kind") == COMM) & pl.col("meeting").is_null()).height) + dropped,
     )
+
+
+def _without_overlaps(lane: Ints, start: Floats, end: Floats) -> Ints:
+    """The streams, with those apart in which operations run beside each other: they do not wait for each other."""
+    frame = pl.DataFrame({"lane": lane, "start": start, "end": end})
+    ended = pl.col("end").cum_max().shift(1).over("lane")
+    rows = frame.with_row_index("row").with_columns(beside=pl.col("start") < ended - _BESIDE_NS)
+    found = lane.copy()
+    free = int(lane.max()) + 1
+    for part in rows.filter(pl.col("beside").any().over("lane")).partition_by("lane", maintain_order=True):
+        open_: list[tuple[float, int]] = [(-np.inf, int(part["lane"][0]))]
+        for row, begin, until in part.select("row", "start", "end").iter_rows():
+            at = next((i for i, (ended_at, _) in enumerate(open_) if ended_at <= begin + _BESIDE_NS), -1)
+            if at < 0:
+                open_.append((-np.inf, free))
+                free += 1
+            found[row] = open_[at][1]
+            open_[at] = (until, open_[at][1])
+    return np.asarray(found)
+
+
+def _left_together(meetings: Ints, count: int, start: Floats, end: Floats) -> Floats:
+    """The ends, for members of a meeting the moment after its last start in which the shortest of them ran."""
+    met = meetings >= 0
+    last, least = np.full(count, -np.inf), np.full(count, np.inf)
+    np.maximum.at(last, meetings[met], start[met])
+    np.minimum.at(least, meetings[met], (end - start)[met])
+    return np.asarray(np.where(met, (last + least)[meetings], end)) if count else end
 
 
 def _without_breaks(work: pl.DataFrame, start: Floats, end: Floats) -> tuple[Floats, Floats]:
@@ -182,10 +219,15 @@ def _met(run: Run, work: pl.DataFrame) -> pl.DataFrame:
 def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float] | None:
     """Per rank what its clock is ahead of the first rank's: offset and drift around an origin; None: they never meet.
 
-    Members of a meeting end together. Ranks are reached over the meetings that most ranks share, breadth first.
+    Members of a meeting end together. Ranks are reached over the pairs that met most often, known meetings first.
     """
     rows = work.filter(pl.col("meeting").is_not_null()).select(
-        "rank", "meeting", "end_ns", pair=pl.col("op").is_in(_POINT_TO_POINT).fill_null(False)
+        "rank",
+        "meeting",
+        "end_ns",
+        "by_order",
+        name=pl.when("by_order").then("name"),
+        pair=pl.col("op").is_in(_POINT_TO_POINT).fill_null(False),
     )
     first = rows.group_by("meeting").agg(
         pl.col("rank").min().alias("a"), at=pl.col("end_ns").get(pl.col("rank").arg_min())
@@ -194,22 +236,25 @@ def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float
     origin = float(rows["end_ns"].min() or 0)  # type: ignore[arg-type]
     pairs = (
         both.sort("at")
-        .group_by("a", "rank")
+        .group_by("a", "rank", "by_order", "name")
         .agg(pl.col("at"), ahead=pl.col("end_ns") - pl.col("at"), pair=pl.col("pair").all(), n=pl.len())
-        .sort("pair", "n", descending=[False, True])
     )
-    near: dict[int, list[tuple[int, float, float]]] = {}
-    for a, b, at, ahead, _, _ in pairs.iter_rows():
-        offset, slope = _line(np.asarray(at, float) - origin, np.asarray(ahead, float))
-        near.setdefault(a, []).append((b, offset, slope))
-        near.setdefault(b, []).append((a, -offset, -slope))
-    found: dict[int, tuple[float, float]] = {ranks[0]: (0.0, 0.0)}
-    queue = [ranks[0]]
-    for a in queue:
-        for b, offset, slope in near.get(a, ()):
-            if b not in found:
-                found[b] = (found[a][0] + offset, found[a][1] + slope)
-                queue.append(b)
+    # Meetings by order may be those of parts of the ranks, which differ less than others do.
+    near: dict[int, list[tuple[bool, bool, float, int, float, float]]] = {}
+    for a, b, by_order, _, at, ahead, pair, n in pairs.iter_rows():
+        when, off = np.asarray(at, float) - origin, np.asarray(ahead, float)
+        offset, slope = _line(when, off)
+        weight = float(np.median(np.abs(off - offset - slope * when))) if by_order else -float(n)
+        near.setdefault(a, []).append((by_order, pair, weight, b, offset, slope))
+        near.setdefault(b, []).append((by_order, pair, weight, a, -offset, -slope))
+    found: dict[int, tuple[float, float]] = {}
+    queue = [(False, False, 0.0, ranks[0], 0.0, 0.0)]
+    while queue:
+        *_, rank, offset, slope = heapq.heappop(queue)
+        if rank not in found:
+            found[rank] = offset, slope
+            for by_order, pair, weight, b, more, steeper in near.get(rank, ()):
+                heapq.heappush(queue, (by_order, pair, weight, b, offset + more, slope + steeper))
     if len(found) < max(2, 0.5 * len(ranks)):
         return None
     offsets = np.array([found.get(r, (0.0, 0.0)) for r in ranks])
@@ -231,24 +276,36 @@ def _line(at: Floats, ahead: Floats) -> tuple[float, float]:
 
 
 def _agreeing(work: pl.DataFrame, end: Floats) -> tuple[pl.DataFrame, int]:
-    """Without the meetings by order whose members do not end together on the common clock."""
-    ends = work.with_columns(aligned=pl.Series(end))
-    spread = (
-        ends.filter("by_order", pl.col("meeting").is_not_null())
-        .group_by("name", "meeting")
-        .agg(
-            spread=pl.col("aligned").max() - pl.col("aligned").min(),
-            took=(pl.col("end_ns") - pl.col("start_ns")).median(),
-        )
-        .group_by("name")
-        .agg(spread=pl.col("spread").median(), took=pl.col("took").median())
+    """Meetings by order only of ranks that end them together on the common clock: of all, or of groups of them."""
+    rows = (
+        work.with_columns(aligned=pl.Series(end))
+        .with_row_index("row")
+        .filter("by_order", pl.col("meeting").is_not_null())
     )
-    apart = spread.filter(pl.col("spread") > pl.max_horizontal(_ENDS_AGREE_NS, _ENDS_AGREE * pl.col("took")))
-    if apart.is_empty():
-        return work, 0
-    wrong = pl.col("name").is_in(apart["name"].implode()) & pl.col("by_order")
-    dropped = work.filter(wrong & (pl.col("kind") == COMM)).height
-    return work.with_columns(meeting=pl.when(~wrong).then("meeting")), dropped
+    groups: list[tuple[int, int, int]] = []
+    for (name,), part in rows.group_by("name"):
+        took = float(part.select((pl.col("end_ns") - pl.col("start_ns")).median()).item())
+        ends = part.pivot("rank", index="meeting", values="aligned").drop("meeting")
+        ranks = [int(column) for column in ends.columns]
+        matrix = ends.to_numpy()
+        near = max(_ENDS_AGREE_NS, _ENDS_AGREE * took)
+        if float(np.median(np.ptp(matrix, axis=1))) > near:
+            near = max(_ENDS_NEAR_NS, _ENDS_AGREE * took)
+        left = list(range(len(ranks)))
+        while left:
+            apart = np.median(np.abs(matrix[:, left] - matrix[:, left[:1]]), axis=0)
+            met = [r for r, off in zip(left, apart, strict=True) if off <= near]
+            groups += [(int(str(name)), ranks[r], ranks[met[0]]) for r in met if len(met) > 1]
+            left = [r for r in left if r not in met]
+    schema = {"name": pl.UInt64, "rank": pl.Int32, "met_with": pl.Int32}
+    known = pl.DataFrame(groups, schema=schema, orient="row")
+    found = work.join(known, on=["name", "rank"], how="left", maintain_order="left")
+    alone = pl.col("by_order") & pl.col("met_with").is_null()
+    meeting = pl.struct("meeting", pl.when("by_order").then("met_with")).rank("dense").cast(pl.Int64)
+    dropped = found.filter(alone & pl.col("meeting").is_not_null() & (pl.col("kind") == COMM)).height
+    return found.with_columns(meeting=pl.when(pl.col("meeting").is_not_null() & ~alone).then(meeting)).drop(
+        "met_with"
+    ), dropped
 
 
 def _meetings(work: pl.DataFrame) -> tuple[Ints, tuple[Meeting, ...]]:

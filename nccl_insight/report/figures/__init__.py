@@ -56,7 +56,8 @@ def build(analysis: Analysis, views: Figures) -> Sequence[Figure]:
         of(traces.bandwidth, views.busbw),
         of(copies.host, views.host_copies),
         of(copies.peers, views.peer_copies),
-        of(traces.stragglers, views.stragglers),
+        traces.mends(analysis),
+        of(traces.excess, views.excess),
         of(traces.longest_waits, views.longest_waits),
     )
     return [figure for figure in found if figure is not None]

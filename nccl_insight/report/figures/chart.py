@@ -248,14 +248,13 @@ def _heatmap(trace: Plot, title: str) -> str:
     values = [v for row in grid for v in row if v is not None]
     most = max(values, default=1.0) or 1.0
     left = svg.room(trace["y"], 14)
-    cell = max(9.0, min(_CELL * 1.5, 760 / max(1, len(grid))))
+    cell = max(9.0, min(_CELL * 1.5, 760 / max(1, len(grid), len(trace["x"]))))
     edges = list(accumulate([cell] * len(grid), initial=_TOP + 20))
-    parts = []
+    short = [str(name).rsplit(" ", 1)[-1] for name in trace["x"]] if cell >= _CELL else []
+    parts = [svg.text(left + cell * (n + 0.5), _TOP + 12, name, "t c s", 6) for n, name in enumerate(short)]
     for n, (name, row) in enumerate(zip(trace["y"], grid, strict=True)):
         if n % math.ceil(_ROW / cell) == 0:
             parts.append(svg.text(left - 8, edges[n] + cell / 2 + 4, name, "t e s", 14))
-        if cell >= _CELL:
-            parts.append(svg.text(left + cell * (n + 0.5), _TOP + 12, str(name).removeprefix("GPU "), "t c s", 6))
         for m, value in enumerate(row):
             if value is None:
                 continue
@@ -264,6 +263,6 @@ def _heatmap(trace: Plot, title: str) -> str:
             parts.append(svg.rect(at, edges[n], cell - 1, cell - 1, f"heat h{level}", f"{value:g}", radius=0))
             if cell >= _CELL:
                 parts.append(svg.text(at + cell / 2, edges[n] + cell / 2 + 4, f"{value:.0f}", "t c s"))
-    side = left + cell * len(grid)
-    parts.append(svg.text(left, edges[-1] + 18, f"from row to column; darkest: {most:,.4g}", "t s"))
+    side = left + cell * len(trace["x"])
+    parts.append(svg.text(left, edges[-1] + 18, f"{trace['name']}; darkest: {most:,.4g}", "t s"))
     return svg.drawing(max(side, left + 300) + 10, edges[-1] + 28, title, parts)

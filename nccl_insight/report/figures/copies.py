@@ -62,6 +62,7 @@ def peers(analysis: Analysis, view: PeerCopies) -> Figure:
     names = [label(f"GPU {gpu}") for gpu in gpus]
     trace: Trace = {
         "type": "heatmap",
+        "name": "from row to column",
         "x": names,
         "y": names,
         "z": grid,

@@ -1,4 +1,4 @@
-"""Figures of traces and benchmarks: timeline, durations, bandwidth, stragglers, steps."""
+"""Figures of traces and benchmarks: timeline, durations, bandwidth, gains, steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nccl_insight.base.model import Analysis
-from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
+from nccl_insight.base.units import capital, format_bytes, format_gbps, format_ns, plural
 from nccl_insight.report.figures.base import (
     BLUE,
     GREY,
@@ -20,7 +20,7 @@ from nccl_insight.report.figures.base import (
     layout,
     rounded,
 )
-from nccl_insight.views.traces import Bandwidth, Delays, Durations, LongestWaits, LongWait
+from nccl_insight.views.traces import Bandwidth, Durations, Excess, LongestWaits, LongWait
 
 
 def durations(analysis: Analysis, view: Durations) -> Figure:
@@ -208,47 +208,78 @@ def _rgb(color: str) -> tuple[int, int, int]:
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
-def stragglers(analysis: Analysis, view: Delays) -> Figure:
-    """Ranks by the delay that they cause, the same figure as in the findings: own lateness, not what it inherited."""
-    first = view.ranks[0]
-    said = (
-        f"Rank {first.rank}: delays the others by {format_ns(first.delay_ns)} in all"
-        f" (last in {first.times_last:,} of {plural(first.collectives, 'collective')}); the median rank by "
-        f"{format_ns(view.median_ns)}. Waiting that a rank inherits from other groups or stages is not counted"
-    )
-    if not view.any_named:
-        said += ". No rank is late more often, or by more, than chance"
-    shown = view.ranks[:40]
-    bars: Trace = {
+def mends(analysis: Analysis) -> Figure | None:
+    """What a step takes, and what it would take with one thing after the other mended."""
+    replay = analysis.replay
+    if replay is None or not analysis.what_if:
+        return None
+    per = "a step" if replay.steps > 1 else "what was recorded"
+    bars = [("as recorded", round(replay.window_ns / replay.steps))]
+    bars += [(mend.scenario, mend.step_ns) for mend in analysis.what_if]
+    if replay.ideal_ns is not None:
+        bars.append(("everything even", round(replay.ideal_ns / replay.steps)))
+    names = [f"{n}. {name}" if n else name for n, (name, _) in enumerate(bars)]
+    trace: Trace = {
         "type": "bar",
         "orientation": "h",
-        "y": [f"rank {d.rank}" for d in shown],
-        "x": rounded([d.delay_ns / 1e6 for d in shown]),
+        "y": names,
+        "x": rounded([took / 1e6 for _, took in bars]),
         "showlegend": False,
-        "marker": {"color": [RED if d.named else BLUE for d in shown]},
+        "marker": {"color": [GREY, *[BLUE] * len(analysis.what_if), *[GREY] * (len(bars) - len(analysis.what_if) - 1)]},
         "hovertemplate": "%{y}: %{x} ms<extra></extra>",
     }
-    plot = {
-        "data": [bars],
-        "layout": layout(
-            xaxis=axis("delay caused, ms"), yaxis={"type": "category", "autorange": "reversed", "automargin": True}
-        ),
-    }
-    rows = tuple(
-        (str(d.rank), f"{d.collectives:,}", f"{d.times_last:,}", format_ns(d.delay_ns), format_ns(d.worst_delay_ns),
-         format_ns(d.mean_wait_ns))
-        for d in view.ranks
-    )  # fmt: skip
+    last = analysis.what_if[-1]
     return Figure(
-        "stragglers",
-        "Who delays the others",
-        said + ".",
-        ("Rank", "Collectives", "Times last", "Delay caused", "At worst", "Mean wait"),
-        rows,
+        "mends",
+        "What mending would gain",
+        f"{capital(per)} takes {format_ns(bars[0][1])}; with all of these mended {format_ns(last.step_ns)} "
+        f"({last.gain_share:.0%} less). Each bar has everything above it mended, too.",
+        ("Mended", f"{capital(per)} takes", "Gain so far", "Gain alone"),
+        tuple(
+            (m.scenario, format_ns(m.step_ns), f"{m.gain_share:.0%}", f"{m.alone_ns / replay.window_ns:.0%}")
+            for m in analysis.what_if
+        ),
+        len(analysis.what_if),
+        (1, 2, 3),
+        "What to mend first",
+        {
+            "data": [trace],
+            "layout": layout(
+                xaxis=axis("ms", rangemode="tozero"),
+                yaxis={"type": "category", "autorange": "reversed", "automargin": True},
+            ),
+        },
+        "m",
+    )
+
+
+def excess(analysis: Analysis, view: Excess) -> Figure:
+    """Rank x step: what each rank takes more than its peers, waiting left out."""
+    most = next(iter(view.whole))
+    said = f"Rank {most} takes most more than its peers by itself, {format_ns(view.whole[most])} in all"
+    if not view.named:
+        said += "; no rank stands out"
+    trace: Trace = {
+        "type": "heatmap",
+        "name": "rank by step",
+        "x": [label(f"step {s}") if len(view.steps) > 1 else "in all" for s in view.steps],
+        "y": [label(f"rank {r}") for r in view.whole],
+        "z": [rounded([None if ns is None else max(ns, 0) / 1e6 for ns in view.by_step[rank]]) for rank in view.whole],
+        "zmin": 0,
+        "colorscale": "Cividis",
+        "colorbar": {"title": {"text": "ms"}},
+        "hovertemplate": "%{y}, %{x}: %{z} ms<extra></extra>",
+    }
+    return Figure(
+        "excess",
+        "Who takes longer than its peers",
+        f"{said}. Own work and pauses count, waiting for others does not.",
+        ("Rank", "More than its peers", "A finding names it"),
+        tuple((str(r), format_ns(ns), "yes" if r in view.named else "no") for r, ns in view.whole.items()),
         view.total,
-        (0, 1, 2, 3, 4, 5),
-        "Ranks, most delay first",
-        plot,
+        (0, 1),
+        "Ranks, most excess first",
+        {"data": [trace], "layout": layout(xaxis=axis("step"), yaxis=axis("rank", autorange="reversed"))},
         "m",
     )
 

@@ -17,12 +17,11 @@ _LEFT, _WIDE, _RIGHT, _TOP = 84.0, 960.0, 170.0, 40.0
 
 def who_waits(analysis: Analysis, view: Waits) -> Figure:
     """A row per rank over time where the clocks allow, else over the collectives in their order."""
-    whole = view.delay_ns
+    whole = view.total_ns
     most = sorted(view.for_rank, key=lambda r: (-view.for_rank[r], r))
     said = f"All ranks together wait {format_ns(view.total_ns)} in {plural(view.collectives, 'matched collective')}"
     if whole:
-        said += f". Rank {most[0]} delays the others most, by {format_ns(view.for_rank[most[0]])}: the time from the "
-        said += "next-to-last arrival to its own, what it waited elsewhere taken off"
+        said += f", most of it for rank {most[0]}, which came last: {format_ns(view.for_rank[most[0]])}"
     ranks = _ranks(analysis, view)
     drawn = [m for m in view.members if m.rank in set(ranks)]
     drawing = (_timeline if view.clocks else _sequence)(drawn, ranks, view, named_ranks(analysis))
@@ -44,8 +43,8 @@ def who_waits(analysis: Analysis, view: Waits) -> Figure:
     )  # fmt: skip
     return Figure(
         "waits", "Who waits for whom", said + ".",
-        ("Rank", "Waits for others", "Times last", "Delays the others by", "Share of all delay"),
-        table[:MAX_ROWS], len(table), (0, 1, 2, 3, 4), "Waiting by rank, the rank that delays the others most first",
+        ("Rank", "Waits for others", "Times last", "Others wait for it", "Share of all waiting"),
+        table[:MAX_ROWS], len(table), (0, 1, 2, 3, 4), "Waiting by rank, the rank that others wait for most first",
         svg=drawing, wide=view.clocks or _span(view) > _WIDE / 2,
     )  # fmt: skip
 
@@ -59,7 +58,7 @@ def _window(view: Waits) -> str:
 
 
 def _ranks(analysis: Analysis, view: Waits) -> list[int]:
-    """All ranks where there are few; else those that findings name and those that delay the others most."""
+    """All ranks where there are few; else those that findings name and those that others wait for most."""
     ranks = sorted({m.rank for m in view.members})
     if len(ranks) <= _RANKS:
         return ranks
@@ -75,7 +74,7 @@ def _span(view: Waits) -> float:
 
 def _frame(ranks: list[int], view: Waits, named: frozenset[int], row: float, span: float) -> list[str]:
     beside = _LEFT + span + 14
-    parts = [svg.text(beside, _TOP - 14, "waits", "t b s"), svg.text(beside + 74, _TOP - 14, "delays by", "t b s")]
+    parts = [svg.text(beside, _TOP - 14, "waits", "t b s"), svg.text(beside + 74, _TOP - 14, "for it", "t b s")]
     for n, rank in enumerate(ranks):
         y = _TOP + row * (n + 0.5) + 4
         parts.append(svg.text(_LEFT - 10, y, f"rank {rank}", "t e hot" if rank in named else "t e", ranks=(rank,)))

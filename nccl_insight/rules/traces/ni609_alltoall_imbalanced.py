@@ -8,7 +8,8 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes
-from nccl_insight.rules._gains import LATE, mended, replayed
+from nccl_insight.facts.replay import LATE
+from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
@@ -48,7 +49,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _costs(run: Run) -> str:
     """What the one rank that the others wait for costs, where a replay of the traces tells."""
-    late = mended(run, LATE) if replayed(run) else []
+    late = mended(run, LATE)
     ranks = late[0].gain.scenario.ranks if late else ()
     return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)" if len(ranks) == 1 else ""
 

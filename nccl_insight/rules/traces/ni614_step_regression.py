@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_ns, plural, rank_words
+from nccl_insight.facts.replay import LATE
 from nccl_insight.facts.steps import Regression, regression
-from nccl_insight.facts.straggler import arrivals
-from nccl_insight.rules._gains import LATE, mended, replayed
+from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
@@ -38,12 +38,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _is_a_straggler(run: Run, found: Regression) -> bool:
     """Whether a rank that is named as late for itself began to be so at this step."""
-    if replayed(run):
-        return any(set(found.ranks) & set(one.gain.scenario.ranks) for one in mended(run, LATE))
-    late = arrivals(run)
-    return late is not None and any(
-        set(s.ranks) == set(found.ranks) or (s.steps and min(s.steps) >= found.step) for s in late.stragglers
-    )
+    return any(set(found.ranks) & set(one.gain.scenario.ranks) for one in mended(run, LATE))
 
 
 def _explanation(found: Regression, who: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.facts.straggler import delays
+from nccl_insight.facts import waiting as facts
 from nccl_insight.tables.run import Run
 
 
@@ -26,10 +26,10 @@ class GroupWaits:
 
 @dataclass(frozen=True)
 class RankWaits:
-    """Waiting of a rank over all its groups; ``delay_ns``: what it delays the others by."""
+    """Waiting of a rank over all its groups; ``for_ns``: what the others wait for it."""
 
     rank: int
-    delay_ns: int
+    for_ns: int
     wait_ns: int
     collectives: int
     worst_ns: int
@@ -39,7 +39,7 @@ class RankWaits:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Groups, the most waiting first, and ranks, the one that delays the others most first."""
+    """Groups, the most waiting first, and ranks, the one that others wait for most first."""
 
     groups: tuple[GroupWaits, ...]
     ranks: tuple[RankWaits, ...]
@@ -81,13 +81,14 @@ def waiting(run: Run) -> Waiting | None:
 
 
 def _ranks(run: Run) -> tuple[RankWaits, ...]:
-    late = delays(run)
+    found = facts.waiting(run)
+    late = found.for_rank if found else {}
     rows = run.table("waits").group_by("rank").agg(
         pl.col("wait_ns", "collectives").sum(), pl.col("worst_wait_ns").max().fill_null(0),
         pl.col("times_last", "times_first").sum(),
     )  # fmt: skip
-    found = [RankWaits(rank, late.get(rank) or 0, *rest) for rank, *rest in rows.iter_rows()]
-    return tuple(sorted(found, key=lambda r: (-r.delay_ns, r.rank)))
+    rows_of = [RankWaits(rank, late.get(rank) or 0, *rest) for rank, *rest in rows.iter_rows()]
+    return tuple(sorted(rows_of, key=lambda r: (-r.for_ns, r.rank)))
 
 
 def statistics(run: Run) -> tuple[Statistics, ...]:
