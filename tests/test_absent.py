@@ -395,3 +395,21 @@ def test_a_rank_that_gave_no_dump_and_waits_by_the_log_is_not_named(tmp_path: Pa
     by_rank = {r: [done(34), entry(35)] for r in (0, 1, 2)}
     _, found = judged(log(tmp_path / "run.log", *waits), dumps(tmp_path / "dumps", by_rank))
     assert "rank-desync" not in [f.name for f in found]
+
+
+def unnamed_timeout(number: int, seq: int) -> str:
+    """A time-out of torch 2.0, whose lines name neither the group nor the rank of the job."""
+    return (
+        f"[E ProcessGroupNCCL.cpp:828] [Rank {number}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600065 milliseconds before timing out."
+    )
+
+
+@pytest.mark.parametrize("late", [1, 6])
+def test_files_of_ranks_tell_the_groups_that_old_lines_do_not_name(tmp_path: Path, late: int) -> None:
+    """2 x 4 ranks, a file each: tensor groups of 4 stand at 5000, data-parallel groups of 2 at 800."""
+    for rank in range(8):
+        waits = unnamed_timeout(rank % 4, 5000) if rank // 4 == late // 4 else unnamed_timeout(rank // 4, 800)
+        log(tmp_path / f"rank_{rank}.log", "starting", *([] if rank == late else [waits]))
+    _, found = judged(str(tmp_path))
+    assert [f.ranks for f in found] == [(late,)]

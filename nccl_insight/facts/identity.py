@@ -24,6 +24,8 @@ def without_port(column: str) -> pl.Expr:
     return pl.col(column).cast(pl.String).str.replace(r"<[0-9]+>$", "")
 
 
+# Behind glog's stamp torch prints the rank in a process group: [E ProcessGroupNCCL.cpp:828] [Rank 3].
+_OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*")
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
 
@@ -308,7 +310,7 @@ def _told_by_tags(run: Run, said: Mapping[int, PathPlace]) -> dict[int, int]:
     for table, column in (("errors", "launcher"), ("tracebacks", "tag")):
         rows = run.table(table, "input_id", column).drop_nulls().unique(maintain_order=True)
         for input_id, tag in rows.select("input_id", column).iter_rows():
-            rank = read_tag(str(tag)).rank
+            rank = read_tag(_OF_TORCH.sub("", str(tag))).rank
             if rank is not None:
                 found.setdefault(int(input_id), set()).add(rank)
     return {i: ranks.pop() for i, ranks in found.items() if len(ranks) == 1}

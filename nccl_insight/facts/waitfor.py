@@ -172,7 +172,9 @@ class _Graph:
         """
         if self.source == DUMPS and len(self.known) < 2:
             return
-        astray = {r for g in self.placed if g.members and not g.sound for r in g.entered}
+        # Where all members of a group wait in one operation, the others wait for it, and nobody has to be late.
+        still = any(g.complete for g in self.placed)
+        astray = set() if still else {r for g in self.placed if g.members and not g.sound for r in g.entered}
         for held in (self.waiting, self.waiting - astray) if astray else (self.waiting,):
             found = list(self._explained(set(held)))
             if found:

@@ -49,6 +49,11 @@ def _groups(run: Run) -> Iterator[Instance]:
             "global_rank", pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32)
         )
     )
+    # Torch before 2.3 names no groups: groups of one kind mostly stand at one number.
+    of_kind = pl.format("at {}", "timed_out_seq")
+    unnamed = (pl.col("group") == UNNAMED) & pl.col("global_rank").is_not_null()
+    unnamed &= (pl.col("rank") != pl.col("global_rank")).any().over("group")
+    placed = placed.with_columns(group=pl.when(unnamed).then(pl.coalesce(of_kind, "group")).otherwise("group"))
     kind = pl.col("group").str.replace(r" \(.*$", "")
     kinds = placed.with_columns(kind=kind).partition_by("kind", maintain_order=True)
     fits = _fitting(run, {str(rows["kind"][0]): rows for rows in kinds})
@@ -95,8 +100,8 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
     group = str(rows["group"][0])
     tagged = rows["global_rank"].null_count() == 0
     same = bool((rows["rank"] == rows["global_rank"]).all()) if tagged else True
-    world = group == DEFAULT or tagged or (group == UNNAMED and same)
     twice = rows["rank"].drop_nulls().len() > rows["rank"].drop_nulls().n_unique()
+    world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
     if group == UNNAMED or not tagged or how is None:
         told = _of_group(run, rows) if world and group not in (DEFAULT, UNNAMED) else frozenset()
         if group in (DEFAULT, UNNAMED) and world:

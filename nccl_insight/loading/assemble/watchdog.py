@@ -68,8 +68,10 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     marked = marked.with_columns(pl.col("group").fill_null(UNKNOWN))
     waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(list(_DUMPS)))
     oldest = pl.col("seq") == pl.col("seq").min()
+    # Without a rank of the job, lines of several inputs are of several ranks.
+    own_input = pl.when(pl.col("global_rank").is_null()).then("input_id").alias("_input")
     return (
-        marked.group_by("group", "of", "global_rank", maintain_order=True)
+        marked.group_by("group", "of", "global_rank", own_input, maintain_order=True)
         .agg(
             pl.col("input_id", "line").first(),
             pl.col("host", "pid", "timestamp").drop_nulls().first(),
@@ -82,6 +84,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
             pl.col("timeout_ms").drop_nulls().first(),
             pl.col("duration_ms").drop_nulls().first().alias("ran_ms"),
         )
+        .drop("_input")
         .rename({"of": "rank"})
     )
 
