@@ -36,6 +36,10 @@ coverage:
 mutants *args:
     {{python}} tools/mutants.py {{args}}
 
+# inputs changed with their structure in mind: just fuzz --seconds 3600 --seed 7 --only log
+fuzz *args:
+    {{python}} -m tests.fuzz {{args}}
+
 # apply the formatter and the safe fixes
 fix:
     .venv/bin/ruff check --fix nccl_insight tests benchmarks

@@ -129,3 +129,10 @@ def test_changed_checks_are_noticed_by_their_examples() -> None:
     tried, left = mutants.survivors(mutants.modules()["NI104"], mutants.rules()["NI104"], 12)
     assert tried == 12
     assert len(left) < tried
+
+
+def test_workflows_name_actions_by_digest() -> None:
+    workflows = sorted((Path(__file__).parents[1] / ".github" / "workflows").glob("*.yml"))
+    used = [found for path in workflows for found in re.findall(r"uses: (\S+)", path.read_text("utf-8"))]
+    assert used
+    assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
