@@ -19,5 +19,5 @@ class Late:
 
 
 def compiled(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """What :func:`re.compile` gives, when somebody asks for it."""
+    """What :func:`re.compile` gives, when somebody asks for it. A match has the pattern itself in ``re``, not this."""
     return cast("re.Pattern[AnyStr]", Late(pattern, flags))
