@@ -81,7 +81,11 @@ def _only(ctx: Context) -> Trouble | None:
     if loud.is_empty() or bool((loud["cause"] != ctx.name).any()):
         return None
     well = {tail.input_id for tail in tails(ctx.run) if tail.good and not tail.words}
-    last = {input_id: line for input_id, (line, _) in job.steps.items()}
+    # Where ranks go on to their init, or to a step, what was said before did not end them.
+    first = (
+        ctx.run.table("milestones").drop_nulls("init_started").group_by("input_id").agg(pl.col("init_started").min())
+    )
+    last = {**dict(first.iter_rows()), **{input_id: line for input_id, (line, _) in job.steps.items()}}
     trail = pl.col("message").str.starts_with("err_result_trace")  # another check tells of it
     foreign = (pl.col("host").is_null() & pl.col("pid").is_null() & ~trail) | pl.col("message").str.starts_with(
         "tests_"
