@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -104,8 +105,9 @@ def _decode(data: bytes, size: int) -> tuple[str | None, int]:
     if data.isascii():
         return None, 0
     data = data[:size]
-    if not pl.Series([data]).cast(pl.String, strict=False).null_count():
-        return None, 0
+    with suppress(pl.exceptions.ComputeError):  # some releases of polars raise, others give null
+        if not pl.Series([data]).cast(pl.String, strict=False).null_count():
+            return None, 0
     text = data.decode("utf-8", "replace")
     return text, text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
 
