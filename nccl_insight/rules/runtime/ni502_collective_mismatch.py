@@ -108,9 +108,11 @@ def _crossed(run: Run, found: Crossed) -> Hit:
     """Two groups whose operations ranks issued in another order: each side waits for the other."""
     hosts, wait = identities(run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
     others = rank_words(found.others)
+    # Of two sides of one size neither is the odd one.
+    tied = found.others if len(found.others) == len(found.ranks) else ()
     return hit(
         found.evidence,
-        whom=(*found.ranks, *hosts),
+        whom=(*found.ranks, *tied, *hosts, *identities(run).hosts(tied)),
         title=f"{ranks_on(found.ranks, hosts)} {wait} in {found.where}, {others} in {found.elsewhere}: another order",
         next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # then compare the order of calls on both sides",
         explanation=f"{capital(rank_words(found.ranks))} did not come to the operation of {others}, nor these to "
