@@ -71,17 +71,24 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
     if not holds('"'):
         return lines
     # What follows looks at lines with a quotation mark only, of which most logs have few.
-    at = lines.str.contains('"', literal=True).arg_true()
-    before = lines.gather(at)
-    quoted = _from_objects(before)
-    if quoted.str.contains('": "', literal=True).any():
-        quoted = _from_members(quoted)
-    if quoted.str.contains('\\n"', literal=True).any():
-        quoted = _from_items(quoted)
-    if quoted.str.contains('(?:sg|message)="').any():
-        quoted = _from_logfmt(quoted)
-    quoted = _from_csv(quoted)
-    return lines if quoted is before else lines.scatter(at, quoted)
+    quoted = lines.str.contains('"', literal=True)
+    if quoted.all():
+        return _unquoted(lines)
+    before = lines.filter(quoted)
+    after = _unquoted(before)
+    return lines if after is before else lines.scatter(quoted.arg_true(), after)
+
+
+def _unquoted(lines: pl.Series) -> pl.Series:
+    """The lines, which all have quotation marks, out of the envelopes that need such."""
+    lines = _from_objects(lines)
+    if lines.str.contains('": "', literal=True).any():
+        lines = _from_members(lines)
+    if lines.str.contains('\\n"', literal=True).any():
+        lines = _from_items(lines)
+    if lines.str.contains('(?:sg|message)="').any():
+        lines = _from_logfmt(lines)
+    return _from_csv(lines)
 
 
 def _replaced(lines: pl.Series, found: Mapping[int, str]) -> pl.Series:
