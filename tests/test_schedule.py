@@ -73,6 +73,12 @@ def test_good_nodes_with_jitter_are_not_suspect() -> None:
     assert (found.nodes, found.pairs) == ((), ())
 
 
+def test_two_that_met_nobody_else_are_a_pair() -> None:
+    found = suspects([Measurement(0, 0, 1000, 12.0), Measurement(0, 1, 1001, 48.0), Measurement(0, 2, 1002, 47.0)])
+    assert found.nodes == ()
+    assert [(m.first, m.second) for m in found.pairs] == [(0, 1000)]
+
+
 def test_two_nodes_cannot_be_told_apart() -> None:
     assert suspects(rated(2, {0: 1.0})).nodes == ()
 

@@ -77,13 +77,21 @@ def suspects(measured: Sequence[Measurement]) -> Suspects:
     nodes = {
         node: rate for node, (rate, best, _) in rates.items() if rate < _SLOW * typical and best < _SLOW_BEST * typical
     }
+    partners: dict[int, set[int]] = {}
+    for m in measured:
+        partners.setdefault(m.first, set()).add(m.second)
+        partners.setdefault(m.second, set()).add(m.first)
+    # Two that met nobody else: which of them is slow cannot be told.
+    alone = {a for a in nodes if len(partners[a]) == 1 and all(partners[b] == {a} for b in partners[a])}
+    nodes = {node: rate for node, rate in nodes.items() if node not in alone}
     together: dict[Pair, list[Measurement]] = {}
     for m in measured:
         together.setdefault((m.first, m.second), []).append(m)
     slow = []
     for (a, b), turns in together.items():
         rate = max(m.busbw_gbps for m in turns)
-        if not nodes.keys() & {a, b} and rate < _SLOW_PAIR * min(rates[a][0], rates[b][0]):
+        usual = typical if a in alone else min(rates[a][0], rates[b][0])
+        if not nodes.keys() & {a, b} and rate < _SLOW_PAIR * usual:
             slow.append(replace(turns[0], busbw_gbps=rate))
     return Suspects(tuple(sorted(nodes.items())), tuple(slow), typical)
 

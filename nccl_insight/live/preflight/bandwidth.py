@@ -165,7 +165,7 @@ def _pairwise(run: Run) -> list[Check]:
         return checks
     whole = rows.filter(pl.col("local_rank").is_null())
     found, count = _suspects(whole)
-    slow, rail_typical = _rails(rows)
+    slow, rail_pairs, rail_typical = _rails(rows)
     typical = f"about {found.typical_gbps:.3g} GB/s, the rate of good nodes"
     for index, rate in found.nodes:
         status = Status.FAIL if rate < 0.5 * found.typical_gbps else Status.WARN
@@ -196,6 +196,19 @@ def _pairwise(run: Run) -> list[Check]:
                   "each is fine with others", typical, "check the path between the two (switch, routing)", "NI608",
                   Action.TRIAGE)
         )  # fmt: skip
+    for m in rail_pairs if len(hosts) == 2 else ():
+        names = [str(hosts.get(number // _RAIL, number // _RAIL)) for number in (m.first, m.second)]
+        checks.append(
+            Check(
+                "node pair",
+                Status.WARN,
+                f"local rank {m.first % _RAIL} of {' and '.join(names)}: {m.busbw_gbps:.3g} GB/s",
+                f"about {rail_typical:.3g} GB/s, the rate of the other ranks",
+                "measure each node with a third one; check the NICs that serve that GPU (nvidia-smi topo -m)",
+                "NI608",
+                Action.TRIAGE,
+            )
+        )
     if not found.nodes and not found.pairs and not slow:
         checks.append(Check("node pairs", Status.PASS, f"{plural(count, 'pair')}, {typical}"))
     return checks
@@ -212,16 +225,16 @@ def _suspects(rows: pl.DataFrame, rail: bool = False) -> tuple[Suspects, int]:
     return suspects(measured), len(measured)
 
 
-def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], float]:
-    """Ranks (node -> local rank and rate) whose own NIC is slow with every partner, and the usual rate."""
+def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], tuple[Measurement, ...], float]:
+    """Ranks (node -> local rank and rate) whose own NIC is slow with every partner, slow pairs, and the usual rate."""
     single = rows.filter(pl.col("local_rank").is_not_null())
     if single.is_empty():
-        return {}, 0.0
+        return {}, (), 0.0
     found, _ = _suspects(single, rail=True)
     slow: dict[int, list[tuple[int, float]]] = {}
     for number, rate in found.nodes:
         slow.setdefault(number // _RAIL, []).append((number % _RAIL, rate))
-    return slow, found.typical_gbps
+    return slow, found.pairs, found.typical_gbps
 
 
 def _locals(found: list[tuple[int, float]]) -> str:
