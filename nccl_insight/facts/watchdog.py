@@ -15,6 +15,7 @@ import polars as pl
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance, refs
 from nccl_insight.facts.layout import Grid, grid
@@ -159,9 +160,11 @@ def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
 
 def begun(run: Run) -> Mapping[tuple[int, int], float]:
     """When what the watchdog gave up was issued, in seconds since 1970, by input and line of the time-out: the wait
-    begins there, not where the time was up."""
-    rows = states(run).select("input_id", "line", "time_s", "ran_ms").drop_nulls()
-    return {(int(i), int(n)): float(t) - int(ms) / 1000 for i, n, t, ms in rows.iter_rows()}
+    begins there, not where the time was up. The same of a watchdog that was stuck itself."""
+    rows = states(run).select("input_id", "line", "time_s", pl.col("ran_ms") / 1000)
+    stuck = causes(run).select("input_id", "line", "time_s", pl.col("stuck_s").cast(pl.Float64).alias("ran_ms"))
+    both = pl.concat([rows, stuck], how="vertical_relaxed").drop_nulls()
+    return {(int(i), int(n)): float(t) - float(s) for i, n, t, s in both.iter_rows()}
 
 
 @dataclass(frozen=True)
