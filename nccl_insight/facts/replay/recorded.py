@@ -44,7 +44,8 @@ def recorded(run: Run) -> pl.DataFrame | str:
     )
     if rows["start_ns"].null_count():
         rows = rows.drop_nulls("meeting")
-        if rows.group_by("rank").agg(pl.col("process_group").n_unique())["process_group"].max() != 1:
+        members = rows.group_by("meeting").agg(pl.col("rank").sort())["rank"]
+        if members.n_unique() != members.explode().n_unique() / members.list.len().max():  # type: ignore[operator]
             return "records of several process groups tell no starts"
         starts = _placed(rows)
         if starts is None:
