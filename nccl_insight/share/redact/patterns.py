@@ -78,7 +78,8 @@ HINTS: Final = {
         "failed ", "postponed ", "sudo:", "authenticating", "submitted",
     ),
     "place": (
-        "pod", " device", "peer ", "master", "hostname", "tcp://", "ip-", "@", "rdzv", "nccl_comm_id", "on node ",
+        "pod", " device", "peer ", "master", "hostname", "tcp://", "ip-", "@", "rdzv", "nccl_comm_id",
+        "nccl_ras_addr", "nccl_hostid", "on node ",
         "cancelled", "srun", "slurmstepd-", " kernel:", "]:", "host  ", "ode_desc", "ode desc", "mount", "host=",
         "host[",
         "nodename", "node_name", "computername", "host\"", "host'", "host_name", " host:", "connect to ",
@@ -97,6 +98,7 @@ HINTS: Final = {
     ),
     "job": (
         "slurm_", "lsb_", "pbs_", "job", "torchelastic", "wandb", "rdzv_id", "run_id", "namespace", "#sbatch",
+        "#pbs", "#bsub", "#$",
         "account", "arn:", "project", "resource-group", "resourcegroups/", "clustername", "cluster_name",
         "cluster-name", "container_name", "containername", "team", "workspace", "tenant", "queue", "experiment",
         "exp_name", "run_name", "cluster", "resource", "organization", "_org", "_comment", "_group", "_ce_name",
@@ -120,7 +122,7 @@ HINTS: Final = {
     "numbers": (
         "erial", "asset", "arn:", "wwn-", "i-", "vol-", "subnet-", "vpc-", "sg-", "ami-", "eni-", "eipalloc-",
         "snap-", "lt-", "fs-", "fsap-", "uid=", "uid_", "gid=", "userid", "groupid", "sn:", "sn=", "s/n", "account",
-        "instance/id", "ocid1.", "/dev/nvme",
+        "instance/id", "ocid1.", "gpu-", "mig-", "/dev/nvme",
         "uid:", "uid ", "gid:", "gid ", "user-", "/run/user/", "user ", "unique id",
     ),
     "person": ("author:", "commit:", "committer:", "-by:", "tagger:"),
@@ -160,7 +162,8 @@ _MONTH_TIME = r"[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T
 PLACE: Final = re.compile(
     r"\bPid[ \t]+[0-9]+ on[ \t]{1,20}(\S+)(?= device\b)|\bpeer ([^\s<]+)(?=<[0-9]+>)"
     r"|\bMASTER_ADDR[\"']?\s?[=:]\s?[\"']?([\w.-]+)|--(?:master[-_]addr|rdzv[-_]endpoint)[= ]([\w.-]+)"
-    r"|\brdzv_endpoint[\"']?\s?[=:]\s?[\"']?([\w.-]+)|\bNCCL_COMM_ID(?: set by environment to |=)([\w.-]+)"
+    r"|\brdzv_endpoint[\"']?\s?[=:]\s?[\"']?([\w.-]+)"
+    r"|\bNCCL_(?:COMM_ID|RAS_ADDR|HOSTID)(?: set by environment to |=)([\w.-]+)"
     rf"|\bon node ({_NUMBERED_HOST})|\bON ([\w.-]+)(?= CANCELLED\b)|\bsrun: error: ([\w.-]+)(?=: tasks? )"
     rf"|\[([A-Za-z][\w.-]{{0,200}})(?=:[0-9]{{2,8}}\] "
     r"(?:\*\*\*|\[|mca|pml|btl|PMIX|ORTE|PRTE|opal|[0-9]{1,6} more proc|Set MCA))"
@@ -250,6 +253,7 @@ JOB: Final = re.compile(
     r"|[Pp]roject(?:_?[Ii]d|_?[Nn]ame)?"
     r"|[Jj]ob[-_ ]?[Nn]ame|rdzv_id|run_id)[\"']?\s?[=:]\s?[\"']?"
     r"|#SBATCH[ \t]{1,4}(?:--(?:account|partition|job-name|reservation|qos|comment)[= ]|-[ApJq] ?)"
+    r"|#PBS[ \t]{1,4}-[NAPq] ?|#BSUB[ \t]{1,4}-[JPGq] ?|#\$[ \t]{1,4}-[NPAq] ?"
     r"|--(?:account|job-name|project|resource-group|cluster-name|namespace)[= ]|wandb: Syncing run "
     r"|\barn:[a-z-]{1,20}:s3:::|\barn:[a-z-]{1,20}:[a-z0-9-]{0,40}:[a-z0-9-]{0,30}:[0-9]{0,12}:(?:[a-z-]{1,30}[/:])?"
     r"|\bprojects/|\bresourceGroups/|\braysubmit_|\b(?!(?:NCCL|RCCL|CUDA|UCX|OMPI|TORCH|NVIDIA|HSA"
@@ -284,7 +288,7 @@ SECRET: Final = re.compile(
     r"(?P<name>(?<![A-Za-z])(?:[A-Za-z0-9]{1,20}[_-]){0,6}[A-Za-z]{0,10}?(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE"
     r"|API[_-]?KEY|ACCESS[_-]?KEY"
     r"|ACCESS_KEY_ID|SECRET_KEY|ACCOUNT_?KEY|SHARED_?KEY|PRIVATE_?KEY|CREDENTIALS?"
-    r"|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}(?:\\{0,3}[\"'])?(?:\s?[=:]\s?"
+    r"|AUTH(?:ORIZATION)?)(?:_[A-Za-z0-9]{1,20}){0,3}(?:\\{0,3}[\"'])?(?: set by environment to |\s?[=:]\s?"
     r"|\s(?=[\"']))(?:Bearer |Basic )?(?:\\{0,3}[\"'])?)(?P<value>(?!-----BEGIN)(?:[^\s\"',;}\\]|\\(?![\"']))+)",
     re.I,
 )
@@ -308,6 +312,7 @@ NUMBERS: Final = re.compile(
     r"|(\b(?:i|vol|subnet|vpc|sg|ami|eni|eipalloc|snap|lt|fs|fsap)-)([0-9a-f]{17}|[0-9a-f]{8})\b"
     r"|(\barn:[a-z-]{1,20}:[a-z0-9-]{1,40}:[a-z0-9-]{0,30}:)([0-9]{12})(?=:)"
     r"|(\b(?:SLURM_JOB_[UG]ID|[ug]id)=)([0-9]{4,10})(?![0-9])|(\b(?:User|Group)Id=[\w.-]{1,64}\()([0-9]{4,10})(?=\))"
+    r"|(\b(?:GPU|MIG)-)([0-9a-f]{8})(?![0-9a-zA-Z-])"
     r"|(/uid_)([0-9]{4,10})(?![0-9])|(\b(?:SN|S/N)[:=] ?)(?=[A-Za-z-]{0,39}[0-9])([A-Za-z0-9-]{6,40})"
     r"|(\b[Aa]ccount_?(?:Id|ID|id)?[\"']?\s?[:=]\s?[\"']?)([0-9]{12})(?![0-9])|(\binstance/id:? )([0-9]{10,20})"
     r"|(\bocid1\.[a-z]{1,40}\.[a-z0-9-]{1,20}\.[a-z0-9-]{0,20}\.{1,2})([a-z0-9]{8,80})(?![a-z0-9.])"
