@@ -21,7 +21,7 @@ from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
-from nccl_insight.language.load import witnesses
+from nccl_insight.language.load import playing, witnesses
 from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
@@ -92,7 +92,7 @@ def ends(run: Run) -> tuple[End, ...]:
     rows = rows if rows.height else _told_to_end(run, errors)
     # torch elastic names the first failure behind the others.
     named = rows.filter(pl.col("message") == "elastic_root_cause")["input_id"].unique()
-    others = pl.col("message").is_in(["elastic_failure", "elastic_failure_joined"])
+    others = pl.col("message").is_in(playing("later"))
     rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")

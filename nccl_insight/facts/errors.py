@@ -15,6 +15,7 @@ import polars as pl
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import is_loud
@@ -23,7 +24,6 @@ from nccl_insight.tables.schema import is_loud
 _RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9]+\)")
 
 # nccl-tests: "gpu01: Test CUDA failure ..", and behind it " .. gpu01 pid 4100: Test failure ..".
-_TESTS: Final = ("tests_cuda_failure", "tests_nccl_failure", "tests_failure")
 _TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
 _TEST_HOST: Final = r"(\S+):\s*$"
 
@@ -73,7 +73,7 @@ def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
     if errors.filter(pl.col("message") == "tests_failure").is_empty():
         return errors
     place = pl.col("launcher").str.extract_groups(_TEST_PLACE)
-    lines = errors.filter(pl.col("message").is_in(_TESTS)).select(
+    lines = errors.filter(pl.col("message").is_in(playing("tests"))).select(
         "input_id",
         "line",
         pl.coalesce(place.struct.field("1"), pl.col("launcher").str.extract(_TEST_HOST)).alias("_host"),

@@ -101,7 +101,7 @@ def unwell(run: Run) -> pl.DataFrame:
     """Rows of :func:`nccl_insight.facts.errors.causes` that are loud and not known to be harmless."""
     loud = pl.col("loud") & ~pl.col("cause").is_in(list(REMARKS)) & pl.col("line").is_not_null()
     rows = causes(run).filter(loud)
-    if "xid" not in rows.columns or not (rows["cause"] == "xid-error").any():
+    if not (rows["cause"] == "xid-error").any():
         return rows
     # What the driver corrected, or keeps for the next reset.
     words, switch = told(rows, "xid-word"), rows["message"] == "kernel_sxid"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import polars as pl
 
@@ -15,9 +14,8 @@ from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.settings import refs
+from nccl_insight.language.load import playing
 from nccl_insight.tables.run import Run
-
-_BARRIER_MESSAGES: Final = ("torch_monitored_barrier", "torch_monitored_barrier_old")
 
 
 def witnesses(run: Run) -> Iterator[Claim]:
@@ -32,7 +30,7 @@ def witnesses(run: Run) -> Iterator[Claim]:
 
 
 def _from_barrier(run: Run) -> Iterator[Claim]:
-    rows = causes(run).filter(pl.col("message").is_in(list(_BARRIER_MESSAGES)))
+    rows = causes(run).filter(pl.col("message").is_in(playing("barrier")))
     if rows.is_empty():
         return
     named = rows.drop_nulls("failed_ranks")

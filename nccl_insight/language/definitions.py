@@ -14,7 +14,7 @@ _COMMENTS = re.compile(r"^[ \t]*//!.*(?:\n[ \t]*//.*)*", re.MULTILINE)
 _DIRECTIVES = {
     "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias", "column",
     "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
-    "speaker", "names", "end", "says", "check", "where", "fix", "do", "help", "for", "enum", "value",
+    "speaker", "names", "end", "part", "says", "check", "where", "fix", "do", "help", "for", "enum", "value",
 }  # fmt: skip
 # Blocks that belong to no rule: a table of cases, help, an enumeration, what holds for the rest of the file.
 OWN_BLOCKS = {"define", "help", "enum", "default-diagnosis", "default-role", "default-table", "default-headless"}

@@ -10,7 +10,7 @@ from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
 from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields
-from nccl_insight.language.meanings import HEAD_COLUMNS, WITNESS, Test, parse_cases
+from nccl_insight.language.meanings import HEAD_COLUMNS, PARTS, WITNESS, Test, parse_cases
 from nccl_insight.language.syntax import Grammar, Message, columns_of
 
 
@@ -98,6 +98,9 @@ def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> 
         said = message.directives.get(key)
         if said is not None and said not in known:
             yield f"{key} is {' or '.join(known)}, not {said!r}"
+    for part in message.directives.get("part", "").split():
+        if part not in PARTS:
+            yield f"{part} is no part of a message{_nearest(part, PARTS)}"
     if message.meaning is None:
         if message.table == "errors":
             yield "a message of the table errors needs a diagnosis and a role"

@@ -264,6 +264,13 @@ def witnesses() -> Mapping[str, Witness]:
 
 
 @cache
+def playing(part: str) -> tuple[str, ...]:
+    """The messages of the packaged grammar that play a part (:data:`nccl_insight.language.meanings.PARTS`)."""
+    messages = default_grammar().messages
+    return tuple(name for name, message in messages.items() if part in message.directives.get("part", "").split())
+
+
+@cache
 def grammar_digest() -> str:
     """The digest of the packaged grammar, without reading it."""
     return _digest(_packaged())

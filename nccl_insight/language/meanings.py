@@ -26,6 +26,22 @@ WITNESS: Final[Mapping[str, tuple[str, ...]]] = {
 numbers mean. ``end``: that memory ran out, that a process is gone for no stated reason, or why the job was ended.
 """
 
+PARTS: Final[Mapping[str, str]] = {
+    "barrier": "a monitored barrier names who did not come",
+    "counters": "a kernel compared numbers of operations",
+    "held-up": "it waits for what may still come",
+    "later": "it follows a first failure that another line names",
+    "limited": "a setting is not taken as given",
+    "meeting": "ranks wait for each other before NCCL",
+    "replaced": "a setting gives way to its default",
+    "store": "the rendezvous store is lost",
+    "suspicion": "nothing has failed yet",
+    "tests": "nccl-tests prints it",
+    "thrown": "the error as the program throws it",
+    "vague": "that something failed, not how",
+}
+"""What a message may be beside its diagnosis (``//! part:``), for checks that tell lines of one diagnosis apart."""
+
 # Columns that every line has: its level, the source file and function that its head names, and its text.
 HEAD_COLUMNS: Final = frozenset({"level", "source", "function", "text"})
 

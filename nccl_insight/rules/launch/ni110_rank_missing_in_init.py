@@ -13,12 +13,11 @@ from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import refs
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context
 
-_MEETINGS: Final = ("c10d_clients", "c10d_store_barrier", "elastic_too_few", "jax_barrier", "jax_barrier_old",
-                    "jax_not_registered", "jax_key")  # fmt: skip
 # initialize clique for rank 3; clique=devices=[0,1,2,3]; ...
 _CLIQUE: Final = r"for rank ([0-9]{1,7}); clique=devices=\[([0-9, ]+)\]"
 # cuda:local_topology/cuda/3: what process 3 leaves for the others.
@@ -97,7 +96,7 @@ def _no_id(ctx: Context) -> Iterator[Hit]:
     found = ctx.lines()
     if found is None:
         return
-    met = found.rows.filter(pl.col("message").is_in(list(_MEETINGS)))
+    met = found.rows.filter(pl.col("message").is_in(playing("meeting")))
     if met.height:
         yield from _not_met(ctx, Trouble(met))
         return

@@ -13,25 +13,18 @@ from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, processes
 from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble, cut, trouble
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
-_LIMITED = (
-    "env_cga_too_big", "env_too_low", "env_not_valid", "env_ctas_above_channels", "env_ctas_crossed",
-    "env_not_boolean", "env_cta_policy", "env_nvls_ctas", "env_min_channels", "env_max_channels", "env_threads",
-    "env_cta_policy_word", "env_cta_policy_legacy", "env_cta_policy_none", "env_netdevs_policy", "env_pool_size",
-    "env_comm_id_multi", "env_magic_invalid",
-)  # fmt: skip
-# NCCL continues with its default: a line of INFO, of ATTN from 2.32.3 on.
-_REPLACED = ("env_invalid", "env_invalid_empty", "note_ras_factor_invalid")
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for each variable or wording."""
     run = ctx.run
-    refused = ctx.lines(but=(*_LIMITED, *_REPLACED))
+    refused = ctx.lines(but=(*playing("limited"), *playing("replaced")))
     if refused is not None:
         yield from ctx.report(
             f"NCCL refuses a setting: {cut(refused.text, 80)}",
@@ -73,7 +66,7 @@ def _replaced(run: Run) -> Iterator[Hit]:
 
 def _limited(run: Run) -> Iterator[Hit]:
     rejected = run.table("env_rejected")
-    rows = rejected.filter(pl.col("message").is_in(_LIMITED))
+    rows = rejected.filter(pl.col("message").is_in(playing("limited")))
     for (message,), group in rows.group_by(["message"], maintain_order=True):
         name = next((str(n) for n in group["name"].drop_nulls()), "")
         value = next((str(v) for c in ("config_value", "value") for v in group[c].drop_nulls()), "")

@@ -10,11 +10,10 @@ from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.last_words import signs_of_life
 from nccl_insight.facts.settings import named
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-
-_WAITING = ("k8s_not_started", "k8s_start_failed")
 
 
 def _taken_back(run: Run, rows: pl.DataFrame) -> pl.Series:
@@ -23,7 +22,7 @@ def _taken_back(run: Run, rows: pl.DataFrame) -> pl.Series:
     last = started.group_by("input_id").agg(pl.col("line").cast(pl.Int64).max().alias("_started"))
     known = rows.join(last, on="input_id", how="left", maintain_order="left")
     after = pl.col("line").cast(pl.Int64) < pl.col("_started")
-    waited = pl.col("message").is_in(list(_WAITING))
+    waited = pl.col("message").is_in(playing("held-up"))
     return known.select((waited & after).fill_null(False).alias("taken_back"))["taken_back"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import polars as pl
 
@@ -13,14 +12,12 @@ from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
+from nccl_insight.language.load import playing
 from nccl_insight.rules._closed import accepting, in_order
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import loud_besides
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
-
-# Ranks leave in any order after the last step, and the one that keeps the store is often the first.
-_STORE: Final = ("c10d_store_lost", "watchdog_dump_flag", "elastic_store_lost")
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -29,7 +26,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     lost = causes(run).filter(pl.col("cause") == ctx.name).join(accepting(run), on=["input_id", "line"], how="anti")
     if lost.is_empty():
         return
-    if lost["message"].is_in(list(_STORE)).all():
+    # Ranks leave in any order after the last step, and the one that keeps the store is often the first.
+    if lost["message"].is_in(playing("store")).all():
         yield from _store_gone(ctx, Trouble(lost))
         return
     found = Trouble(lost)

@@ -17,15 +17,15 @@ from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.waitfor import Crossed, verdict
 from nccl_insight.facts.watchdog import Odd, odd_calls
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
-# transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line. With the first
-# of the two the communicator fails; the second is a suspicion only.
-_BY_COUNTERS = ("err_mismatched_collective", "err_hanging")
+# transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line. One of the two
+# wordings fails the communicator; the other is a suspicion only.
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -40,8 +40,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     said = ctx.lines()
     if said is not None:
         odd = _odd_rank(said)
-        guessed = bool(said.rows["message"].is_in(list(_BY_COUNTERS)).fill_null(False).all())
-        suspected = bool(said.rows["message"].eq_missing(_BY_COUNTERS[1]).all())
+        guessed = bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all())
+        suspected = bool(said.rows["message"].is_in(playing("suspicion")).fill_null(False).all())
         yield from ctx.report(
             "NCCL suspects collectives that do not match between ranks"
             if guessed

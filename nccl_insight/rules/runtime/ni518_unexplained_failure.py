@@ -10,6 +10,7 @@ from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.topics import telling
 from nccl_insight.facts.unread import unread
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble, cut
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
@@ -18,11 +19,6 @@ _SILENT = {
     BENIGN, CONSEQUENCE, OTHER, "ib-libibverbs-missing", "ras-port-in-use", "kernel-cmdline-iommu-missing",
     "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
 }  # fmt: skip
-_THROWN = (
-    "pynccl_error", "torch_nccl_error", "torch_nccl_error_old", "torch_result", "tests_nccl_failure", "tests_failure",
-    "program_cuda_error", "program_system_error", "program_internal_error", "program_invalid_usage",
-    "program_invalid_argument", "program_no_library", "julia_nccl_error",
-)  # fmt: skip
 
 _SHOWN = 8
 
@@ -42,7 +38,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     )
     if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
         return
-    thrown = rows.filter(pl.col("message").is_in(list(_THROWN)))
+    thrown = rows.filter(pl.col("message").is_in(playing("thrown")))
     reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")
     unknown = rows.filter((pl.col("cause") == OTHER) & pl.col("loud"))
     trail = _trail(run, rows)

@@ -11,6 +11,7 @@ from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity, Step
 from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import TITLE_MOST
 from nccl_insight.rules._outside import (
     FAILED,
@@ -36,8 +37,6 @@ _NEAR_END = 40
 _PATH_MOST = 48
 _TEXT_MOST = 80
 _TEXT_LEAST = 50
-# Lines that say of the job that it failed, not how: what does goes before.
-_VAGUE = ("mpirun_primary", "k8s_pod_crash_loop", "k8s_pod_error", "k8s_waiting", "k8s_job_failed", "kubeflow_failed")
 _READ = "read the traceback of this rank"
 _CUDA: Final = {
     "check": "dmesg -T | grep -iE 'xid|amdgpu'",
@@ -61,8 +60,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     raised = [e for e in found if e.exception]
     weak = [e for e in found if not e.exception and not own_failures(run, e)]
     # Open MPI's first words, which the line with the rank follows where it was not cut off.
-    if any(e.message not in _VAGUE for e in ends(run)) or loud_besides(run, (FAILED, *names("echo"))):
-        weak = [e for e in weak if e.message not in _VAGUE]
+    vague = playing("vague")  # that the job failed, not how: what does goes before
+    if any(e.message not in vague for e in ends(run)) or loud_besides(run, (FAILED, *names("echo"))):
+        weak = [e for e in weak if e.message not in vague]
     if raised:
         first = first_of(raised)
         first = _telling(first, raised)
