@@ -35,7 +35,6 @@ PARTS: Final[Mapping[str, str]] = {
     "meeting": "ranks wait for each other before NCCL",
     "replaced": "a setting gives way to its default",
     "store": "the rendezvous store is lost",
-    "suspicion": "nothing has failed yet",
     "tests": "nccl-tests prints it",
     "thrown": "the error as the program throws it",
     "vague": "that something failed, not how",

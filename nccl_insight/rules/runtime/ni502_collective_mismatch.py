@@ -24,8 +24,7 @@ from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
-# transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line. One of the two
-# wordings fails the communicator; the other is a suspicion only.
+# transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -41,7 +40,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if said is not None:
         odd = _odd_rank(said)
         guessed = bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all())
-        suspected = bool(said.rows["message"].is_in(playing("suspicion")).fill_null(False).all())
         yield from ctx.report(
             "NCCL suspects collectives that do not match between ranks"
             if guessed
@@ -49,7 +47,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             if odd is not None
             else "NCCL reports collectives that do not match between ranks",
             whom=None if odd is None else (odd, *identities(run).hosts((odd,))),
-            severity=Severity.WARNING if suspected else None,
+            severity=Severity.WARNING if guessed else None,
             confidence=Confidence.MEDIUM if guessed else None,
             explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
             "collective. Usually one rank skipped "
