@@ -101,7 +101,7 @@ def _step(run: Run, step: Step, known: Mapping[str, str], host: str) -> Step:
         told = f"then run the same job: {where}" if where else "then run the same job"
         return Step(step.label, f"export {again[1].strip()}", without_holes(told, known))
     if _LIVE.search(text) and step.is_command:
-        told = re.sub(r"^while (?:it hangs|the job runs)[;,]? *(?:and )?", "", where)
+        told = re.sub(r"(?:^|,? )while (?:it hangs|the job runs)(?:[;,] *|(?=:)|$)(?:and )?", "", where)
         when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
         at = f"on {host}, " if host and _STACK.fullmatch(text) and not told.startswith("on ") else ""
         if _over(run) and _STACK.fullmatch(text):
