@@ -132,6 +132,7 @@ def test_a_setting_on_one_rank_is_not_guessed_in_a_torn_log() -> None:
             "origin": ["environment"] * 2, "input_id": [0] * 2, "line": [7, 8],
         }
     )  # fmt: skip
+    tables["processes"] = tables["processes"].with_columns(nccl_version=pl.lit("2.27.7"))
     inputs = {"input_id": [0], "path": ["x"], "torn_lines": [0]}
     whole = build_run({**tables, "inputs": pl.DataFrame(inputs)})
     torn = build_run({**tables, "inputs": pl.DataFrame({**inputs, "torn_lines": [3]})})

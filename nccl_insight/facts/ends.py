@@ -92,8 +92,9 @@ def ends(run: Run) -> tuple[End, ...]:
     rows = rows if rows.height else _told_to_end(run, errors)
     # torch elastic names the first failure behind the others.
     named = rows.filter(pl.col("message") == "elastic_root_cause")["input_id"].unique()
-    others = pl.col("message").is_in(playing("later"))
-    rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
+    if named.len():
+        others = pl.col("message").is_in(playing("later"))
+        rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
     pods = _pods(run)

@@ -30,7 +30,8 @@ def witnesses(run: Run) -> Iterator[Claim]:
 
 
 def _from_barrier(run: Run) -> Iterator[Claim]:
-    rows = causes(run).filter(pl.col("message").is_in(playing("barrier")))
+    lines = causes(run)
+    rows = lines if lines.is_empty() else lines.filter(pl.col("message").is_in(playing("barrier")))
     if rows.is_empty():
         return
     named = rows.drop_nulls("failed_ranks")
