@@ -59,10 +59,10 @@ def analyze(
         parse_nics(nics)
     run = run.judged_as(Asked(policy.thresholds, symptom, nics))
     with begun(run):
-        return _judged(run, policy, rules, symptom, nics)
+        return _judged(run, policy, rules)
 
 
-def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str, nics: str) -> Analysis:
+def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
     installed = list(discover() if rules is None else rules)
     chosen = [rule for rule in installed if policy.selects(rule)]
     coverage = coverage_of(run)
@@ -109,7 +109,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None, symptom: str
         summary=outline(last),
         reasons=reasons,
         progress=seen,
-        more=more_of(last, not_judged, coverage, status, symptom, findings, reasons),
+        more=more_of(last, not_judged, coverage, status, run.asked.symptom, findings, reasons),
         jobs=job_parts(run, earlier),
         apart=_ranks_apart(last),
         **_replayed(last),

@@ -103,8 +103,9 @@ def _step(run: Run, step: Step, known: Mapping[str, str], host: str) -> Step:
     if _LIVE.search(text) and step.is_command:
         told = re.sub(r"(?:^|,? )while (?:it hangs|the job runs)(?:[;,] *|(?=:)|$)(?:and )?", "", where)
         when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
-        at = f"on {host}, " if host and _STACK.fullmatch(text) and not told.startswith("on ") else ""
-        if _over(run) and _STACK.fullmatch(text):
+        stack = _STACK.fullmatch(text)
+        at = f"on {host}, " if host and stack and not told.startswith("on ") else ""
+        if stack and _over(run):
             text = _STACK.sub(rf"for p in {_ON_GPUS}; do py-spy dump\g<options> --pid $p; done", text)
         where = f"{at}{when}{'; ' + told if told else ''}"
     if step.label == "fix" and _SETTINGS.fullmatch(text):

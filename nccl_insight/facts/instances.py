@@ -8,8 +8,6 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Ref
-
 # Between two ranks: the numbers of a group's sends and receives differ by rank.
 _PAIRS: Final = ("SEND", "RECV", "COALESCED")
 UNNAMED: Final = "?"
@@ -111,10 +109,6 @@ class Instance:
     def sound(self) -> bool:
         """Whether half of the members or more came, so that the others are late and not these astray."""
         return len(self.entered & self.members) * 2 >= len(self.members)
-
-
-def refs(rows: pl.DataFrame, count: int) -> tuple[Ref, ...]:
-    return tuple(Ref(int(i), int(n)) for i, n in rows.select("input_id", "line").drop_nulls().head(count).iter_rows())
 
 
 def numbers(rows: pl.DataFrame, world: bool) -> tuple[int, ...]:

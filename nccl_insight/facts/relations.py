@@ -42,16 +42,19 @@ class Relation:
     paths: Mapping[str, str]
 
 
+@cache
 def relations() -> Mapping[str, Relation]:
     """All relations by name, in the order of their declaration."""
-    return {relation.name: relation for relation in _read()}
-
-
-@cache
-def _read() -> tuple[Relation, ...]:
     shared = next(t for t in declared.tables(declared.declaration()) if t.name == declared.SHARED).columns
     text = resources.files(__package__).joinpath("columns.txt").read_text("utf-8")
-    return tuple(_sections(text, shared))
+    return {known.name: known for known in _sections(text, shared)}
+
+
+def _known(name: str) -> Relation:
+    known = relations()
+    if name not in known:
+        raise UsageError(f"no fact is called {name!r}{near(name, known)} (query --tables lists them)")
+    return known[name]
 
 
 def _sections(text: str, shared: Mapping[str, declared.Column]) -> Iterator[Relation]:
@@ -75,10 +78,7 @@ def relation(run: Run, name: str) -> pl.DataFrame:
     Raises:
         UsageError: there is no relation of that name; the message gives the nearest one.
     """
-    known = relations()
-    if name not in known:
-        raise UsageError(f"no fact is called {name!r}{near(name, known)} (query --tables lists them)")
-    wanted = known[name]
+    wanted = _known(name)
     module, _, function = wanted.fact.rpartition(".")
     value: Any = getattr(import_module(f"nccl_insight.facts.{module}"), function)(run)
     if isinstance(value, pl.DataFrame):
@@ -124,10 +124,7 @@ def columns(name: str) -> pl.DataFrame:
     Raises:
         UsageError: there is no relation of that name; the message gives the nearest one.
     """
-    known = relations()
-    if name not in known:
-        raise UsageError(f"no fact is called {name!r}{near(name, known)} (query --tables lists them)")
-    return pl.DataFrame(list(known[name].columns.items()), schema=["column", "meaning"], orient="row")
+    return pl.DataFrame(list(_known(name).columns.items()), schema=["column", "meaning"], orient="row")
 
 
 def overview() -> pl.DataFrame:

@@ -22,7 +22,8 @@ from nccl_insight.facts.claims import DUMPS, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.instances import UNNAMED, Instance, refs
+from nccl_insight.facts.instances import UNNAMED, Instance
+from nccl_insight.facts.settings import refs
 from nccl_insight.tables.run import Run, fact
 
 # What only a process in the middle of an operation meets.

@@ -17,8 +17,9 @@ from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.clock import with_time
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.instances import UNNAMED, Instance, refs
+from nccl_insight.facts.instances import UNNAMED, Instance
 from nccl_insight.facts.layout import Grid, grid
+from nccl_insight.facts.settings import refs
 from nccl_insight.tables.run import Run, fact
 
 DEFAULT: Final = "default"
