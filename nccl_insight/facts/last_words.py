@@ -101,11 +101,12 @@ def unwell(run: Run) -> pl.DataFrame:
     """Rows of :func:`nccl_insight.facts.errors.causes` that are loud and not known to be harmless."""
     loud = pl.col("loud") & ~pl.col("cause").is_in(list(REMARKS)) & pl.col("line").is_not_null()
     rows = causes(run).filter(loud)
-    if not (rows["cause"] == "xid-error").any():
+    xids = rows["cause"] == "xid-error"
+    if not xids.any():
         return rows
     # What the driver corrected, or keeps for the next reset.
     words, switch = told(rows, "xid-word"), rows["message"] == "kernel_sxid"
-    given = zip(rows["cause"] == "xid-error", rows["xid"], words, switch, strict=True)
+    given = zip(xids, rows["xid"], words, switch, strict=True)
     return rows.filter(pl.Series([not (of and weight(n, word, switch=s) == "info") for of, n, word, s in given]))
 
 

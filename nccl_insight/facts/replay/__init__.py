@@ -16,21 +16,18 @@ import polars as pl
 from nccl_insight.facts.replay.barriers import with_barriers
 from nccl_insight.facts.replay.order import order
 from nccl_insight.facts.replay.passes import Change, Replay
+from nccl_insight.facts.replay.peers import compared, excess_of, places, roles
 from nccl_insight.facts.replay.recorded import recorded
 from nccl_insight.facts.replay.scenarios import (
     IDLE,
     TRANSFERS,
     Scenario,
-    compared,
     evenly,
-    excess_of,
     ideal,
     of_ranks,
     of_stages,
     of_steps,
     of_transfers,
-    places,
-    roles,
 )
 from nccl_insight.facts.replay.timeline import Timeline, gpu_work, timeline
 from nccl_insight.tables.run import Run, Tables, fact
@@ -134,7 +131,7 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     except ValueError as error:
         return WhatIf(ranks=len(line.ranks), refused=str(error))
     window = float(line.end.max())
-    rows = places(line, dependencies, replay, role)
+    rows = places(line, dependencies, role)
     each, alone_in_role = compared(line, rows)
     candidates = [
         *of_ranks(line, each, alone_in_role, window),

@@ -1,30 +1,21 @@
 """What could be mended, and what each change would be: ranks and hosts as their peers, transfers as others of their
-kind, single steps as the others.
-
-Peers of a rank are those of its role: ranks that run the same kernels and operations equally often. A node is compared
-with the nodes of the same kernel name at the same place of the same step.
-"""
+kind, single steps as the others."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from nccl_insight.base.units import format_bytes
-from nccl_insight.facts.replay.order import Order
 from nccl_insight.facts.replay.passes import Change, Replay
-from nccl_insight.facts.replay.timeline import Ints, Meeting, Timeline
+from nccl_insight.facts.replay.peers import PAUSE_NS, PLACE
+from nccl_insight.facts.replay.timeline import Meeting, Timeline
 
-_ALIKE: Final = 0.95
-_ALIKE_WORK: Final = 0.7
-_ALIKE_ORDER: Final = 0.8
-_PAUSE_NS: Final = 30_000.0
 _MATTERS: Final = 0.004
 """Share of the recorded time below which what a rank, group or step takes more than its peers is not tried."""
 _MOST: Final = 12
@@ -69,68 +60,6 @@ class Scenario:
     uneven: bool = False
 
 
-def roles(line: Timeline) -> Ints:
-    """Per rank (index) the number of its role; one role for all where most ranks would be alone in theirs."""
-    met = [Counter[object]() for _ in line.ranks]
-    got: list[list[bool]] = [[] for _ in line.ranks]
-    for rank, meeting, sends in zip(line.rank.tolist(), line.meeting.tolist(), line.sends.tolist(), strict=True):
-        if meeting >= 0:
-            what = line.groups[meeting]
-            upwards = what.pair and line.ranks[rank] == what.members[0]
-            met[rank][what.op, what.size_bytes, sends, upwards] += 1
-            if what.pair and not sends:
-                got[rank].append(upwards)
-    ran = [Counter[int]() for _ in line.ranks]
-    names, counts = np.unique(np.stack((line.rank, line.name)), axis=1, return_counts=True)
-    for rank, name, count in zip(*names.tolist(), counts.tolist(), strict=True):
-        ran[rank][name] = count
-    found: list[list[int]] = []
-    for rank in range(len(line.ranks)):
-        for role in found:
-            if (
-                _alike(met[rank], met[role[0]]) >= _ALIKE
-                and (not got[rank] or _alike(ran[rank], ran[role[0]]) >= _ALIKE_WORK)
-                and _in_order(got[rank], got[role[0]])
-            ):
-                role.append(rank)
-                break
-        else:
-            found.append([rank])
-    numbers = np.zeros(len(line.ranks), np.int64)
-    for number, role in enumerate(found):
-        numbers[role] = number
-    return numbers
-
-
-def _alike(one: Counter[Any], other: Counter[Any]) -> float:
-    most = max(one.total(), other.total())
-    return (one & other).total() / most if most else 1.0
-
-
-def _in_order(one: list[bool], other: list[bool]) -> bool:
-    """Whether ranks receive in one order; stages of a pipeline go forward and back in orders of their own."""
-    most = max(len(one), len(other))
-    return sum(a == b for a, b in zip(one, other, strict=False)) >= _ALIKE_ORDER * most
-
-
-def places(line: Timeline, order: Order, replay: Replay, role: Ints) -> pl.DataFrame:
-    """Per node ``node, rank, role, step, name, nth`` (of its name in the step), ``took, gap`` (ns).
-
-    Without communication whose partners are not known, and without the pause ahead of where a rank begins.
-    """
-    meets = line.meeting >= 0
-    rows = pl.DataFrame({
-        "node": np.arange(line.start.size), "rank": line.rank, "role": role[line.rank], "step": line.step,
-        "name": line.name, "took": np.where(meets, 0.0, line.end - line.start), "gap": order.gap,
-    }).with_columns(nth=pl.int_range(pl.len()).over("rank", "step", "name"))  # fmt: skip
-    first = np.array([np.flatnonzero(meets & (line.rank == r))[:1].sum() for r in range(len(line.ranks))])
-    begins = (np.arange(line.start.size) <= first[line.rank]) & (order.gap > _PAUSE_NS)
-    return rows.filter(pl.Series((meets | ~line.comm) & ~begins))
-
-
-_PLACE: Final = ("role", "step", "name", "nth")
-
-
 def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
     """The nodes of some ranks (indices) as those of the others of their role.
 
@@ -140,14 +69,14 @@ def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
     own = rows.filter(pl.col("rank").is_in(who))
     peers = rows.filter(~pl.col("rank").is_in(who) & pl.col("role").is_in(own["role"].unique().implode()))
     sizes = peers.group_by("role").agg(of=pl.col("rank").n_unique())
-    usual = peers.group_by(_PLACE).agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
-    joined = own.join(usual, on=_PLACE, how="left", maintain_order="left").join(
+    usual = peers.group_by(PLACE).agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
+    joined = own.join(usual, on=PLACE, how="left", maintain_order="left").join(
         sizes, on="role", how="left", maintain_order="left"
     )
     common = (pl.col("n") >= pl.col("of") / 2).fill_null(False)
     extra = pl.lit(0.0) if not alone else pl.col("took") + pl.col("gap")
     pause = (
-        pl.when(pl.col("gap") > _PAUSE_NS)
+        pl.when(pl.col("gap") > PAUSE_NS)
         .then(pl.min_horizontal("gap", pl.max_horizontal("pause", 0.0)))
         .otherwise("gap")
     )
@@ -167,37 +96,6 @@ def _nodes(made: pl.DataFrame) -> Change:
 def _meetings(numbers: Iterable[int], transfers: Iterable[float]) -> Change:
     none = Change.none()
     return Change(none.nodes, none.lengths, np.array(list(numbers), np.int64), np.array(list(transfers), float))
-
-
-def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-    """The rows with ``usual`` (the peers' median) and ``more`` than that (ns), and whether most ranks have no peers.
-
-    Ranks without peers are all compared with each other.
-    """
-    alone = rows.select("role", "rank").unique().group_by("role").len().height > len(line.ranks) / 2
-    if alone:
-        rows = rows.with_columns(role=pl.lit(0, pl.Int64))
-    sizes = rows.group_by("role").agg(of=pl.col("rank").n_unique())
-    usual = (
-        rows.group_by(_PLACE)
-        .agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
-        .join(sizes, on="role")
-        .with_columns(
-            # What most of the peers do not have is more than theirs.
-            pl.when(pl.lit(not alone) & (2 * pl.col("n") <= pl.col("of"))).then(0.0).otherwise(c).alias(c)
-            for c in ("usual", "pause")
-        )
-        .drop("n", "of")
-    )
-    paused = pl.when(pl.col("gap") > _PAUSE_NS).then(pl.col("gap") - pl.col("pause")).otherwise(0.0)
-    return rows.join(usual, on=_PLACE).with_columns(more=pl.col("took") - pl.col("usual") + paused), alone
-
-
-def excess_of(line: Timeline, each: pl.DataFrame) -> dict[tuple[int, int], int]:
-    """What each rank takes more than its peers by rank and step (0 where there are no steps), ns."""
-    inside = each.filter(pl.col("step") >= 0) if line.steps > 1 else each.with_columns(step=pl.lit(0))
-    sums = inside.group_by("rank", "step").agg(pl.col("more").sum()).sort("rank", "step")
-    return {(line.ranks[r], step): round(more) for r, step, more in sums.iter_rows()}
 
 
 def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> list[Scenario]:
@@ -478,7 +376,7 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
     table = (
         rows.filter(pl.col("step") >= 0)
         .with_columns(usual=pl.col("gap").median().over("rank", "name", "nth"))
-        .filter((pl.col("gap") > _PAUSE_NS) & (pl.col("gap") > pl.col("usual") + _PAUSE_NS))
+        .filter((pl.col("gap") > PAUSE_NS) & (pl.col("gap") > pl.col("usual") + PAUSE_NS))
     )
     excess = (
         table.group_by("step", "rank")
@@ -497,10 +395,10 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
 
 def _even(rows: pl.DataFrame) -> Change:
     """Every node as it is on average over its role, without pauses that are not usual."""
-    n, of = pl.len().over(_PLACE), pl.col("rank").n_unique().over("role")
+    n, of = pl.len().over(PLACE), pl.col("rank").n_unique().over("role")
     spread = pl.when(2 * n <= of).then(n / of).otherwise(1.0)  # what few of them have
     made = rows.with_columns(
-        length=(pl.col("took").mean().over(_PLACE) + pl.min_horizontal("gap", pl.col("gap").median().over(_PLACE)))
+        length=(pl.col("took").mean().over(PLACE) + pl.min_horizontal("gap", pl.col("gap").median().over(PLACE)))
         * spread
     ).filter(of > 1)
     return _nodes(made.select("node", "length"))

@@ -141,7 +141,7 @@ def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:
     line, issue = item
     if issue.name != "algorithm-unavailable":
         return False
-    named = [(text.count("\n", 0, m.start()) + 1, m[1].replace("_", "")) for m in _PERF.finditer(text)]
+    named = [(line_at(text, m.start()), m[1].replace("_", "")) for m in _PERF.finditer(text)]
     above = [name for number, name in named if number <= line]
     runs = set(above[-1:] if script.kind == "yaml" and above else [name for _, name in named])
     left = issue.title.partition(" leaves ")[2].partition(" without ")[0].split(", ")
