@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -73,12 +74,26 @@ def test_completion_can_be_shown() -> None:
     assert "complete" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("error", "limit", "code", "told"),
+    [
+        (MemoryError(), resource.RLIM_INFINITY, 3, "not enough memory"),
+        (SystemError("error return without exception set"), 1 << 30, 3, "not enough memory"),
+        (SystemError("error return without exception set"), resource.RLIM_INFINITY, 4, "internal error"),
+    ],
+)
 def test_too_little_memory_is_one_line_and_no_internal_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    limit: int,
+    code: int,
+    told: str,
 ) -> None:
     def build(command: str) -> None:
-        raise MemoryError
+        raise error
 
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
     monkeypatch.setattr("nccl_insight.cli.build_app", build)
     monkeypatch.setattr("nccl_insight.cli._prepare", lambda: None)
     monkeypatch.setattr("gc.set_threshold", lambda *_: None)
@@ -86,9 +101,9 @@ def test_too_little_memory_is_one_line_and_no_internal_error(
     monkeypatch.setattr("sys.argv", ["nccl-insight", "analyze", "a.log"])
     with pytest.raises(SystemExit) as end:
         main()
-    assert end.value.code == 3
+    assert end.value.code == code
     said = capsys.readouterr().err
-    assert "not enough memory" in said
+    assert told in said
     assert said.count("\n") == 1
 
 

@@ -83,7 +83,7 @@ STRAITS: Final[Mapping[str, Strait]] = {
     "output full": Strait("exec >/dev/full"),
     "reader gone": Strait(then=_hang_up),
     "few files": Strait("ulimit -n 24"),
-    "little memory": Strait("ulimit -v 1300000"),
+    "little memory": Strait("ulimit -v 900000"),
     "no home": Strait(environ=_NOWHERE),
     "no terminal": Strait(environ={"TERM": "dumb", "LANG": "C", "COLUMNS": "1"}),
     "terminated": Strait(then=_signalled(signal.SIGTERM)),

@@ -116,14 +116,13 @@ def test_rank_that_is_always_late(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("steps", [4, 5, 7])
 def test_few_steps(tmp_path: Path, steps: int) -> None:
-    """Four steps can tell who is late; ranks that are late by turns are named with the steps that they are late in."""
+    """Four steps can tell, but only if the delays are those of one rank."""
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     found = hits(load(job(tmp_path / "one", 4, steps, late=lambda r, _i: 900.0 if r == 2 else 0.0)))
     assert [h.ranks for h in found["straggler-rank"]] == [(2,)]
     found = hits(load(job(tmp_path / "other", 4, steps, late=lambda r, i: 900.0 if r == i % 2 else 0.0)))
-    assert {h.ranks for h in found["straggler-rank"]} <= {(0,), (1,)}
-    assert all(" in steps " in h.title for h in found["straggler-rank"])
+    assert "straggler-rank" not in found
 
 
 def test_without_steps_single_collectives_are_counted(tmp_path: Path) -> None:

@@ -179,11 +179,11 @@ def main() -> None:
     except OSError as error:
         _silence()
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", ExitCode.USAGE)
-    except MemoryError:
-        _fail("not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time", ExitCode.NOT_JUDGED)
     except Exception as error:
         import typer
 
+        if _starved(error):
+            _fail("not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time", ExitCode.NOT_JUDGED)
         if isinstance(error, typer.Abort):
             raise SystemExit(ExitCode.INTERRUPTED) from None
         # typer ships its own copy of click in some releases, so its usage errors have no importable class.
@@ -199,6 +199,18 @@ def main() -> None:
 
             traceback.print_exc()
         _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)
+
+
+def _starved(error: Exception) -> bool:
+    """Whether memory ran out. A library that gets none under a limit may return without an exception of its own, which
+    the interpreter tells as one of the system."""
+    if not isinstance(error, SystemError):
+        return isinstance(error, MemoryError)
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _leave(code: int) -> None:

@@ -198,7 +198,7 @@ def _steady(each: pl.DataFrame, rank: int) -> bool:
 def _takes_turns(steps: list[tuple[int, ...]], of: int) -> bool:
     """Whether nearly every step has another rank that is late in it."""
     named = [s for part in steps for s in part]
-    return len(steps) > 2 and all(steps) and len(set(named)) == len(named) and len(named) >= _ALL_STEPS * of
+    return len(steps) > 1 and all(steps) and len(set(named)) == len(named) and len(named) >= _ALL_STEPS * of
 
 
 def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
