@@ -3,6 +3,7 @@ kind, single steps as the others."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -196,9 +197,11 @@ def _steady(each: pl.DataFrame, rank: int) -> bool:
 
 
 def _takes_turns(steps: list[tuple[int, ...]], of: int) -> bool:
-    """Whether nearly every step has another rank that is late in it."""
-    named = [s for part in steps for s in part]
-    return len(steps) > 1 and all(steps) and len(set(named)) == len(named) and len(named) >= _ALL_STEPS * of
+    """Whether nearly every step has another rank that is late in it; of two ranks, not one after the other."""
+    named = sorted((step, rank) for rank, part in enumerate(steps) for step in part)
+    once = len({step for step, _ in named}) == len(named) >= _ALL_STEPS * of
+    changes = sum(one != other for (_, one), (_, other) in itertools.pairwise(named))
+    return all(steps) and once and (len(steps) > 2 or 2 * changes > len(named))
 
 
 def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:

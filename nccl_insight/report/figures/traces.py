@@ -262,13 +262,13 @@ def excess(analysis: Analysis, view: Excess) -> Figure:
     trace: Trace = {
         "type": "heatmap",
         "name": "rank by step",
-        "x": [label(f"step {s}") if len(view.steps) > 1 else "in all" for s in view.steps],
+        "x": [str(s) if len(view.steps) > 1 else "in all" for s in view.steps],
         "y": [label(f"rank {r}") for r in view.whole],
         "z": [rounded([None if ns is None else max(ns, 0) / 1e6 for ns in view.by_step[rank]]) for rank in view.whole],
         "zmin": 0,
         "colorscale": "Cividis",
         "colorbar": {"title": {"text": "ms"}},
-        "hovertemplate": "%{y}, %{x}: %{z} ms<extra></extra>",
+        "hovertemplate": "%{y}, step %{x}: %{z} ms<extra></extra>",
     }
     return Figure(
         "excess",
@@ -279,7 +279,12 @@ def excess(analysis: Analysis, view: Excess) -> Figure:
         view.total,
         (0, 1),
         "Ranks, most excess first",
-        {"data": [trace], "layout": layout(xaxis=axis("step"), yaxis=axis("rank", autorange="reversed"))},
+        {
+            "data": [trace],
+            "layout": layout(
+                xaxis=axis("step", type="category", nticks=10, tickangle=0), yaxis=axis("rank", autorange="reversed")
+            ),
+        },
         "m",
     )
 

@@ -24,7 +24,7 @@ _LISTED: Final = re.compile(r"(?<![\w-])(?:-H|--?host|--?hosts|-w|--nodelist)[ =
 _SEVERAL: Final = re.compile(
     r"--?(?:hostfile|machinefile|default-hostfile)\b|scontrol show hostnames|\bSLURM_(?:NNODES|JOB_NUM_NODES)\b"
     r"|worker_ips|ray start --address"
-    r"|ray\.init\([^)]*address|-j [\"']?(?:[2-9]|\d\d)x\d|\b(?:pdsh|clush|pssh)\b"
+    r"|ray\.init\([^)]{0,200}address|-j [\"']?(?:[2-9]|\d\d)x\d|\b(?:pdsh|clush|pssh)\b"
     r"|PBS_NODEFILE|\bNNODES\b|\bNUM_NODES\b|\bWORLD_NODES\b"
 )
 _NVIDIA: Final = re.compile(
