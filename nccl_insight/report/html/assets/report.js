@@ -198,7 +198,7 @@
     var id = box.id.slice(5), figure = figures[id];
     if (!figure) return Promise.resolve();
     drawn[id] = drawn[id] || library().then(function () {
-      box.closest("figure").classList.add("live");
+      box.closest("figure").classList.add("drawn");
       return Plotly.newPlot(box, figure.data, narrow(paint(figure.layout), box.clientWidth), {
         responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, scrollZoom: false,
         modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
