@@ -158,7 +158,8 @@ def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit
         _evidence(run, one.ranks[:1], one),
         title=f"{what}{when(run, scenario.steps)}: {_saves(one)}",
         explanation=f"All ranks are alike in it, no rank is to blame.{why.text}{_hidden(one)}{_proof(run)}",
-        observed=f"{format_ns(one.own_ns / len(scenario.steps))} more in each of {len(scenario.steps)} steps",
+        observed=f"{format_ns(one.own_ns / len(scenario.steps))} more in "
+        + ("this step" if len(scenario.steps) == 1 else f"each of {len(scenario.steps)} steps"),
         expected="steps of equal length",
         next_step=why.step or look,
         confidence=_confidence(run),
@@ -177,11 +178,12 @@ def mend_first(run: Run, too_much: float) -> str:
 
 
 def when(run: Run, steps: Sequence[int]) -> str:
-    """`` in steps 5, 10, 15 (every 5th)``; empty without steps."""
+    """`` in every 5th step``, `` in steps 2, 3, 7``; empty without steps."""
     if not steps:
         return ""
-    period = every(steps, run.table("steps")["step"].drop_nulls().to_list())
-    return f" in step{'s' if len(steps) > 1 else ''} {_few(steps)}" + (f" (every {ordinal(period)})" if period else "")
+    if period := every(steps, run.table("steps")["step"].drop_nulls().to_list()):
+        return f" in every {ordinal(period)} step"
+    return f" in step{'s' if len(steps) > 1 else ''} {_few(steps)}"
 
 
 def _few(steps: Sequence[int]) -> str:
@@ -266,4 +268,5 @@ def _confidence(run: Run) -> Confidence:
 
 def _evidence(run: Run, ranks: Sequence[int], one: Mended) -> tuple[Ref, ...]:
     inputs = input_of_rank(run)
-    return trace_refs([(inputs.get(r), f"rank {r}: {one.gain.scenario.text}, {_saves(one)}") for r in ranks])
+    text = f"{one.gain.scenario.text}, {_saves(one)}"
+    return trace_refs([(inputs.get(r), text if len(ranks) == 1 else f"rank {r}: {text}") for r in ranks])

@@ -11,6 +11,7 @@ from nccl_insight.facts.waiting import matched, waiting
 from nccl_insight.tables.run import Run
 
 _COLLECTIVES = 60
+_MOST = 0.8
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Waits:
     """Waiting in all matched collectives, and the parts of ranks in those shown.
 
     ``of_rank``: what each rank waits. ``for_rank``: what the others wait for each. ``times_last``: in how many
-    collectives each comes last. ``step``: the step that is shown, None for all; ``cut``: its first collectives only.
+    collectives each comes last. ``step``: the step that is shown, one that is usual of those in which the others wait
+    most for one rank, None for all; ``cut``: its first collectives only.
     ``clocks``: the ranks have one clock.
     """
 
@@ -52,12 +54,8 @@ def waits(run: Run) -> Waits | None:
     found, rows = waiting(run), matched(run)
     if found is None or rows["rank"].n_unique() < 2:
         return None
-    step = None
-    shown = rows
-    if rows["step"].drop_nulls().n_unique() > 1:
-        steps = sorted(rows["step"].drop_nulls().unique())
-        step = steps[len(steps) // 2]
-        shown = rows.filter(pl.col("step") == step)
+    step = _step(rows, found.for_rank)
+    shown = rows if step is None else rows.filter(pl.col("step") == step)
     every = shown["match_id"].unique(maintain_order=True).to_list()
     ids = {match: n for n, match in enumerate(every[:_COLLECTIVES])}
     shown = shown.filter(pl.col("match_id").is_in(list(ids)))
@@ -77,3 +75,15 @@ def waits(run: Run) -> Waits | None:
             for rank, match, op, start, took, wait, last in shown.select(columns).iter_rows()
         ),
     )
+
+
+def _step(rows: pl.DataFrame, for_rank: Mapping[int, int]) -> int | None:
+    """The middle one of the steps that hold most of the waiting for the rank that is waited for most."""
+    if rows["step"].drop_nulls().n_unique() < 2:
+        return None
+    late = rows.filter(pl.col("last") & (pl.col("rank") == max(for_rank, key=lambda r: for_rank[r])))
+    waits = rows.filter(pl.col("match_id").is_in(late["match_id"].to_list()) & pl.col("step").is_not_null())
+    by_step = waits.group_by("step").agg(pl.col("wait_ns").sum()).sort("wait_ns", "step", descending=[True, False])
+    most = by_step.filter(pl.col("wait_ns").cum_sum().shift(1, fill_value=0) < _MOST * pl.col("wait_ns").sum())
+    usual = (most if most.height else rows.select("step").drop_nulls().unique().sort("step"))["step"]
+    return int(usual[len(usual) // 2])
