@@ -280,7 +280,7 @@ class _Graph:
         seq = ahead["timed_out_seq"].min() if proof != "lagging" or ahead.height else None
         seq = seq if isinstance(seq, int) else group.low
         at = (rows if proof == "lagging" and rows is not None else waits).sort("timed_out_seq")
-        op, ran = at["op"].drop_nulls(), at["ran_ms"].drop_nulls()
+        op, ran = at["label" if group.listed else "op"].drop_nulls(), at["ran_ms"].drop_nulls()
         own = tuple(sorted(group.ranks(rows))) if rows is not None else ranks
         said = self._said(group, at, own, waiting, proof, seq, last)
         evidence = (*(refs(rows, 2) if rows is not None else ()), *refs(at, 4 if rows is None else 2))

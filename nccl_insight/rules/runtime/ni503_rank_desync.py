@@ -65,12 +65,14 @@ def _from_report(ctx: Context) -> Iterator[Hit]:
 def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     """What the dumps say of those that did not come, did not finish, did not begin, or gave no dump."""
     lead = item.lead
-    many, wait = len(lead.ranks) > 1, "waits" if len(lead.waiting) == 1 else "wait"
-    where = f" in collective {lead.seq} ({lead.op}) of group {lead.group}" if lead.seq is not None else ""
+    others, wait = rank_words(lead.waiting), "waits" if len(lead.waiting) == 1 else "wait"
+    what = f"collective {lead.seq} ({lead.op}) of group {lead.group}" if lead.seq is not None else "a collective"
+    for_it = f"in {what}" if lead.seq is not None else f"for {'them' if len(lead.ranks) > 1 else 'it'}"
     title = {
-        "undumped": f"{subject(item)} did not produce a dump, and {rank_words(lead.waiting)} {wait}{where}",
-        "not-entered": f"{subject(item)} {'have' if many else 'has'} not begun what others wait in: {lead.said}",
-    }.get(lead.proof, f"{subject(item)} {'are' if many else 'is'} behind the others: {lead.said}")
+        "undumped": f"did not produce a dump, and {others} {wait} {for_it}",
+        "not-entered": f"issued {what} but never entered it; {others} {wait}",
+        "lagging": f"never finished {what}; {others} went on",
+    }.get(lead.proof, f"never issued {what}; {others} {wait} in it")
     explanation = {
         "undumped": "A process that ended or that cannot write leaves no dump. If the dumps of these ranks were only "
         "not collected, add them.",
@@ -80,7 +82,7 @@ def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     more = f" In all {waiting:,} ranks wait, directly or through other groups." if waiting > len(lead.waiting) else ""
     return hit(
         tuple(e for c in (lead, *item.also) for e in c.evidence)[:4],
-        title,
+        f"{subject(item)} {title}",
         whom=(),
         explanation=explanation + more,
         observed=f"dumps of {plural(dumped, 'rank')}" if lead.proof == "undumped" else lead.said,
