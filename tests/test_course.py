@@ -147,3 +147,50 @@ def test_a_pod_that_was_told_to_end_before_the_others_failed_is_the_cause(tmp_pa
     late = told.replace("11:50:03", "11:52:30")
     found = errors(tmp_path, gpu01=[*mine["gpu01"], *RESET[:2]], gpu02=[*mine["gpu02"], late])
     assert found[0][:2] == ("error", "peer-died")
+
+
+RAISED = [f"[rank3]: {line}" for line in ("Traceback (most recent call last):", '  File "a.py", line 8, in <module>')]
+EXITED = (
+    "E1117 11:58:00.500000 7001 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) "
+    "local_rank: 3 (pid: 4103) of binary: /usr/bin/python3"
+)
+
+
+def test_a_failed_job_outlived_what_the_kernel_killed_before_its_last_steps(tmp_path: Path) -> None:
+    job = [*STARTED, *STEPS, *RAISED, "[rank3]: KeyError: 'layers.2'", *RESET]
+    assert errors(tmp_path, job=job, gpu01_dmesg=dmesg_oom(4411, "11:20:00"))[0][1] == "application-exception"
+    assert errors(tmp_path, job=job, gpu01_dmesg=dmesg_oom(4411, "11:50:00"))[0][1] == "process-killed"
+
+
+def test_an_exception_without_a_clock_is_as_old_as_its_place_not_as_the_exit_that_tells_of_it(tmp_path: Path) -> None:
+    waited = [
+        f"[rank{r}]:[E1117 11:57:00.000000000 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective "
+        f"operation timeout: WorkNCCL(SeqNum=81, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=600000) ran "
+        "for 600050 milliseconds before timing out."
+        for r in range(8)
+        if r != 3
+    ]
+    raised = [*RAISED, "[rank3]: AssertionError: found NaN in local grad norm", *waited, EXITED]
+    found = errors(tmp_path, job=[*STARTED, *STEPS[:30], *raised])
+    assert [e[:2] for e in found] == [("error", "application-exception"), ("warning", "watchdog-timeout")]
+
+
+def test_retries_that_end_behind_a_cancelled_step_are_how_its_processes_left(tmp_path: Path) -> None:
+    said = "slurmstepd: error: *** STEP 7.0 ON gpu01 CANCELLED AT 2026-11-17T11:50:03 ***"
+    retried = (
+        "[2026-11-17 11:{at}] gpu01:4101:5001 [1] transport/net_ib.cc:1305 NCCL WARN NET/IB: Got completion from peer "
+        "10.0.1.11<44321> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_1"
+    )
+    found = errors(tmp_path, job=[*STARTED, *STEPS, said, *RESET, retried.format(at="50:40")])
+    assert {e[0] for e in found} == {"warning"}
+    assert found[0][1] == "job-ended-by-scheduler"
+    found = errors(tmp_path, job=[*STARTED, *STEPS[:30], retried.format(at="40:40"), said, *RESET])
+    assert found[0][:2] == ("error", "ib-completion-retry-exceeded")
+
+
+def test_the_port_that_an_attempt_left_taken_is_an_effect_of_its_end(tmp_path: Path) -> None:
+    head = "[2026-11-17 12:02:00] gpu02:6200:6200 [0] misc/socket.cc:312 NCCL WARN"
+    taken = f"{head} Call to bind failed: Address already in use"
+    found = errors(tmp_path, one=[*STARTED, *STEPS], gpu02=dmesg_oom(5201, "11:50:00"), two=[taken])
+    assert [e[:2] for e in found][:1] == [("error", "process-killed")]
+    assert "error" not in {e[0] for e in found[1:]}

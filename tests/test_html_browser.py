@@ -116,7 +116,8 @@ def _draw_all(browser: Any) -> int:
     drawn = "return document.querySelectorAll('.plot[data-drawn] .main-svg:first-child').length"
     assert browser.execute_script(drawn) >= count
     hidden = "return [...document.querySelectorAll('.plot')].filter(p => { const a = p.getBoundingClientRect(),"
-    hidden += " b = p.closest('figure').getBoundingClientRect(); return a.height < 100 || a.bottom > b.bottom || a.right > b.right; })"
+    hidden += " b = p.closest('figure').getBoundingClientRect();"
+    hidden += " return a.height < 100 || a.bottom > b.bottom || a.right > b.right; })"
     assert browser.execute_script(hidden + ".map(p => p.id)") == [], "charts that their box cuts off"
     return int(count)
 

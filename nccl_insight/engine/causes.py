@@ -23,7 +23,7 @@ import polars as pl
 from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.engine.draft import Draft
-from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S
+from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S, since
 from nccl_insight.facts.course import LEAVING, Course, course
 from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
@@ -97,8 +97,9 @@ def _after(cause: Draft, effect: Draft) -> bool:
     """Whether the clocks say that the alleged cause began after its effect."""
     if cause.first_s is None or effect.first_s is None:
         return False
+    began = cause.first_s if cause.since_s is None else min(cause.first_s, cause.since_s)
     one_host = len(cause.hit.hosts) == 1 and cause.hit.hosts == effect.hit.hosts
-    return cause.first_s > effect.first_s + (SAME_HOST_SKEW_S if one_host else SKEW_S)
+    return began > effect.first_s + (SAME_HOST_SKEW_S if one_host else SKEW_S)
 
 
 # No zone of time is further off, and no job waits so long for a process that is gone.
@@ -223,6 +224,9 @@ def _explains(cause: Draft, effect: Draft) -> bool:
     if effect.name == "collective-not-reached" and cause.name in names("network") and cause.severity is Severity.ERROR:
         # A rank that its own network failed does not come; retries of others to a silent rank are the echo of its end.
         return bool(effect.hit.ranks) and set(effect.hit.ranks) <= set(cause.hit.ranks)
+    if effect.name == "bootstrap-bind-failed" and cause.name in names("outside") and _later(effect, cause):
+        # An attempt began after one that had died: its processes, or what they left, had the port.
+        return bool(set(effect.hit.hosts) & set(cause.hit.hosts)) and cause.severity is Severity.ERROR
     mutual = effect.name in cause.causes and not _behind(effect, cause)
     if effect.rule.finding_class is not FindingClass.SECONDARY or mutual:
         return False
@@ -339,9 +343,11 @@ def times(run: Run) -> Mapping[tuple[int, int], float]:
     return {(int(i), int(n)): float(t) for i, n, t in rows.select("input_id", "line", "time_s").iter_rows()}
 
 
-def timed(draft: Draft, clock: Mapping[tuple[int, int], float]) -> Draft:
+def timed(run: Run, draft: Draft) -> Draft:
     """The draft with its first and last time, from the hit or from its evidence."""
-    hit = draft.hit
+    hit, clock = draft.hit, times(run)
+    if hit.evidence:
+        draft = replace(draft, since_s=since(run, *draft.first))
     if hit.first_s is not None:
         return replace(draft, first_s=hit.first_s, last_s=hit.last_s)
     found = [clock[key] for ref in hit.evidence if (key := (ref.input_id, ref.line)) in clock]
@@ -370,18 +376,21 @@ _MACHINE: Final = ("xid-error", "process-killed", "process-crashed", "link-flap"
 
 
 def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
-    """The drafts as the course of the job tells: a job that came to its end was stopped by none of them.
+    """The drafts as the course of the job tells: a job that came to its end, or went on, was stopped by none of them.
 
     Echoes are then how its processes left or, where it went on after them, what it got over. An end that names no rank
     is of another process. What is of another time than the job's own lines is none of it.
     """
     told = course(run)
-    if not told.completed or any(_stopped(d, told) for d in drafts):
-        return drafts
+    completed = told.completed and not any(_stopped(d, told) for d in drafts)
     placed: list[Draft] = []
     for draft in drafts:
         said, most = "", Severity.INFO
         if draft.severity not in (Severity.ERROR, Severity.WARNING):
+            pass
+        elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks and told.outlived(draft.last_s):
+            said = "The job counted steps long after it: it was none of its ranks."
+        elif not completed:
             pass
         elif draft.name in _MACHINE and told.outside(draft.first_s, draft.last_s):
             said = "It is of another time than the job's own lines."
@@ -409,7 +418,7 @@ def _stopped(draft: Draft, told: Course) -> bool:
 
 def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
     """The drafts with role, cause and final severity, in the order of the report."""
-    drafts = [timed(draft, times(run)) for draft in drafts]
+    drafts = [timed(run, draft) for draft in drafts]
     past = old(drafts)
     drafts = [_aged(d) if i in past else d for i, d in enumerate(drafts)]
     drafts = _in_course(run, drafts)
@@ -440,7 +449,8 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
             draft = replace(draft, undecided=True)
         elif i in is_cause:
             role = Role.ROOT
-            severity = Severity.ERROR if i in raised and draft.severity is Severity.WARNING else draft.severity
+            worse = i in raised and draft.severity is Severity.WARNING and not draft.hit.deliberate
+            severity = Severity.ERROR if worse else draft.severity
         else:
             role, severity = Role.INDEPENDENT, draft.severity
         cause = None if parent is None else drafts[parent].name

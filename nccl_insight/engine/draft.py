@@ -18,7 +18,10 @@ _TITLE_MOST = 120
 
 @dataclass(frozen=True)
 class Draft:
-    """A hit with its rule, and the place that the cause graph gives it."""
+    """A hit with its rule, and the place that the cause graph gives it.
+
+    ``since_s``: its first line is no older than that; that line may have no clock, and others be the ``first_s``.
+    """
 
     rule: Rule
     hit: Hit
@@ -28,6 +31,7 @@ class Draft:
     depth: int = 0
     first_s: float | None = None
     last_s: float | None = None
+    since_s: float | None = None
     undecided: bool = False
     own_steps: tuple[Step, ...] = ()
 

@@ -9,7 +9,8 @@ another zone, those that have the collector's alone are moved to the program's c
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -46,6 +47,27 @@ def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
     rows = rows.join(behind, on=["input_id", "_form"], how="left", maintain_order="left")
     moved = pl.col("time_s") + pl.col("_behind_s").fill_null(0.0)
     return rows.with_columns(time_s=moved).drop("_form", "_behind_s")
+
+
+@fact
+def stamps(run: Run) -> Mapping[int, tuple[list[int], list[float]]]:
+    """The lines of each input that have a clock, in order, and their times."""
+    said = run.table("endings").filter(pl.col("kind").is_in(list(COURSE)))
+    parts = (
+        with_time(run, run.table("errors"), *ERROR_STAMPS),
+        with_time(run, run.table("tracebacks"), "timestamp", "tag"),
+        with_time(run, said, "text"),
+    )
+    rows = pl.concat([p.select("input_id", pl.col("line").cast(pl.Int64), "time_s") for p in parts]).drop_nulls()
+    inputs = rows.sort("input_id", "line").partition_by("input_id", maintain_order=True, as_dict=True)
+    return {int(str(i)): (own["line"].to_list(), own["time_s"].to_list()) for (i,), own in inputs.items()}
+
+
+def since(run: Run, input_id: int, line: int) -> float | None:
+    """The time of a line, or of the last one in front of it that has one: it was not written before that."""
+    lines, times = stamps(run).get(input_id, ([], []))
+    at = bisect_right(lines, line)
+    return times[at - 1] if at else None
 
 
 def _without(frame: pl.DataFrame, column: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Ref
-from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.clock import since, with_time
 from nccl_insight.readers.embedded.endings import BEGUN, COURSE, DONE, LAST, STEP
 from nccl_insight.tables.run import Run, fact
 
@@ -40,7 +40,7 @@ class Course:
 
     ``through``: the line of each input at which its processes had come to their end: the program says so, or the first
     communicator was closed in a job in which every rank closed all of them. Empty where that is not proved.
-    ``steps``: line and clock of the last step that each input counts.
+    ``steps``: line of the last step that each input counts, and its clock or that of the last stamped line before it.
     ``inputs``: all inputs that the job's ranks wrote.
     """
 
@@ -71,6 +71,11 @@ class Course:
             elif line < ref.line + _LONG_LINES:
                 return False
         return True
+
+    def outlived(self, last_s: float | None) -> bool:
+        """Whether the program counted steps long after that time."""
+        counted = [time_s for _, time_s in self.steps.values() if time_s is not None]
+        return last_s is not None and bool(counted) and max(counted) > last_s + _LONG_S
 
     def not_stopped(self, rows: pl.DataFrame, leaving: pl.Expr = _NONE, said: pl.Expr = _TEXT) -> pl.DataFrame:
         """The rows (``input_id``, ``line``, ``text``) without those that did not stop a job that came to its end.
@@ -126,7 +131,7 @@ def course(run: Run) -> Course:
         ended if isinstance(ended, float) else None,
         _through(run, rows, marks),
         {
-            int(i): (int(line), time_s)
+            int(i): (int(line), time_s if time_s is not None else since(run, int(i), int(line)))
             for i, line, time_s in timed.filter(pl.col("kind") == STEP).select("input_id", "line", "time_s").iter_rows()
         },
         own,

@@ -19,6 +19,12 @@ def short(host: str) -> str:
     return host if host.replace(".", "").replace(":", "").isdigit() else host.split(".", 1)[0]
 
 
+def _own_address(name: str) -> str | None:
+    """The address that a machine's name is made of: ``ip-10-0-0-12`` is at 10.0.0.12."""
+    found = _IP_NAME.fullmatch(short(name))
+    return found[1][1:].replace("-", ".") if found is not None else None
+
+
 def without_port(column: str) -> pl.Expr:
     """A column of addresses as NCCL prints them, ``10.0.0.1<4001>``, without the port."""
     return pl.col(column).cast(pl.String).str.replace(r"<[0-9]+>$", "")
@@ -68,12 +74,8 @@ class Identities:
         """The host as NCCL calls it: by name, short name or address; the given name when NCCL's lines have none."""
         if not name:
             return None
-        return self.names.get(short(name)) or self.addresses.get(name) or self._at_own_address(name) or name
-
-    def _at_own_address(self, name: str) -> str | None:
-        """The host whose address a machine's name is: ``ip-10-0-0-12`` is 10.0.0.12."""
-        found = _IP_NAME.fullmatch(short(name))
-        return self.addresses.get(found[1][1:].replace("-", ".")) if found is not None else None
+        own = _own_address(name) or name
+        return self.names.get(short(name)) or self.addresses.get(own) or name
 
     def hosts_at(self, rows: pl.DataFrame, column: str = "peer") -> set[str]:
         """The hosts that the addresses in a column of rows mean; the address itself where NCCL's lines have none."""
@@ -233,10 +235,9 @@ def identities(run: Run) -> Identities:
         if (host, pid) not in shared:
             by_pid.setdefault(pid, []).append((host, rank))
     names = {short(h): h for h in run.table("processes")["host"].drop_nulls().unique().sort()}
-    addresses: dict[str, str] = {}
-    for table in ("interfaces", "net_devices"):
-        frame = run.table(table)
-        rows = frame.select("host", without_port("address")).drop_nulls()
+    addresses = {own: h for name, h in names.items() if (own := _own_address(name)) is not None}
+    for table, column in (("net_devices", "oob_address"), ("interfaces", "address"), ("net_devices", "address")):
+        rows = run.table(table).select("host", without_port(column)).drop_nulls()
         addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
     size_value = world["nranks"].max() if world.height else 0
     input_host, input_rank = _owners(run, names, rank_of_process)

@@ -125,14 +125,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     what = f"The job was ended from outside{since([first])}: {shorten(why, 60)}"
     cancelled = not strong and first.message == "slurm_cancelled"
     hangup = not strong and told(said, "hangup").item() is not None
-    what = told_to or what
+    what, chosen = told_to or what, False
     late = all(after_the_close(run, e.ref) for e in found)
     if lost and hosts:
         what = f"{_LOST[lost[0].message]} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
     elif cancelled:
         what = f"The job was cancelled{since([first])} (scancel: by a person, a script or the launcher)"
-        # The user's own choice is no fault, and who chose is not in the log.
-        severity = severity or Severity.WARNING
+        # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
+        chosen, severity = severity is None, severity or Severity.WARNING
     elif hangup:
         what = f"The terminal or login session that the job ran in was closed{since([first])} (SIGHUP)"
     if late:
@@ -154,6 +154,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         caused_by=caused_by,
         first_s=_seen(run, begin) if gone else begin,
         last_s=end,
+        deliberate=chosen,
     )
 
 
