@@ -170,14 +170,18 @@ def begun(run: Run) -> Mapping[tuple[int, int], float]:
 
 @dataclass(frozen=True)
 class Odd:
-    """Ranks of the job that time out in the operation number of all others, and in another operation or size."""
+    """Ranks of the job that time out in another operation, size or number than all others of their group.
+
+    ``others``: those ranks, where they are as many, so that neither side is the odd one.
+    """
 
     group: str
-    seq: int
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
     called: str
     usual: str
+    where: str
+    others: tuple[int, ...]
     first_s: float | None
     evidence: tuple[Ref, ...]
 
@@ -186,11 +190,13 @@ class Odd:
 _OF_ALL: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER",
                   "_REDUCE_SCATTER_BASE", "ALLTOALL", "ALLTOALL_BASE", "BARRIER")  # fmt: skip
 _ONE_SIZE: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
+# A rank finishes the last operation that a broken network lets through, and no second one.
+_FINISHED: Final = 2
 
 
 @fact
 def odd_calls(run: Run) -> tuple[Odd, ...]:
-    """In each named process group whose ranks all wait in one number, the few whose operation differs."""
+    """Ranks that wait under the number of all others in another operation, or that finished what the others wait in."""
     return tuple(_odd_calls(run))
 
 
@@ -202,19 +208,24 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
     for group in groups(run):
         part = group.waits
         known = part["op"].null_count() == 0 and bool(part["op"].is_in(list(_OF_ALL)).all())
-        told = known and group.world and (group.comparable or group.name != UNNAMED)
-        if part.height < 3 or part["timed_out_seq"].n_unique() > 1 or not told:
+        if part.height < 2 or not (known and group.world and (group.comparable or group.name != UNNAMED)):
             continue
-        calls = part.with_columns(call=pl.coalesce(sized, "op"))
+        numbers = part["timed_out_seq"].unique().sort().to_list()
+        apart = len(numbers) == 2 and numbers[1] - numbers[0] >= _FINISHED and not group.behind.height
+        calls = part.with_columns(call=pl.format("{} {}", "op", "timed_out_seq") if apart else pl.coalesce(sized, "op"))
         counted = calls.group_by("call").len().sort("len", "call", descending=True)
-        if counted.height != 2 or counted["len"][1] * 2 >= part.height:
+        if counted.height != 2 or not (len(numbers) == 1 or (apart and group.name != UNNAMED)):
             continue
         usual, called = counted["call"].to_list()
-        late = calls.filter(pl.col("call") == called)
+        tied = counted["len"][0] == counted["len"][1]
+        if tied and group.name == UNNAMED and _size(part) != part.height:
+            continue
+        late, most = calls.filter(pl.col("call") == called), calls.filter(pl.col("call") == usual)
         ranks = tuple(sorted(group.ranks(late)))
         began = part["time_s"].drop_nulls()
         yield Odd(
-            group.name, group.low or 0, ranks, identities(run).hosts(ranks), str(called), str(usual),
+            group.name, ranks, identities(run).hosts(ranks), str(called), str(usual),
+            "" if apart else f" (collective {numbers[0]})", tuple(sorted(group.ranks(most))) if tied else (),
             float(began.min()) if began.len() else None,  # type: ignore[arg-type]
-            (*refs(late, 2), *refs(calls.filter(pl.col("call") == usual), 2)),
+            (*refs(late, 2), *refs(most, 2)),
         )  # fmt: skip

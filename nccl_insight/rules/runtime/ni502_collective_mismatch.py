@@ -65,16 +65,18 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 
 def _waits_elsewhere(found: Odd) -> Hit:
-    """Time-outs in one number of a process group, which is not one operation."""
+    """Time-outs in one number of a process group that is not one operation, or in numbers that cannot be apart."""
     wait = "wait" if len(found.ranks) > 1 else "waits"
+    rest = f", {rank_words(found.others)} in" if found.others else " where the others wait in"
     return hit(
         found,
-        title=f"{ranks_on(found.ranks, found.hosts)} {wait} in {found.called} where the others wait in {found.usual} "
-        f"(collective {found.seq})",
-        explanation="torch numbers the collectives of a process group alike on all its ranks. Under this number the "
-        "ranks named called something else, so that no side can finish.",
+        whom=(*found.ranks, *found.hosts) if not found.others else (*found.ranks, *found.others),
+        title=f"{ranks_on(found.ranks, found.hosts)} {wait} in {found.called}{rest} {found.usual}{found.where}",
+        explanation="torch numbers the collectives of a process group alike on all its ranks, and none finishes one "
+        "that another has not come to. The ranks did not call the same operations, so that no side can finish: a "
+        "branch that only some take (saving, evaluating, logging), another count of batches, or another size.",
         observed=found.called,
-        expected=found.usual,
+        expected="the same operation on all ranks" if found.others else found.usual,
         first_s=found.first_s,
         last_s=found.first_s,
     )
