@@ -386,6 +386,8 @@ def _words(row: Mapping[str, Any], text: str) -> str:
         why = str(row.get("error_text") or "")
         shown = "" if why.startswith("To enable traceback") else f", {why}"
         return f"torch elastic: first failure was rank {row.get('rank')} with exit code {code}{shown}"
+    if row.get("cpp_exception"):
+        return f"{text[:200]} what(): {row['error_text']}" if row.get("error_text") else text[:200]
     return text[:200]
 
 

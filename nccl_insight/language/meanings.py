@@ -37,6 +37,7 @@ PARTS: Final[Mapping[str, str]] = {
     "store": "the rendezvous store is lost",
     "tests": "nccl-tests prints it",
     "thrown": "the error as the program throws it",
+    "unanswered": "an engine goes on waiting for its workers",
     "vague": "that something failed, not how",
 }
 """What a message may be beside its diagnosis (``//! part:``), for checks that tell lines of one diagnosis apart."""

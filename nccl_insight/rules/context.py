@@ -153,6 +153,8 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     other = head.get("on_one_host") if needs_no_network(ctx.run) else None
     if "fatal" in head and bool(found.rows["level"].eq("ERROR").any()):
         other = head["fatal"]
+    if ctx.run.asked.symptom and ctx.run.asked.symptom in page.words("leads_to"):
+        other = "warning"
     yield from ctx.report(
         filled(head["title"], found.first),
         explanation=" ".join(page.sections["Why it matters"].split("\n\n")[-1].split()),

@@ -24,6 +24,7 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``quiet`` | severity when all lines are INFO (default info) |
 | ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
 | ``on_one_host`` | severity when the job stays on one host and its init is complete (for networks) |
+| ``leads_to`` | symptoms (hang, slow, crash): a warning where the user names one of them, else as it is |
 | ``since`` | the version of nccl-insight that has it first |
 """
 
@@ -46,7 +47,7 @@ _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = (
     "confidence", "needs", "nature", "distance", "caused_by", "thresholds", "sources", "speaks", "expected", "lines",
-    "quiet", "on_one_host", "fatal",
+    "quiet", "on_one_host", "fatal", "leads_to",
 )  # fmt: skip
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Step
+from nccl_insight.base.model import CannotJudge, Hit, Severity, Step
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.errors import causes
@@ -24,11 +24,17 @@ _CLIQUE: Final = r"for rank ([0-9]{1,7}); clique=devices=\[([0-9, ]+)\]"
 _TOPOLOGY: Final = r"local_topology/(?:\w+/)?([0-9]+)$"
 
 
+# What only ranks that met make.
+_LATER: Final = ("ranks", "connections", "watchdog", "collectives", "progress")
+
+
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding per communicator that waits for ranks, and one for ranks that wait for another's unique id."""
     run = ctx.run
     yield from _no_id(ctx)
     yield from _not_in_clique(ctx)
+    if ctx.lines() is None and not any(map(run.has, _LATER)):
+        yield from _announced(ctx)
     for stuck in waiting(run):
         if not stuck.missing:
             continue
@@ -53,6 +59,51 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             comm_id=stuck.comm_id,
             absence=f"no line of {rank_words(stuck.missing)} in any input",
         )
+
+
+# More ranks than any job has: a number that is not one.
+_RANKS_MOST: Final = 1 << 17
+
+
+def _announced(ctx: Context) -> Iterator[Hit | CannotJudge]:
+    """Ranks that said that they come to the start of the job, and nothing after it: the others did not come."""
+    run = ctx.run
+    rows = run.table("arrivals")
+    if rows.is_empty():
+        return
+    own = run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64).fill_null(0))
+    last = rows.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64).alias("_last")).join(own, "input_id")
+    size = max(rows["n_expected"].drop_nulls().to_list(), default=0)
+    came = rows.drop_nulls("rank")
+    met = came.height < rows.height or bool((last["last_foreign_line"] > last["_last"]).any())
+    numbers = {int(r) for r in came["rank"]}
+    if met or not 1 < size <= _RANKS_MOST or not numbers <= set(range(size)):
+        return
+    once = came.filter(pl.col("n_joined").is_null())["rank"]
+    twice = tuple(sorted(int(r) for r in once.filter(once.is_duplicated()).unique()))
+    late = tuple(sorted(set(range(size)) - numbers))
+    if not late or (len(numbers) == 1 and not twice):
+        if late:
+            yield CannotJudge("one rank alone says that it starts", "add the output of the other processes of the job")
+        return
+    again = f"; {rank_words(twice, 4)} came twice: each node counts its ranks from 0" if twice else ""
+    yield ctx.hit(
+        refs(came),
+        whom=late,
+        title=f"{rank_words(late, 4).capitalize()} of {size} never came to the start of the job{again}",
+        steps=(
+            Step("check", 'echo "rank ${RANK:-$SLURM_PROCID} of ${WORLD_SIZE:-$SLURM_NTASKS} on $(hostname)"',
+                 "in each process, as the job starts it: every rank once"),
+            Step("do", "start all ranks once: srun with as many --nodes and --ntasks-per-node as the program is told "
+                 "(Lightning: num_nodes, devices), or torchrun on every node; then read what the missing ones printed"),
+        ),
+        explanation="All processes meet before NCCL starts, and those that came wait for the rest. Nothing is printed "
+        "after they announced themselves.",
+        observed=f"{len(numbers)} of {size} ranks",
+        expected=f"{size} ranks",
+        severity=Severity.WARNING,
+        absence=f"no line of {rank_words(late, 4)} in any input",
+    )  # fmt: skip
 
 
 def _not_in_clique(ctx: Context) -> Iterator[Hit]:

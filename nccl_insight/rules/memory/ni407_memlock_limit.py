@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.language.load import witnesses
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context
 
@@ -12,6 +13,12 @@ from nccl_insight.rules.context import Context
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """A failed registration for lack of memory, else a failed queue."""
     run = ctx.run
+    said = ctx.lines()
+    if said is not None and any(witnesses()[m].end for m in said.rows["message"].drop_nulls() if m in witnesses()):
+        yield from ctx.report(
+            "The locked-memory limit is too small for RDMA, and the process ends", severity=Severity.ERROR, rows=said
+        )
+        return
     registration = trouble(run, "ib-reg-mr-failed")
     queue = trouble(run, "ib-create-cq-failed")
     certain = registration.telling("no-memory") if registration else None

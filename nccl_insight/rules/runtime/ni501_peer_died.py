@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Hit, Severity, Step
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
@@ -18,6 +19,14 @@ from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import loud_besides
 from nccl_insight.rules.context import Context
 from nccl_insight.tables.run import Run
+
+# Both ends of connections still ran when these broke.
+_BETWEEN: Final = (
+    Step("check", "grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -iE 'oom|conntrack|link'",
+         "on all hosts: a process that ended, a full table of connections, a link that went down"),
+    Step("do", "where no process ended, look at what the connections pass: firewall or conntrack limits, idle "
+         "time-outs of NAT and the pods' network, restarts of a CNI or mesh proxy"),
+)  # fmt: skip
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -37,13 +46,19 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     peers = [p for p in named_peers.to_list() if p]
     where = f" by {named(peers)}" if peers else ""
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
+    both = not peers and gone is None and len(found.hosts) > 1 and not ends(run)
+    reset = both and bool(found.rows["text"].str.contains("reset by peer").all())
     yield from ctx.report(
-        f"A connection was closed{where}: a peer process exited",
+        f"Connections were reset on {named(found.hosts)}, and no line shows a process that ended"
+        if reset
+        else f"A connection was closed{where}: a peer process exited",
+        steps=_BETWEEN if reset else (),
         next_step="grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts "
         "of the peers",
         whom=None if gone is None else (*_only_rank(run, gone), *gone),
-        explanation="These lines are the echo of another rank's end. The first error of that rank is the cause."
-        + quiet,
+        explanation="Either a process of the job ended, or something between the hosts dropped its connections."
+        if reset
+        else "These lines are the echo of another rank's end. The first error of that rank is the cause." + quiet,
         rows=found,
         severity=Severity.INFO if _restarted(run, found) or _finished(run, found) or _left(ctx) else None,
     )

@@ -144,7 +144,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             caused_by=(*before, *names("any", "-process-crashed"), "watchdog-timeout"),
         )
     else:
-        hit = _crashed(first, chosen, bool(hard), before)
+        hit = _crashed(run, first, chosen, bool(hard), before)
     yield replace(placed(run, hit, first, chosen), severity=Severity.INFO if echo else None)
 
 
@@ -159,17 +159,43 @@ def _quoted(run: Run, first: End) -> bool:
     return told.filter(quotes).height > 0
 
 
-def _crashed(first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:
+# Who only handles the signal, or was called by what is at fault.
+_BELOW: Final = ("libc.", "libc-", "libpthread", "libucs", "libucm", "libstdc++", "libgcc", "ld-", "libasan")
+_FRAMES: Final = 60
+
+
+def _library(run: Run, first: End) -> str:
+    """The library in which the stack behind the line stands, without what handles signals; empty if none is known."""
+    stacks = run.table("stacks").filter(
+        (pl.col("input_id") == first.ref.input_id)
+        & pl.col("line").cast(pl.Int64).is_between(first.ref.line - 1, first.ref.line + _FRAMES)
+    )
+    if first.pid is not None:
+        stacks = stacks.filter(pl.col("pid").is_null() | (pl.col("pid") == first.pid))
+    known = stacks.sort("line")["library"].drop_nulls().str.split("/").list.last()
+    return next((str(name) for name in known if not name.startswith(_BELOW)), "")
+
+
+# NCCL's parts that can be switched off one by one: the one that stands in the stack is not needed for a test run.
+_PARTS_OFF: Final = (
+    "try another NCCL release (LD_PRELOAD of its libnccl.so.2), then without its parts, one at a time: "
+    "NCCL_RAS_ENABLE=0, NCCL_NET_PLUGIN=none, NCCL_TUNER_PLUGIN=none, NCCL_PROFILER_PLUGIN=none, NCCL_DEBUG=WARN"
+)
+
+
+def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:
     """A signal ended the process."""
+    library = _library(run, first)
     number = _signal(first)
     thrown = _THROWN.search(first.text)
     how = _NAMES.get(number or 0, "it died of a signal")
     if thrown is not None:
         how = f"an uncaught exception, {cut(' '.join(': '.join(filter(None, thrown.groups())).split()), 90)}"
     return Hit(
-        title=f"{subject(chosen)} crashed: {how}{since(chosen)}",
+        title=f"{subject(chosen)} crashed{f' in {library}' if library else ''}: {how}{since(chosen)}",
         next_step="PYTHONFAULTHANDLER=1 <the same job>   # writes the stack of a crash; coredumpctl -1 info"
-        + ("; df -h /dev/shm" if number == 7 else ""),
+        + ("; df -h /dev/shm" if number == 7 else "")
+        + (f"; {_PARTS_OFF}" if library.startswith(("libnccl.", "librccl.")) else ""),
         explanation="The process died of a signal. What its peers report follows from it."
         + (" A bus error is often a full /dev/shm." if number == 7 else ""),
         confidence=Confidence.HIGH if hard else Confidence.MEDIUM,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.base.units import capital, format_ranks, plural, rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.claims import DUMPS, WATCHDOG
 from nccl_insight.facts.waitfor import Stalled, verdict
+from nccl_insight.language.load import playing
 from nccl_insight.rules._absent import LIST_DUMPS
+from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._traces import with_hosts
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
@@ -24,8 +28,29 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if not flight_recorder.dumped(run):
         found = verdict(run, WATCHDOG).stalled
         yield from (_from_watchdog(item, _more(len(found) - 1)) for item in found[:1])
+        if not found:
+            yield from _unanswered(ctx)
     elif not flight_recorder.mismatches(run) and (found := verdict(run, DUMPS).stalled):
         yield _from_dumps(run, found[0], _more(len(found) - 1))
+
+
+def _unanswered(ctx: Context) -> Iterator[Hit]:
+    """An engine that waits for its workers, says so again and again, and nothing else."""
+    found = ctx.lines()
+    if found is None:
+        return
+    said = Trouble(found.rows.filter(pl.col("message").is_in(playing("unanswered"))))
+    own = ctx.run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64).fill_null(0))
+    since = said.rows.join(own, "input_id").filter(pl.col("line").cast(pl.Int64) > pl.col("last_foreign_line"))
+    if since.height and said.count > 1:
+        yield from ctx.report(
+            f"The engine waits for its workers, and says nothing else ({plural(said.count, 'time')} so far)",
+            explanation="An engine that has nothing to do may wait as well. Behind a request, or before its service is "
+            "up, a worker compiles, loads, or stands in a collective or a kernel that does not end.",
+            severity=Severity.WARNING,
+            confidence=Confidence.LOW,
+            rows=said,
+        )
 
 
 def _more(others: int) -> str:
