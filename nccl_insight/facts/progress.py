@@ -207,7 +207,11 @@ def stalled(run: Run, hung: bool) -> Stalled | None:
     rows = run.table("progress").filter(pl.col("input_id") == one.input_id)
     later = rows.filter((pl.col("line") > last["line"]) & pl.col("pause").is_not_null())["pause"]
     pause = str(later[-1]) if later.len() else ""
-    told = causes(run).filter(pl.col("input_id").is_in(list(job.inputs)))["time_s"].drop_nulls().to_list()
+    # Lines before the last step that bear a later time have another clock.
+    after = pl.col("input_id").is_in(list(job.inputs)) & (
+        (pl.col("input_id") != one.input_id) | (pl.col("line") > last["line"])
+    )
+    told = causes(run).filter(after)["time_s"].drop_nulls().to_list()
     ended, at = max([*told, job.ended_s], key=lambda t: t or 0.0), last["time_s"]
     quiet = ended - at if ended is not None and at is not None else None
     if quiet is not None and quiet >= max(_INTERVALS * usual, _PAUSE_S if pause else _QUIET_S):

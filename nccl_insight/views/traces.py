@@ -218,9 +218,9 @@ def _peak(run: Run) -> Peak | None:
 
 
 def excess(run: Run) -> Excess | None:
-    """What ranks take more than their peers, None where no traces of several ranks could be replayed."""
+    """What ranks take more than their peers, None where no rank is late by itself or nothing could be replayed."""
     found = what_if(run)
-    if not found.excess or found.refused:
+    if not found.excess or found.refused or not found.late:
         return None
     whole: Counter[int] = Counter()
     for (rank, _), more in found.excess.items():

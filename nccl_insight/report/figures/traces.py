@@ -256,9 +256,7 @@ def mends(analysis: Analysis) -> Figure | None:
 def excess(analysis: Analysis, view: Excess) -> Figure:
     """Rank x step: what each rank takes more than its peers, waiting left out."""
     most = next(iter(view.whole))
-    said = f"Rank {most} takes most more than its peers by itself, {format_ns(view.whole[most])} in all"
-    if not view.named:
-        said += "; no rank stands out"
+    said = f"Rank {most} alone takes {format_ns(view.whole[most])} more than its peers, the most of all"
     trace: Trace = {
         "type": "heatmap",
         "name": "rank by step",

@@ -41,7 +41,7 @@ def _paired(figures: Sequence[Figure]) -> list[Figure]:
 
 def _about(figure: Figure, figures: Sequence[Figure], findings: Sequence[Finding]) -> Markup | None:
     shown = [f for f in findings[:FINDINGS] if figure.id in {r.id for r in related(f, figures)}]
-    loud = [f for f in shown if f.severity is not Severity.INFO][:_LINKED]
+    loud = list({f.code: f for f in reversed(shown) if f.severity is not Severity.INFO}.values())[: -_LINKED - 1 : -1]
     if not loud:
         return None
     links = [[", " if n else "", el("a", f"{f.code} {f.name}", href=f"#{f.anchor}")] for n, f in enumerate(loud)]

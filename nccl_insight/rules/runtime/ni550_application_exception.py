@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity, Step
 from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
@@ -37,6 +38,9 @@ _NEAR_END = 40
 _PATH_MOST = 48
 _TEXT_MOST = 80
 _TEXT_LEAST = 50
+_CUT: Final = " ..."
+# Python's number of an error that its own words follow.
+_ERRNO: Final = late.compiled(r"\[Errno \d{1,4}\] ")
 _READ = "read the traceback of this rank"
 _CUDA: Final = {
     "check": "dmesg -T | grep -iE 'xid|amdgpu'",
@@ -131,7 +135,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
     who = f"{subject(found)} raised "
-    title = f"{who}{_brief(first.text, max(TITLE_MOST - len(who) - len(place), _TEXT_LEAST))}{place}"
+    title = who + _raised(first.text, place, max(TITLE_MOST - len(who), _TEXT_LEAST))
     when = since(found)
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
@@ -144,13 +148,20 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     return placed(run, hit, first, found)
 
 
+def _raised(text: str, place: str, most: int) -> str:
+    """The exception and where it was raised; what it says is worth more than the place, which the evidence has, too."""
+    text = _ERRNO.sub("", text, count=1)
+    whole = _brief(text, most - len(place))
+    return _brief(text, most) if whole.endswith(_CUT) else whole + place
+
+
 def _brief(text: str, most: int = _TEXT_MOST) -> str:
     """The exception in a headline: whole sentences, else whole words."""
     if len(text) <= most:
         return text
     kept = text[:most]
     whole = kept.rfind(". ")
-    return kept[:whole] if whole > 0 else f"{kept.rsplit(' ', 1)[0]} ..."
+    return kept[:whole] if whole > 0 else f"{kept.rsplit(' ', 1)[0]}{_CUT}"
 
 
 def _short(place: str) -> str:
