@@ -126,18 +126,21 @@ _NOTE: Final = re.compile(r"\b(?:warning|note|deprecated)\b", re.I)
 
 
 def _framed(rows: pl.DataFrame) -> dict[int, bool]:
-    """The lines that stand in frames of MPI's launchers; true for the first of a text that complains."""
+    """The lines that stand in frames of MPI's launchers; true for the first of a text that complains.
+
+    Where that line is missing a message of the grammar has it, and says what the text means.
+    """
     found: dict[int, bool] = {}
     block: list[tuple[int, str]] = []
-    opened = False
+    opened = 0
     for line, text in rows.select("line", "text").iter_rows():
         if not _FRAME.search(str(text).rstrip()):
             block += [(int(line), str(text))] if says(str(text)) else []
             continue
         if opened and block:
             loud = not _NOTE.search(block[0][1]) and any(form_of(said) for _, said in block)
-            found |= {number: loud and number == block[0][0] for number, _ in block}
-        opened, block = not (opened and block), []
+            found |= {number: loud and number == opened + 1 for number, _ in block}
+        opened, block = 0 if opened and block else int(line), []
     return found
 
 

@@ -184,7 +184,8 @@ class _Reader:
 
 # What alone on a line may be an exception: a class and its text, at the beginning or behind a tag.
 _ALONE: Final = late.compiled(
-    r"(?:^|(?<=[\])>:|] )|(?<=\): )|(?<=\" ))(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
+    r"(?:^|(?<=[\])>:|] )|(?<=\): )|(?<=\" )|(?<=<std...>:))"
+    r"(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
 )
 # A class with its package and nothing else: an exception without a text.
 _BARE: Final = late.compiled(
