@@ -28,7 +28,7 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "setenv.sh": ("#!/bin/bash\nsetenv NCCL_DEBUG INFO\nsrun a\n", {(2, "env-not-exported")}),
     "a.fish": ("#!/usr/bin/env fish\nset -gx NCCL_SOCKET_IFNAME (ip -br addr | head -1)\nset -gx NCCL_DEBUG=INFO\nset NCCL_IB_HCA mlx5_0\nfor i in 1 2\n  set -x NCCL_IB_SL 3\nend\ntorchrun a.py\n", {(3, "env-invalid-value"), (4, "env-not-exported")}),
     # make and just
-    "Makefile": ("export NCCL_IB_HCA = mlx5_0   # rail 0\nNCCL_DEBUG = INFO\nrun:\n\texport NCCL_IB_SL=1; ./all_reduce_perf -g 8\n\texport NCCL_IB_TC=106\n\t./all_reduce_perf -g 8\n", {(1, "env-invalid-value"), (5, "env-not-exported")}),
+    "Makefile": ("export NCCL_IB_HCA = mlx5_0   # rail 0\nNCCL_DEBUG = INFO\nrun:\n\texport NCCL_IB_SL=1; ./all_reduce_perf -g 8\n\texport NCCL_IB_TC=106\n\t./all_reduce_perf -g 8\n", {(1, "env-invalid-value"), (2, "env-not-exported"), (5, "env-not-exported")}),
     "ok.mk": (".ONESHELL:\nexport NCCL_DEBUG := WARN\nNP := 8\nrun:\n\tset -e; export NCCL_SOCKET_IFNAME=eth0\n\t./all_reduce_perf -g $(NP)\n\techo $$HOME\n", set()),
     "justfile": ("export NCCL_P2P_LEVEL := \"nvl\"\nrun n:\n    export NCCL_DEBUG=INFO\n    torchrun --nproc-per-node {{n}} a.py\n", {(1, "env-invalid-value"), (3, "env-not-exported")}),
     # Jenkins, GitHub, GitLab, notebooks
@@ -114,6 +114,40 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "array.sh": ('A=(\n  -x NCCL_DEBUG=INFO # all\n  "NCCL_ALGO=Rng"\n)\nmpirun "${A[@]}" ./a\n', {(3, "env-invalid-value")}),
     "kept.sh": ('A="-x NCCL_DEBUG=INFO -x NCCL_ALGO=Rng"\nmpirun $A ./a\n', {(1, "env-invalid-value")}),
     "printf.sh": ("printf '%s\\n' NCCL_DEBUG=INFO NCCL_ALGO=Rng | sudo tee /etc/nccl.conf\n", {(2, "env-invalid-value")}),
+    # Arithmetic is no function and no subshell: what follows is run
+    "arith.sh": ("if (( $# < 1 )); then\n  exit 1\nfi\nfor ((i=0; i<2; i++)); do :; done\nexport NCCL_ALGO=Rng\ntorchrun a.py\n", {(5, "env-invalid-value")}),
+    # Commands and JSON within words
+    "subst.sh": ("OUT=$(NCCL_DEBUG=INFOO ./a 2>&1)\necho \"$(grep -c 'NCCL_DEBUGG' a.log)\"\n", {(1, "env-invalid-value")}),
+    "json.sh": ("J=\"{\n  \\\"env_vars\\\": {\\\"NCCL_ALGO\\\": \\\"Rng\\\", \\\"NCCL_IB_HCA\\\": \\\"$HCA\\\"}}\"\nray job submit --runtime-env-json=\"$J\" -- a\n", {(2, "env-invalid-value")}),
+    "cat.sh": ("J=$(cat <<EOF\n{\"env_vars\": {\n \"NCCL_IB_SL\": 3}}\nEOF\n)\nray job submit --runtime-env-json=\"$J\" -- a\n", {(3, "env-invalid-value")}),
+    "nested.sh": ("srun bash -c '\ndocker run -e NCCL_DEBUG img bash -lxc \"cd /x && \\\n  export NCCL_ALGO=Rng && ./a\"\n'\n", {(3, "env-invalid-value")}),
+    "command.sh": ("run=\"NCCL_ALGO=Rng torchrun $ARGS\"\neval $run\n", {(1, "env-invalid-value")}),
+    "bazel.sh": ("A=(--test_output=all \"--action_env=NCCL_DEBUG=INFOO\")\nbazel test \"${A[@]}\"\n", {(1, "env-invalid-value")}),
+    # Names that are passed on or looked at
+    "names.sh": ("for n in HF_HOME NCCL_IB_HAC; do A+=(-x $n); done\nmpirun -x NCCL_BUFSIZE -x MY_NCCL_X \"${A[@]}\" a\necho NCCL_DEBUGG ${NCCL_DEBUGGG}\n", {(1, "env-unknown-name"), (2, "env-unknown-name")}),
+    "own.sh": ("NCCL_DEBUGG=x\n./a $NCCL_DEBUGG\nread NCCL_HOME\n", set()),
+    "prefix.sh": ("export TORCH_NCL_DUMP_ON_TIMEOUT=1\nexport HCCL_DEBUG=1\ntorchrun a.py\n", {(1, "env-unknown-name")}),
+    "null.yaml": ("env_vars:\n  NCCL_TOPO_FIL: null\n  NCCL_TOPO_FILE: null\n  NCCL_NTHREDS: [256, 512]\n", {(2, "env-unknown-name"), (4, "env-unknown-name")}),
+    # One node, and GPUs of AMD
+    "one.sh": ("export NNODES=${NNODES:-1}\nexport NCCL_SOCKET_IFNAME=lo\ntorchrun --nnodes=$NNODES a.py\n", set()),
+    "two.sh": ("export NNODES=2\nexport NCCL_SOCKET_IFNAME=lo\ntorchrun --nnodes=$NNODES a.py\n", {(2, "ifname-wrong")}),
+    "rccl.sh": ("export ROCM_HOME=/opt/rocm\nexport NCCL_DEBUG=ERROR\n./a\n", set()),
+    # What takes variables away, and what starts nothing
+    "flux.sh": ("export NCCL_IB_SL=1 FOO=2\nflux run -N2 --env-remove='NCCL_*' ./a\n", {(2, "env-not-forwarded")}),
+    "pals.sh": ("export NCCL_IB_SL=1\nmpiexec -n 8 --envnone ./a\nmpiexec -n 8 --env NCCL_IB_SL=1 --envnone ./a\n", {(2, "env-not-forwarded")}),
+    "stop.sh": ("export NCCL_IB_SL=1\nssh a 'pkill -9 python; rm -rf /tmp/x'\n", set()),
+    # Operators that mount shared memory by themselves, and volumes that are too small
+    "raycluster.yaml": ("apiVersion: ray.io/v1\nspec:\n  containers:\n  - image: i\n    resources: {limits: {nvidia.com/gpu: 8}}\n", set()),
+    "nim.yaml": ("kind: NIMService\nspec:\n  image: {repository: i}\n  resources: {limits: {nvidia.com/gpu: 8}}\n  env: [{name: NCCL_DEBUG, value: WARN}]\n", set()),
+    "small.yaml": ("spec:\n  containers:\n  - resources: {limits: {nvidia.com/gpu: 8}}\n    volumeMounts: [{mountPath: /dev/shm, name: s}]\n  volumes:\n  - name: s\n    emptyDir: {medium: Memory, sizeLimit: 64Mi}\n", {(7, "shm-too-small")}),
+    # Values as NCCL compares them
+    "blank.conf": ("NCCL_DEBUG=INFO\n", set()),
+    "etc/nccl.conf": ("NCCL_DEBUG= INFO\nNCCL_IB_HCA=/dev/infiniband/uverbs0\nNCCL_DEBUG_SUBSYS=INIT, NET\nNCCL_IB_SL=99999999999999999999\n", {(1, "env-invalid-value"), (2, "env-invalid-value"), (3, "env-invalid-value"), (4, "env-invalid-value")}),
+    "list.sh": ("export NCCL_IB_HCA=mlx5_0 mlx5_1\nexport NCCL_DEBUG=INFO NCCL_IB_SL\ntorchrun a.py\n", {(1, "env-invalid-value")}),
+    "module.tcl": ("#%Module\nset NCCL_IB_SL 1\nset root /x\nsetenv NCCL_DEBUG INFO\n", {(2, "env-not-exported")}),
+    # Templates and comments
+    "t.yaml-template": ("# c\n" * 4000 + "env:\n- {name: NCCL_ALGO, value: Rng}\n- {name: A, value: ${A}}\n", {(4002, "env-invalid-value")}),
+    "Dockerfile.commented": ("FROM a\nENV A=1 \\\n# why\n    NCCL_ALGO=Rng\n", {(4, "env-invalid-value")}),
     "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(6, "env-invalid-value")}),
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ else:
 PREFIXES = ("NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_EFA_")
 _SECTION = re.compile(r"^\[variables\.([A-Za-z0-9_]+)\]$", re.M)
 _HEADING = re.compile(r"^\[", re.M)
-_MISSPELT_NCCL = ("NCLL_", "NCCCL_", "NCL_", "NCC_", "NNCCL_", "NCCLL_")
+_LONGEST_PREFIX = 13
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,12 @@ class Catalog:
 
     def misspelt_prefix(self, name: str) -> str | None:
         """``NCLL_DEBUG`` -> ``NCCL_DEBUG``: only where the rest of the name is exactly right."""
-        for prefix in _MISSPELT_NCCL:
-            if name.startswith(prefix) and f"NCCL_{name[len(prefix) :]}" in self.variables:
-                return f"NCCL_{name[len(prefix) :]}"
+        for mark in re.finditer("_", "" if name.startswith(PREFIXES) else name[:_LONGEST_PREFIX]):
+            head, rest = name[: mark.start()], name[mark.end() :]
+            near = (p for p in PREFIXES if "CCL" in p and p[:1] == name[:1] and p + rest in self.variables)
+            # HCCL, MCCL and the like are other libraries, and RCCL is none of NCCL's slips.
+            if found := next((p for p in near if edit_distance(head, p[:-1], 1) == 1), None):
+                return found + rest
         return None
 
     def nearest(self, name: str) -> str | None:

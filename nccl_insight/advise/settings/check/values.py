@@ -47,6 +47,7 @@ def check_value(name: str, value: str, version: str | None = None, data: Catalog
         _quotes_problem(value)
         or _text_problem(name, value)
         or _names_problem(name, value)
+        or _blank_problem(variable, value)
         or _problem(variable, value, version)
     )
     if problem is None:
@@ -88,12 +89,21 @@ def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
     return None
 
 
+def _blank_problem(variable: Variable, value: str) -> tuple[Severity, str, str] | None:
+    """Words that NCCL compares as they are: a blank before or behind is part of them."""
+    if variable.type in {"enum", "level", "algo", "proto"} and value != value.strip():
+        return (Severity.WARNING, "the blank is part of the value, which then means nothing", value.strip())
+    return None
+
+
 def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
     """Lists of prefixes of interfaces and devices: blanks, patterns, signs in the middle."""
     if name not in _NAME_LISTS:
         return None
     body = value.lstrip("^=")
     expected = "names joined by commas, without blanks"
+    if "/" in body:
+        return (Severity.WARNING, "a path matches nothing", "names as in ip -br addr or ibv_devices")
     if re.search(r"[;|]", body):
         return (Severity.WARNING, "names are joined by commas; other signs are part of a name", expected)
     if name == "NCCL_IB_HCA" and re.search(r":[0-9]*:?[A-Za-z]", body):
@@ -138,7 +148,7 @@ def _problem(variable: Variable, value: str, version: str | None) -> tuple[Sever
         return _enum_problem(variable, value, version)
     if kind == "set":
         words = value.lstrip("^").split(",")
-        wrong = [w for w in words if w.strip() and w.strip().upper() not in variable.values]
+        wrong = [w for w in words if w.strip() and w.upper() not in variable.values]
         expected = f"a comma list of {', '.join(variable.values)}"
         return (Severity.WARNING, f"{', '.join(wrong)} is not known and ignored", expected) if wrong else None
     if kind == "level":
@@ -163,6 +173,8 @@ def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str]
     if low is not None or high is not None:
         expected = f"{low} to {high}" if low is not None and high is not None else f"{low} or more" if low is not None else f"at most {high}"  # fmt: skip  # noqa: E501
     number = as_number(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        return (Severity.WARNING, "does not fit into 64 bits: NCCL takes its default", expected)
     if variable.library == "torch" and not NUMBER.fullmatch(text):
         return (Severity.WARNING, "not a number: PyTorch refuses it", expected)
     if not NUMBER.fullmatch(text):

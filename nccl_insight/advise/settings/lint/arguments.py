@@ -23,6 +23,7 @@ _WRAPPERS = frozenset(
 )
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _OPTION = re.compile(r"(?:-e|-x|--?env(?:ironment)?=|--export=)")
+_ANY_OPTION = re.compile(r"^--[\w-]{1,99}=(?=[A-Z][A-Z0-9_]*=)")  # --action_env=NAME=VALUE
 _KEPT = re.compile(r"(?:^|\s)(?:-x|-e|-E|-genv|--env(?:ironment)?)[ =]([A-Z][A-Z0-9_]*)=([^\s$`]+)(?=\s|$)")
 _HOW = {"docker": "docker -e", "podman": "podman -e", "mpirun": "mpirun -x", "mpiexec": "mpiexec -x"}
 _TORCH = re.compile(r"torch\.distributed\.(?:run|launch)")
@@ -138,6 +139,7 @@ def argument_settings(words: Sequence[str]) -> Iterator[Given]:
                     yield Given(index, name, value, f"{launcher} {option}", problem)
             continue
         text = _OPTION.sub("", word, count=1) if word.startswith("-") else word
+        text = _ANY_OPTION.sub("", text)
         pair = _PAIR.fullmatch(text)
         if pair is not None and data.relevant(pair[1]):
             yield Given(index, pair[1], pair[2], how)
@@ -155,7 +157,7 @@ def nested_scripts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     program = words[0].rsplit("/", 1)[-1]
     for index, word in enumerate(words[:-2]):
         shell = word.rsplit("/", 1)[-1]
-        if shell in _SHELLS and re.fullmatch(r"-[a-z]*c", words[index + 1]):
+        if shell in _SHELLS and re.fullmatch(r"-[a-z]*c[a-z]*", words[index + 1]):
             yield index + 2, words[index + 2]
             return
     if program == "su" and "-c" in words[:-1]:
@@ -174,6 +176,8 @@ def nested_scripts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
         return
     if program in {"ssh", "pdsh", "clush", "eval"} and len(words) > 1 and " " in words[-1]:
         yield len(words) - 1, words[-1]
+        return
+    yield from ((index, word) for index, word in enumerate(words) if index and word.startswith("export "))
 
 
 def runtime_environments(words: Sequence[str]) -> Iterator[tuple[int, str]]:

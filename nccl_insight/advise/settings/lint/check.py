@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue, check_pinned, check_setting, check_together
+from nccl_insight.advise.settings.check import Issue, check_name, check_pinned, check_setting, check_together
 from nccl_insight.advise.settings.lint.declared import (
     read_condor,
     read_declared,
@@ -24,7 +24,7 @@ from nccl_insight.advise.settings.lint.files import read_conf, read_dockerfile, 
 from nccl_insight.advise.settings.lint.hosts import check_hosts
 from nccl_insight.advise.settings.lint.kinds import kind_of
 from nccl_insight.advise.settings.lint.launch import check_launch
-from nccl_insight.advise.settings.lint.machine import check_machine, one_node
+from nccl_insight.advise.settings.lint.machine import check_machine, one_node, vendor_of
 from nccl_insight.advise.settings.lint.model import Embedded, LintFinding, LintResult, Script, Setting
 from nccl_insight.advise.settings.lint.pods import check_pods
 from nccl_insight.advise.settings.lint.prints import will_print
@@ -50,8 +50,8 @@ _SEMICOLON = re.compile(
 )
 _STATEMENT = re.compile(r"(?s)\{%.{0,500}?%\}|<%[^=].{0,500}?%>|\{#.{0,500}?#\}")
 _EXPRESSION = re.compile(r"\{\{.{0,500}?\}\}|<%=.{0,500}?%>")
-_PERF = re.compile(r"\b([a-z_]{3,20})_perf\b")
-_BENCH = re.compile(r"\b(?:[a-z_]{3,20}_perf|nccl[-_](?:bw|tests?|benchmarks?)|ib[-_]loopback)\b")
+_PERF = re.compile(r"\b([a-z_]{3,20})_perf(?:_mpi)?\b")
+_BENCH = re.compile(r"\b(?:[a-z_]{3,20}_perf(?:_mpi)?|nccl[-_](?:bw|tests?|benchmarks?)|ib[-_]loopback)\b")
 _TRAINERS: Final = frozenset({"torchrun", "accelerate", "deepspeed"})
 _ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
@@ -95,6 +95,8 @@ def _embedded(script: Script, part: Embedded) -> None:
     script.problems += inner.problems
     script.not_evaluated += inner.not_evaluated
     script.embedded += inner.embedded
+    script.named += inner.named
+    script.assigned |= inner.assigned
 
 
 def lint_text(path: str, text: str, version: str | None = None, kind: str | None = None) -> LintResult:
@@ -102,11 +104,12 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
     script = read_script(path, text, kind)
     version = version or script.version
     rows = text.replace("\r\n", "\n").split("\n")
-    alone = one_node(script, text)
+    alone, amd = one_node(script, text), vendor_of(script, text) == "AMD"
     bench = _BENCH.search(text) is not None and not _TRAINERS & {launch.program for launch in script.launches}
     found: list[tuple[int, Issue]] = [
-        *(_quieter(item, alone, bench) for item in _settings(script, version) if not _served(script, item, text)),
+        *(_quieter(item, alone, bench, amd) for item in _settings(script, version) if not _served(script, item, text)),
         *script.problems,
+        *_named(script),
         *check_launch(script),
         *check_hosts(script, text),
         *check_machine(script, text),
@@ -124,13 +127,26 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
     )  # fmt: skip
 
 
-def _quieter(item: tuple[int, Issue], alone: bool, bench: bool) -> tuple[int, Issue]:
+def _quieter(item: tuple[int, Issue], alone: bool, bench: bool, amd: bool) -> tuple[int, Issue]:
     """What is a choice, not a fault: an interface that reaches no other host where all ranks are on one; a benchmark
-    that leaves only the network, to measure it."""
+    that leaves only the network, to measure it; a level of RCCL on GPUs of AMD."""
     line, issue = item
-    if (alone and issue.name == "ifname-wrong") or (bench and issue.variable == "NCCL_SHM_DISABLE"):
+    chosen = (alone and issue.name == "ifname-wrong") or (
+        bench and issue.variable == "NCCL_SHM_DISABLE" and issue.name != "env-invalid-value"
+    )
+    if chosen or (amd and "a level of RCCL" in issue.title):
         return line, replace(issue, severity=Severity.INFO)
     return item
+
+
+def _named(script: Script) -> Iterator[tuple[int, Issue]]:
+    """Names of settings that are passed on, taken away or looked at, that nothing here sets and NCCL does not know."""
+    own = {s.name for s in script.settings} | script.assigned
+    for line, name in script.named:
+        issue = check_name(name) if name not in own and catalog().relevant(name) else None
+        if issue is not None and issue.severity is Severity.WARNING and name not in catalog().myths:
+            yield line, issue
+        own.add(name)
 
 
 def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:

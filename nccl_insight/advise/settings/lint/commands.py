@@ -22,6 +22,7 @@ _CLOSERS = {
 }
 _FILLERS = frozenset({"then", "do", "!", "time", "exec", "nohup", "command", "builtin", "and", "or", "not"})
 _CONDITIONS = frozenset({"if", "while", "until", "elif"})
+_BEFORE_COMMANDS = _CONDITIONS | _FILLERS | {"else", "{"}
 _SEPARATORS = frozenset({";", "&", "&&", "||", "|", "|&", "(", ")", ";;"})
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
 # Blocks within blocks that are looked at: each command asks all that are open around it.
@@ -43,7 +44,7 @@ class Body:
 class Command:
     """Words of a simple command, what is fed to it, where it writes, and the blocks around it.
 
-    ``elements``: those of arrays that it assigns.
+    ``elements``: those of arrays that it assigns, or of the list of a loop.
     """
 
     words: list[Token]
@@ -122,7 +123,10 @@ class _Reader:
         if text in "()" and self.dialect == "csh":
             return  # a condition: its words belong to the command
         if text == "(":
-            if len(words) == 1:  # NAME ( ) {  : a function
+            if words and words[-1].text in _BEFORE_COMMANDS:
+                self.end_command()
+                words = self.current.words
+            elif len(words) == 1:  # NAME ( ) {  : a function
                 self.naming, self.current = words[0].text, Command([])
                 self.open(_Block("()"))
                 return
@@ -187,6 +191,7 @@ class _Reader:
                 if loops and first != "begin":
                     if first in {"for", "foreach", "select"} and len(words) > 1:
                         command.loop = words[1].text
+                        command.elements = list(words)[2:]
                     return []
                 words.popleft()
             elif first in _CLOSERS[self.dialect]:

@@ -13,7 +13,7 @@ from nccl_insight.advise.settings.check import Issue
 from nccl_insight.advise.settings.lint.kinds import kind_of, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
-from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell
+from nccl_insight.advise.settings.lint.shell import not_exported, read_own_shell, read_shell
 from nccl_insight.advise.settings.lint.words import Known, line_at
 from nccl_insight.base.model import Severity
 
@@ -41,6 +41,7 @@ _LUA: Final = re.compile(
     r"^[^\n-]*?\b(?:setenv|pushenv)[ \t]*\([ \t]*[\"'](\w+)[\"'][ \t]*,[ \t]*([^\n]*?)\)[ \t]*(?:--[^\n]*)?$", re.M
 )
 _TCL: Final = re.compile(r"^[ \t]*(?:setenv|pushenv)[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.M)
+_TCL_SET: Final = re.compile(r"^[ \t]*set[ \t]+([A-Z]\w+)[ \t]+[^\n]", re.M)
 # How programs write into their environment: Ruby, Perl, PowerShell, JavaScript, Go, Rust, Julia, C.
 _PROGRAM: Final = re.compile(
     r"(?:\bENV\[[\"']|\$ENV\{[\"']?|\$env:|process\.env\.|process\.env\[[\"']|\bSetenv\([\"']|\bset_var\([\"']"
@@ -184,6 +185,9 @@ def read_tcl(script: Script, text: str) -> None:
 
 
 def _module(script: Script, text: str, pattern: re.Pattern[str], comment: str) -> None:
+    for match in _TCL_SET.finditer(text) if comment == "#" else ():
+        if catalog().relevant(match[1]) and f"${match[1]}" not in text and f"${{{match[1]}}}" not in text:
+            script.problems.append((line_at(text, match.start(1)), not_exported(match[1], f"setenv {match[1]} VALUE")))
     for match in pattern.finditer(text):
         if match[0].lstrip().startswith(comment):
             continue
@@ -211,13 +215,15 @@ def read_make(script: Script, text: str) -> None:
         if row.strip() and not row.startswith("#"):
             _recipe(script, recipe, known, one_shell, just)
             recipe = []
-            _variable(script, row, number, known, everything, named, just)
+            used = set(re.findall(r"\$\$?[({]?(\w+)|\{\{[ \t]*(\w+)", text)) if "CCL_" in row else set()
+            _variable(script, row, number, known, everything, named, just, {a or b for a, b in used})
     _recipe(script, recipe, known, one_shell, just)
 
 
 def _variable(
-    script: Script, row: str, number: int, known: Known, everything: bool, named: set[str], just: bool
-) -> None:
+    script: Script, row: str, number: int, known: Known, everything: bool, named: set[str], just: bool,
+    used: set[str],
+) -> None:  # fmt: skip
     match = _MAKE_SET.match(row)
     if match is None:
         return
@@ -233,6 +239,9 @@ def _variable(
     exported = "export" in (match[1] or "") or "export " in row.partition(name)[0] or everything or name in named
     known[name] = value if complete else f"$({name})"
     if not exported:
+        if catalog().relevant(name) and name not in used:
+            write = f"export {name} := {value.strip()[:60]}"
+            script.problems.append((number, not_exported(name, write)))
         return
     if value != value.rstrip() and not just and catalog().relevant(name) and not value.strip().isdigit():
         script.problems.append((number, Issue(

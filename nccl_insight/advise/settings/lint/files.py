@@ -60,6 +60,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     for number, row in enumerate(text.split("\n"), 1):
         row = row.rstrip("\r")
         if row.lstrip().startswith("#"):
+            held += "\\\n" if held else ""
             continue
         start = start or number
         if row.rstrip().endswith("\\"):
@@ -123,9 +124,8 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
         complete = "$" not in value and "{{" not in value
         if not literal and not plain and not deepspeed:
             value, complete = expand(value.strip(), Known(script.room))
-        script.settings.append(
-            Setting(bare, value.strip().strip("\"'"), number, "configuration file", complete=complete)
-        )
+        shown = value if literal and not said else value.strip().strip("\"'")
+        script.settings.append(Setting(bare, shown, number, "configuration file", complete=complete))
 
 
 def _conf_issue(name: str, why: str) -> Issue:

@@ -38,6 +38,7 @@ _TASKS_PER_NODE: Final = re.compile(r"--n?tasks-per-node[= ](\d{1,3})(?!\d)")
 _PROGRAMS: Final = re.compile(
     r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w{1,40}_perf(?:_mpi)?)"
 )
+_STARTS_NOTHING: Final = re.compile(r"\b(?:pkill|killall|pgrep|kill|which|pip3?|echo|grep|rm|ls|type|command -v)\b")
 _FRESH: Final = {
     "sudo": "sudo starts with a clean environment",
     "su": "su - starts a login shell with a clean environment",
@@ -96,7 +97,12 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
     if how is None:
         return
     line = " ".join(launch.words[1:])
-    started = any(_PROGRAMS.fullmatch(w.rsplit("/", 1)[-1]) for w in re.split(r"[\s;&|'\"]+", line))
+    started = any(
+        _PROGRAMS.fullmatch(w.rsplit("/", 1)[-1])
+        for part in re.split(r"[;&|\n]+", line)
+        if _STARTS_NOTHING.search(part) is None
+        for w in re.split(r"[\s'\"]+", part)
+    )
     if how == "sudo" and re.search(r"^(?:-\S+ )*(?:docker|podman|nerdctl) ", line):
         return  # what the container gets is another question
     if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|\benv\b.*NCCL_", line):

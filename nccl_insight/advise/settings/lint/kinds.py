@@ -37,7 +37,9 @@ _INTERPRETERS: Final = {
     "bash": "shell", "sh": "shell", "zsh": "shell", "ksh": "shell", "dash": "shell", "ash": "shell",
     "rbash": "shell", "busybox": "shell", "env": "shell",
 }  # fmt: skip
-_TEMPLATES: Final = (".j2", ".jinja", ".jinja2", ".erb", ".mustache")
+_TEMPLATES: Final = re.compile(
+    r"(?i)(?:\.(?:j2|jinja2?|erb|mustache|tmpl|gotmpl)|[.-](?:template|example|sample|dist|default|orig|bak))$"
+)
 _SECTIONS: Final = re.compile(r"\A\s*(?:[#;][^\n]*\n\s*)*\[[\w.: -]+\]")
 # How a text begins, and (True) what one of its first lines looks like, in this order.
 _CONTENT: Final = (
@@ -61,6 +63,7 @@ _CONTENT: Final = (
 )  # fmt: skip
 _QUEUE: Final = re.compile(r"(?i)[ \t]{0,99}queue\b")
 _HEAD: Final = 8000
+_COMMENT_HEAD: Final = re.compile(r"\A(?:[ \t]*#[^!%\n][^\n]*\n|\s*\n)*")
 _SHELLISH: Final = re.compile(
     r"(?m)^[ \t]{0,99}(?:export|set|if|for|while|case|source|module|srun|mpirun|mpiexec|torchrun|accelerate|deepspeed"
     r"|docker|ssh|exec|echo|cd|python[\d.]*|eval|ulimit|\.)[ \t]|^#(?:SBATCH|PBS|BSUB|\$ -|FLUX:)"
@@ -73,8 +76,8 @@ _MOST_ROWS: Final = 2000
 def kind_of(path: str, text: str) -> str:
     """One of ``KINDS``, or ``unknown``. A first line ``#!`` wins over the suffix, a telling name over both."""
     pure = PurePath(path)
-    if pure.suffix.lower() in _TEMPLATES:
-        return kind_of(str(pure.with_suffix("")), text)
+    if (template := _TEMPLATES.search(pure.name)) is not None and "." in pure.name[: template.start()]:
+        return kind_of(pure.name[: template.start()], text)
     name = pure.name.lower()
     if name.startswith(("dockerfile", "containerfile")):
         return "dockerfile"
@@ -113,6 +116,7 @@ def kind_of(path: str, text: str) -> str:
 
 def _looks(text: str, only: str = "") -> str | None:
     """What the content tells (of one kind only, if given); None if nothing."""
+    text = _COMMENT_HEAD.sub("", text, count=1) if not only and len(text) > _HEAD else text
     rows = [row[:300] for row in text[:_HEAD].split("\n")]
     for kind, by_line, pattern in _CONTENT:
         if only and kind != only:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from nccl_insight.advise.settings.check import Issue, switched_on
 from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, size_bytes, small_shm
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
-from nccl_insight.advise.settings.lint.shell import shell_settings
+from nccl_insight.advise.settings.lint.shell import not_exported, shell_settings
 from nccl_insight.base.model import Severity
 
 _STARTERS = frozenset(
@@ -33,6 +34,7 @@ _FLAGS = frozenset(
         "--tls-verify",
     }
 )
+_TAKES_AWAY = re.compile(r"(?:^| )(?:--env-remove[= ]['\"]?([\w*?]+)['\"]?|--?g?envnone\b)")
 _MOST_LAUNCHES = 200  # no person writes more into one script
 _DEEPSPEED = ("NCCL", "PYTHON", "MLFLOW", "UCX", "MV2", "LD_LIBRARY", "PATH", "CUDA")
 Found = tuple[int, Issue]
@@ -57,6 +59,23 @@ def check_launch(script: Script) -> Iterator[Found]:
             yield from _docker(script, launch)
         else:
             yield from _clean(script, launch)
+        yield from _without(script, launch)
+
+
+def _without(script: Script, launch: Launch) -> Iterator[Found]:
+    """Launchers told to take variables away."""
+    said = " ".join(launch.words)
+    option = _TAKES_AWAY.search(said)
+    lost = [
+        s for s in _ours(script)
+        if option and s.seq < launch.seq and f"{s.name}=" not in said and fnmatchcase(s.name, option[1] or "*")
+    ]  # fmt: skip
+    if option and lost:
+        yield launch.line, Issue(
+            "env-not-forwarded", Severity.WARNING, lost[0].name,
+            f"{launch.program} {option[0].strip()[:60]} keeps {_names(lost)} from the processes",
+            f"Remove {option[0].strip()[:60]}.", "The launcher starts them without these variables.",
+        )  # fmt: skip
 
 
 def _ours(script: Script) -> list[Setting]:
@@ -91,12 +110,7 @@ def _not_exported(script: Script) -> Iterator[Found]:
         if setting.exported or setting.scope or setting.dead or {setting.name} & (exported | script.mentioned):
             continue
         write = f"set -gx {setting.name} " if script.kind == "fish" else f"export {setting.name}="
-        yield setting.line, Issue(
-            "env-not-exported", Severity.WARNING, setting.name,
-            f"{setting.name} is assigned but not exported, so no process sees it",
-            f"Write {write}{setting.value[:60]}",
-            "A plain assignment stays inside the shell (unless the variable was exported before the script ran).",
-        )  # fmt: skip
+        yield setting.line, not_exported(setting.name, f"{write}{setting.value[:60]}")
 
 
 def _sbatch_export(script: Script) -> Iterator[Found]:

@@ -25,7 +25,10 @@ _SEVERAL: Final = re.compile(
     r"--?(?:hostfile|machinefile|default-hostfile)\b|scontrol show hostnames|\bSLURM_(?:NNODES|JOB_NUM_NODES)\b"
     r"|worker_ips|ray start --address"
     r"|ray\.init\([^)]{0,200}address|-j [\"']?(?:[2-9]|\d\d)x\d|\b(?:pdsh|clush|pssh)\b"
-    r"|PBS_NODEFILE|\bNNODES\b|\bNUM_NODES\b|\bWORLD_NODES\b"
+    r"|PBS_NODEFILE"
+)
+_NODES_BY_NAME: Final = re.compile(
+    r"\b(?:NNODES|NUM_NODES|WORLD_NODES)\b(?:[\"']?[ \t]*[=:][ \t]*[\"']?(?:\$\{\w{1,99}:?[-=])?(\d{1,5})(?![\w.]))?"
 )
 _NVIDIA: Final = re.compile(
     r"(?i)(?<![a-z0-9])(gb300|gb200|b300|b200|h200|h100|h800|h20|a100|a800|v100|l40s?|l4|gh200)(?![a-z0-9])"
@@ -88,9 +91,11 @@ def too_many_processes(processes: int, gpus: int, where: str) -> Issue:
 def nodes_asked(text: str) -> int:
     """The largest number of nodes that the text asks for; 2 where it names several hosts; 1 when nothing is said."""
     most = max((int(m[1]) for m in islice(_COUNT.finditer(text), _MOST)), default=1)
-    if most < 2 and (_SEVERAL.search(text) or _LISTED.search(text)):
+    named = [m[1] for m in islice(_NODES_BY_NAME.finditer(text), _MOST)]
+    given = [int(number) for number in named if number]
+    if most < 2 and (_SEVERAL.search(text) or _LISTED.search(text) or (named and not given)):
         return 2
-    return max(most, 1)
+    return max(most, *given, 1)
 
 
 def one_node(script: Script, text: str) -> bool:
@@ -111,15 +116,21 @@ def _without_comments(text: str) -> str:
     return re.sub(r"(?m)^[ \t]*#(?!SBATCH|PBS|BSUB|\$|FLUX)[^\n]*$", "", text)
 
 
-def _vendor(script: Script, text: str) -> Iterator[Found]:
-    said = _without_comments(text)
+def vendor_of(script: Script, text: str) -> str | None:
+    """``AMD`` or ``NVIDIA`` where a file speaks of the GPUs of one of them only, settings apart."""
+    lines = {setting.line for setting in script.settings}
+    rows = enumerate(_without_comments(text).split("\n"), 1)
+    said = "\n".join([script.path, *(row for number, row in rows if number not in lines)])
     amd, nvidia = _AMD.search(said), _NVIDIA.search(said) or _CUDA.search(said)
-    if bool(amd) == bool(nvidia):
-        return
-    for setting in script.settings:
+    return None if bool(amd) == bool(nvidia) else "AMD" if amd else "NVIDIA"
+
+
+def _vendor(script: Script, text: str) -> Iterator[Found]:
+    vendor = vendor_of(script, text)
+    for setting in script.settings if vendor else ():
         if setting.dead or setting.value.strip() in {"", "0"}:
             continue
-        if amd and setting.name.startswith(_NO_AMD):
+        if vendor == "AMD" and setting.name.startswith(_NO_AMD):
             yield (
                 setting.line,
                 _other(
@@ -127,7 +138,7 @@ def _vendor(script: Script, text: str) -> Iterator[Found]:
                     f"{setting.name} is for NVLink of NVIDIA, and this runs on AMD GPUs: it changes nothing",
                 ),
             )
-        elif nvidia and setting.name.startswith("RCCL_"):
+        elif vendor == "NVIDIA" and setting.name.startswith("RCCL_"):
             yield (
                 setting.line,
                 _other(

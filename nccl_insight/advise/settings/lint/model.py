@@ -67,7 +67,8 @@ class Embedded:
 class Script:
     """A file as far as it was understood. Filled by one reader, then only read.
 
-    ``ran``: where programs that may read the environment were run, as ``seq``. ``room``: shared with what is inside.
+    ``ran``: where programs that may read the environment were run, as ``seq``. ``named``: variables that commands name
+    or put in; ``assigned``: those that got a value. ``room``: shared with what is inside.
     """
 
     path: str
@@ -78,6 +79,8 @@ class Script:
     not_evaluated: list[tuple[int, str]] = field(default_factory=list)
     mentioned: set[str] = field(default_factory=set)
     exported_later: set[str] = field(default_factory=set)
+    named: list[tuple[int, str]] = field(default_factory=list)
+    assigned: set[str] = field(default_factory=set)
     problems: list[tuple[int, Issue]] = field(default_factory=list)
     embedded: list[Embedded] = field(default_factory=list)
     ran: list[int] = field(default_factory=list)

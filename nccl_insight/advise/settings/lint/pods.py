@@ -87,10 +87,15 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         for key, value in entries(node)
         if key != "medium"
     )
+    shared = shared or any((text_of(child(node, "apiVersion")) or "").startswith("ray.io/") for node in nodes)
+    yield from _small_volumes(nodes)
+    listed = {id(item) for node in nodes for item in _items(child(node, "containers"))}
     for container in nodes:
         gpus = _asked(container, _GPU)
         mounts = {text_of(child(m, "mountPath")) for m in _items(child(container, "volumeMounts"))}
-        if gpus and gpus[0] > 1 and not shared and not any((m or "").startswith("/dev/shm") for m in mounts):
+        # What an operator makes of a resource of its own is not known here.
+        plain = id(container) in listed or text_of(child(container, "image")) is not None
+        if gpus and gpus[0] > 1 and plain and not shared and not any((m or "").startswith("/dev/shm") for m in mounts):
             yield (
                 line_of(gpus[1]),
                 _shm(f"a container with {gpus[0]} GPUs", "Mount an emptyDir with medium: Memory at /dev/shm."),
@@ -110,6 +115,22 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
                 "Add securityContext.capabilities.add: [IPC_LOCK] unless the runtime's limit is unlimited.",
                 "RDMA registers pinned memory; whether a limit forbids that depends on the container runtime.",
             )  # fmt: skip
+
+
+def _small_volumes(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
+    """Volumes for /dev/shm that are limited to less than segments need, in pods with several GPUs."""
+    at_shm = {
+        text_of(child(mount, "name"))
+        for container in nodes
+        if (gpus := _asked(container, _GPU)) is not None and gpus[0] > 1
+        for mount in _items(child(container, "volumeMounts"))
+        if text_of(child(mount, "mountPath")) == "/dev/shm"
+    }
+    for volume in (v for node in nodes for v in _items(child(node, "volumes")) if text_of(child(v, "name")) in at_shm):
+        limit = child(volume, "emptyDir", "sizeLimit")
+        size = size_bytes(text_of(limit) or "")
+        if limit is not None and size is not None and size < LEAST_SHM_BYTES:
+            yield line_of(limit), small_shm("a container with several GPUs", text_of(limit) or "", "sizeLimit: 16Gi")
 
 
 def _true_anywhere(nodes: list[yaml.MappingNode], name: str) -> bool:

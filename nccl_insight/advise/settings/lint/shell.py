@@ -25,7 +25,7 @@ from nccl_insight.advise.settings.lint.commands import Command, commands
 from nccl_insight.advise.settings.lint.hosts import fresh_environment
 from nccl_insight.advise.settings.lint.kinds import kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
-from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute
+from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute, substitutions
 from nccl_insight.base.model import Severity
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
@@ -42,7 +42,12 @@ _BODY_READERS = frozenset({"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub",
 _MAX_NESTING = 4
 _MAX_CALLS = 200
 _NAMES_IN = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
-_OPTION = re.compile(r"^(?:-[xeE]|--env(?:ironment)?)[ =]")
+_OPTION = re.compile(r"^(?:-[xeE]|--[\w-]{1,99})[ =](?=[A-Z])")
+_SAYS = _WRITERS | {"grep", "sed", "awk", "logger", "log", "print", "die", "usage", "warn"}
+# A variable that is named alone, and one that is put in.
+_NAMED = re.compile(r"^[\"']?([A-Z][A-Z0-9_]{5,99})[\"']?$|\$\{?[!#]?([A-Z][A-Z0-9_]{5,99})")
+_COMMAND_KEPT = re.compile(r"\s*(?:export[ \t]+|env[ \t]+)?[A-Z_]{0,9}CCL_\w+=\S*\s+\S")
+_PUT_IN = re.compile(r"(?:^|=)[\"']?\$\{?\w+\}?[\"']?$")
 _LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
 
 
@@ -114,7 +119,9 @@ def read_own_shell(
             continue
         used = any(at > setting.seq for at in ([run.seq for run in inner.launches] if build else inner.ran))
         if used and setting.name not in exported and not build:
-            script.problems.append((setting.line, _unexported(setting)))
+            script.problems.append(
+                (setting.line, not_exported(setting.name, f"export {setting.name}={setting.value[:60]}"))
+            )
         elif not used and setting.name not in inner.mentioned:
             script.problems.append((setting.line, Issue(
                 "env-not-exported", Severity.WARNING, setting.name,
@@ -130,19 +137,18 @@ def read_own_shell(
     script.embedded += inner.embedded
     script.not_evaluated += inner.not_evaluated
     script.mentioned |= inner.mentioned
+    script.assigned |= inner.assigned
+    script.named += inner.named
     script.exported_later |= inner.exported_later
     script.version = script.version or inner.version
 
 
-def _unexported(setting: Setting) -> Issue:
+def not_exported(name: str, write: str) -> Issue:
+    """A variable of the shell, of make or of Tcl that is no environment variable."""
     return Issue(
-        "env-not-exported",
-        Severity.WARNING,
-        setting.name,
-        f"{setting.name} is assigned but not exported, so no process sees it",
-        f"Write export {setting.name}={setting.value[:60]}",
-        "A plain assignment stays inside the shell (unless the variable was exported before the script ran).",
-    )
+        "env-not-exported", Severity.WARNING, name, f"{name} is assigned but not exported, so no process sees it",
+        f"Write {write}", "A plain assignment stays inside the shell (unless the variable was exported before).",
+    )  # fmt: skip
 
 
 def _quote(text: str) -> str:
@@ -221,18 +227,30 @@ def _comment(token: Token, state: _State) -> None:
                     state.script.problems.append((token.line, given.problem))
 
 
+def _inner_commands(command: Command, state: _State) -> None:
+    """What a command names, and the commands within its words: ``X=$(NAME=value COMMAND)``."""
+    said = bool(command.words) and command.words[0].text in _SAYS
+    for token in () if said else (*command.words, *command.elements):
+        state.script.named += [(token.line, bare or put) for bare, put in _NAMED.findall(token.text)]
+        if "CCL_" in token.text and state.nesting < _MAX_NESTING:
+            for above, text in substitutions(token.text):
+                read_shell(state.script, text, token.line + above, state.nesting + 1, "$( )")
+
+
 def _command(command: Command, state: _State, everything: Sequence[Command]) -> None:
     words = command.words
+    _inner_commands(command, state)
     if command.loop:
+        state.script.assigned.add(command.loop)
         state.local.add(command.loop)
         state.known.pop(command.loop, None)
-    if not words:
-        return
     for element in command.elements:  # of an array, for a launcher
         text, complete = expand(element.text, state.known)
         pair = _ASSIGNMENT.fullmatch(_OPTION.sub("", text))
         if pair is not None:
             _add(state, pair[1], pair[2], element.line, "arguments", complete, scope="arguments")
+    if not words:
+        return
     assignments: list[tuple[str, str, bool, int]] = []
     rest = words
     while rest and state.dialect != "csh":
@@ -248,6 +266,11 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
             _add(state, name, value, line, "assignment", complete, exported=state.allexport)
             for inner, given in kept_settings(value):
                 _add(state, inner, given, line, "arguments", scope="arguments")
+            if not complete and _COMMAND_KEPT.match(value) and state.nesting < _MAX_NESTING:
+                read_shell(state.script, value, line, state.nesting + 1, "arguments")
+            if value.lstrip()[:1] == "{" and "CCL_" in value:  # JSON, for a launcher
+                first = line + ("<<" in words[0].text.partition("\n")[0])
+                state.script.embedded.append(Embedded(first, value, "yaml", open=not complete))
         return
     for name, value, complete, line in assignments:
         _add(state, name, value, line, "prefix", complete, scope=rest[0].text)
@@ -255,6 +278,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
 
 
 def _remember(state: _State, name: str, value: str, complete: bool, exported: bool) -> None:
+    state.script.assigned.add(name)
     if complete and not state.conditional:
         state.known[name] = value
     else:
@@ -299,7 +323,8 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
             Launch(launcher, tuple(texts), words[0].line, state.conditional, complete, state.script.seq)
         )
     for index, text in runtime_environments(texts):
-        state.script.embedded.append(Embedded(words[index].line, text, "yaml"))
+        if _PUT_IN.search(words[index].text) is None:  # else read where the variable was set
+            state.script.embedded.append(Embedded(words[index].line, text, "yaml"))
     if state.nesting < _MAX_NESTING:
         _inside(command, launcher, words, texts, state)
 
@@ -311,7 +336,10 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
     said = " ".join(texts)
     lost = state.local - state.exported | (state.exported if launcher in _REMOTE else set())
     lost = {name for name in lost if f"{name}=" not in said}
-    for index, text in nested_scripts(texts):
+    lines = texts if not any("\\\n" in w.text for w in words) else [
+        expand(w.text, state.known, joined=False)[0] for w in words
+    ]  # fmt: skip
+    for index, text in nested_scripts(lines):
         raw = words[index].text
         literal = len(raw) > 1 and raw[0] == raw[-1] == "'" and raw.count("'") == 2
         read_shell(
@@ -322,12 +350,12 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
             inside,
             empty=frozenset(lost) if literal else frozenset(),
         )
-    if program in _BODY_READERS or launcher in _BODY_READERS:
-        for body in command.bodies:
-            kind = kind_of_target(" ".join(texts), body.text, piped=True)
-            if kind not in {None, "shell"}:
-                state.script.embedded.append(Embedded(body.line, body.text, kind or "", open=not body.quoted))
-                continue
+    for body in command.bodies:
+        kind = kind_of_target(" ".join(texts), body.text, piped=True)
+        kind = kind or ("yaml" if body.text.lstrip()[:1] == "{" else None)
+        if kind not in {None, "shell"}:
+            state.script.embedded.append(Embedded(body.line, body.text, kind or "", open=not body.quoted))
+        elif program in _BODY_READERS or launcher in _BODY_READERS:
             read_shell(
                 state.script,
                 body.text,
@@ -438,14 +466,10 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
         match = _ASSIGNMENT.fullmatch(word.text)
         if (
             match is not None
-            and not match[2]
             and following
             and catalog().relevant(match[1])
-            and (
-                _ASSIGNMENT.fullmatch(following) is None
-                and not following.startswith("-")
-                and not re.fullmatch(r"[A-Z][A-Z0-9_]*", following)
-            )
+            and not re.match(r"[A-Za-z_]\w*\+?=|-|[A-Z_][A-Z0-9_]*$|\\?$", following)
+            and not re.match(r"\$", following)
         ):
             _blanks(Token("word", match[1], word.line), state)
             return True

@@ -17,6 +17,10 @@ _DEPTH = 8
 # Quotes within substitutions within quotes.
 _DEEPEST: Final = 50
 _ROOM: Final = 1 << 20
+_MOST_ARITHMETIC: Final = 500
+# A here-document within a substitution, and one whose text is all that the substitution gives.
+_BODY: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w{1,99})\1[^\n]*\n(?s:.*?)\n[ \t]*\2(?=[ \t]*[\n)])")
+_CAT: Final = re.compile(r"\$\(\s*cat[ \t]*<<-?[ \t]*(['\"]?)(\w{1,99})\1[ \t]*\n((?s:.*?))\n[ \t]*\2\s*\)")
 
 
 @dataclass
@@ -88,6 +92,11 @@ def tokenize(text: str, first_line: int = 1) -> Iterator[Token]:
             yield Token("comment", text[position:end], line)
             position = end
             continue
+        if text.startswith("((", position) and (end := _arithmetic(text, position)):
+            yield Token("word", text[position:end], line)
+            line += text.count("\n", position, end)
+            position = end
+            continue
         operator = next((op for op in _OPERATORS if text.startswith(op, position)), None)
         if operator is not None:
             yield Token("op", operator, line)
@@ -102,6 +111,25 @@ def tokenize(text: str, first_line: int = 1) -> Iterator[Token]:
         yield Token("word", raw, line)
         line += raw.count("\n")
         position = end
+
+
+def _arithmetic(text: str, position: int) -> int:
+    """Position after ``(( ... ))``, 0 where two parentheses open something else."""
+    piece = text[position : position + _MOST_ARITHMETIC]
+    end = _closing(piece, 0)
+    return position + end if piece.endswith("))", 0, end) else 0
+
+
+def substitutions(raw: str) -> Iterator[tuple[int, str]]:
+    """Commands whose output the shell puts into a word, each with the number of lines above it."""
+    at, quoted = 0, False
+    while at < len(raw):
+        end = _skip(raw, at)
+        if raw[at] == "`" or (raw.startswith("$(", at) and not raw.startswith("$((", at)):
+            yield raw.count("\n", 0, at), raw[at + 1 + (raw[at] == "$") : end - 1]
+        elif raw[at] == '"' or (quoted and raw[at] == "'"):
+            quoted, end = quoted != (raw[at] == '"'), at + 1
+        at = end
 
 
 def _heredoc(text: str, position: int, delimiter: str, strip: bool) -> tuple[str, int, int]:
@@ -162,14 +190,18 @@ def _closing(text: str, position: int, deep: int = 0) -> int:
         elif char in "'\"\\`":
             position = _skip(text, position, deep + 1)
             continue
+        elif char == "<" and (body := _BODY.match(text, position)):
+            position = body.end()
+            continue
         position += 1
     return size
 
 
-def expand(raw: str, known: Known, depth: int = 0) -> tuple[str, bool]:
+def expand(raw: str, known: Known, depth: int = 0, *, joined: bool = True) -> tuple[str, bool]:
     """Quotes removed and known variables put in; False where part of it is known only at run time.
 
-    ``${X:-text}`` of an unset X is taken as its default. Nothing is executed.
+    ``${X:-text}`` of an unset X is taken as its default. Nothing is executed. ``joined``: lines that go on in the
+    next one become one; not so for text that another shell reads, whose lines have numbers.
     """
     out: list[str] = []
     complete, position, quoted = True, 0, False
@@ -183,13 +215,16 @@ def expand(raw: str, known: Known, depth: int = 0) -> tuple[str, bool]:
             position = end
         elif char == "\\":
             following = raw[position + 1 : position + 2]
-            if following != "\n":
+            if following != "\n" or not joined:
                 out.append(following if not quoted or following in '"\\$`' else char + following)
             position += 2
         elif char == "`" or raw.startswith("$(", position):
             end = _skip(raw, position)
-            out.append(raw[position:end])
-            complete, position = False, end
+            said = _CAT.fullmatch(raw, position, end)
+            text = said[3] if said and said[1] else substitute(said[3], known) if said else raw[position:end]
+            out.append(text)
+            complete = complete and said is not None and (bool(said[1]) or "$" not in text)
+            position = end
         elif char == "$":
             piece, whole, position = _variable(raw, position, known, depth)
             out.append(piece)

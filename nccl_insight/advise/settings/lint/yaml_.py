@@ -80,6 +80,8 @@ def _one_by_one(script: Script, text: str) -> list[Document]:
         roots = _compose(above + part)
         if isinstance(roots, str) and "{{" in part:
             roots = _compose(above + _without_templates(part))
+        if isinstance(roots, str) and "${" in part:  # braces that are those of YAML, too
+            roots = _compose(above + re.sub(r"\$\{[^}\n]{0,200}\}", "$x", _without_templates(part)))
         if isinstance(roots, str):
             script.not_evaluated.append((line, f"no valid YAML: {roots}"))
         else:
@@ -233,7 +235,7 @@ def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[in
     for key, value in entries(node):
         if isinstance(value, yaml.ScalarNode):
             _scalar(script, key, value, written, place)
-        elif isinstance(value, yaml.MappingNode) and value.flow_style and catalog().relevant(key):
+        elif isinstance(value, yaml.CollectionNode) and value.flow_style and catalog().relevant(key):
             _unknown(script, key, value, place)
         elif key in _COMMANDS and isinstance(value, yaml.SequenceNode):
             _command(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
@@ -347,6 +349,7 @@ def _add(
 ) -> None:
     text = text_of(node)
     if text is None or (text == "" and not node.style):
+        script.named.append((line, name))
         return
     if node.style in {"|", ">"}:
         text = text.rstrip("\n")
