@@ -101,9 +101,18 @@ def _holding(starts: pl.DataFrame, spans: pl.DataFrame, by: list[str]) -> pl.Ser
     return joined.select(inside.cast(pl.Int32)).to_series()
 
 
-def assign_steps(
-    activity: pl.DataFrame, steps: pl.DataFrame, marks: pl.DataFrame, launches: pl.DataFrame
-) -> pl.DataFrame:
+def with_launches(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """The activity with ``launch_ns``: when the CPU launched it (the first call of a correlation above 0), or null.
+
+    ``launches`` has ``correlation, start_ns``.
+    """
+    rows = launches.filter(pl.col("correlation") > 0).select("correlation", launch_ns="start_ns")
+    rising = (rows["correlation"] > rows["correlation"].shift(1)).all()  # as one thread launches: none comes twice
+    rows = rows if rising else rows.unique("correlation", keep="first")
+    return activity.join(rows, on="correlation", how="left", maintain_order="left")
+
+
+def assign_steps(activity: pl.DataFrame, steps: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     """The step of each GPU event, and what says so: ``step`` (null = in no step) and ``by``, in the order of the rows.
 
     The GPU may run far behind the CPU, so the CPU span of a step says little about where its kernels run. In this
@@ -113,10 +122,9 @@ def assign_steps(
     and is in no step of it.
 
     Args:
-        activity: ``start_ns, device, stream, correlation`` of the events.
+        activity: ``start_ns, device, stream, launch_ns`` of the events.
         steps: ``step, start_ns, end_ns`` on the CPU.
         marks: the annotations on the GPU (``MARKS``).
-        launches: ``correlation, start_ns`` of the launching calls.
     """
     nothing = pl.repeat(None, activity.height, dtype=pl.Int32, eager=True)
     if (steps.is_empty() and marks.is_empty()) or activity.is_empty():
@@ -130,17 +138,16 @@ def assign_steps(
         on_device = _holding(where.select("start_ns", "device"), spans, ["device"])
         marked = where["device"].is_in(marks["device"].unique().implode())
     launched = nothing
-    known = before = pl.repeat(False, activity.height, eager=True)
-    if launches.height and steps.height:
-        at = activity.select("correlation").join(
-            first_launches(launches), on="correlation", how="left", maintain_order="left"
-        )
-        known = at["start_ns"].is_not_null()
+    before = pl.repeat(False, activity.height, eager=True)
+    known = activity["launch_ns"].is_not_null()
+    if known.any() and steps.height:
         begun = where.filter(known).group_by("device", "stream").agg(begun=pl.col("start_ns").min())
         before = where.join(begun, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left").select(
             (pl.col("start_ns") < pl.col("begun")).fill_null(False)
         )["start_ns"]
-        launched = step_of(at, steps)
+        launched = step_of(activity.select(start_ns="launch_ns"), steps)
+    else:
+        known = before
     return pl.DataFrame(
         {
             "a": on_stream,
@@ -171,28 +178,16 @@ def assign_steps(
     )
 
 
-def first_launches(launches: pl.DataFrame) -> pl.DataFrame:
-    """The first of the rows of each correlation above 0."""
-    rows = launches.filter(pl.col("correlation") > 0)
-    rising = (rows["correlation"] > rows["correlation"].shift(1)).all()  # as one thread launches: none comes twice
-    return rows if rising else rows.unique("correlation", keep="first")
-
-
-def idle_causes(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+def idle_causes(activity: pl.DataFrame) -> pl.DataFrame:
     """Times without GPU activity, split by what the GPU waited for.
 
     ``device, start_ns, host_to, end_ns``: until ``host_to`` the next event had not been launched yet (the CPU is late),
     from there on it had (a stream waits for another, or the launch takes its time). Only gaps before an event whose
-    launch is known. ``launches`` has ``correlation, start_ns``.
+    launch is known.
     """
     busy = _intervals.union(activity)
-    known = first_launches(launches)
-    launched = (
-        activity.select("device", "start_ns", "correlation")
-        .join(known.select("correlation", launch="start_ns"), on="correlation")
-        .group_by("device", end_ns="start_ns")
-        .agg(pl.col("launch").min())
-    )
+    known = activity.filter(pl.col("launch_ns").is_not_null())
+    launched = known.group_by("device", end_ns="start_ns").agg(launch=pl.col("launch_ns").min())
     gaps = busy.select("device", start_ns=pl.col("end_ns").shift(1).over("device"), end_ns="start_ns")
     return (
         gaps.filter(pl.col("end_ns") > pl.col("start_ns"))
@@ -203,15 +198,12 @@ def idle_causes(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def queue_lengths(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+def queue_lengths(activity: pl.DataFrame) -> pl.DataFrame:
     """``device, step, queue_mean``: events launched and not yet started, the mean at the starts of a step's events."""
-    known = first_launches(launches)
-    rows = activity.select("device", "step", "start_ns", "correlation").join(
-        known.select("correlation", launch="start_ns"), on="correlation"
-    )
+    rows = activity.select("device", "step", "start_ns", "launch_ns").filter(pl.col("launch_ns").is_not_null())
     parts = [
         part.with_columns(
-            queue=part["launch"].sort().search_sorted(part["start_ns"], side="right").cast(pl.Int64)
+            queue=part["launch_ns"].sort().search_sorted(part["start_ns"], side="right").cast(pl.Int64)
             - part["start_ns"].sort().search_sorted(part["start_ns"], side="right").cast(pl.Int64)
         )
         for part in rows.partition_by("device")
@@ -221,12 +213,12 @@ def queue_lengths(activity: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFram
     return pl.concat(parts).group_by("device", "step").agg(queue_mean=pl.col("queue").mean())
 
 
-def step_table(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame | None = None) -> pl.DataFrame:
+def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Where the time of each step went, per device.
 
     ``activity`` has a column ``step`` (:func:`assign_steps`); events of no step are left out unless there are no steps
     at all, in which case the whole span of GPU activity is one row with a null ``step``. ``steps`` are the spans on
-    the CPU (``step, start_ns, end_ns``); with ``launches``, ``idle_host_ns``, ``idle_kernel_ns`` (:func:`idle_causes`)
+    the CPU (``step, start_ns, end_ns``); with ``launch_ns``, ``idle_host_ns``, ``idle_kernel_ns`` (:func:`idle_causes`)
     and ``queue_mean`` (:func:`queue_lengths`) tell why the GPU was idle.
     Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns, exposed_comm_ns,
     other_comm_ns, memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns,
@@ -273,11 +265,11 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFra
         exposed_pageable_ns=_total(lane, parts["pageable"], parts["working"]),
     ).join(counts, on=["device", "step"], how="left", nulls_equal=True, maintain_order="left")
     table = table.with_columns(pl.col("compute_kernels").fill_null(0).cast(pl.Int64))
-    if launches is not None and launches.height:
-        idle = idle_causes(activity, launches)
+    if "launch_ns" in activity.columns and activity["launch_ns"].null_count() < activity.height:
+        idle = idle_causes(activity)
         host = _intervals.union(idle.select("device", "start_ns", end_ns="host_to"))
         kernel = _intervals.union(idle.select("device", "end_ns", start_ns="host_to"))
-        queues = queue_lengths(activity, launches)
+        queues = queue_lengths(activity)
         table = table.with_columns(
             idle_host_ns=_intervals.covered(spans, host), idle_kernel_ns=_intervals.covered(spans, kernel)
         ).join(queues, on=["device", "step"], how="left", nulls_equal=True, maintain_order="left")
@@ -326,12 +318,13 @@ def _total(lanes: pl.Series, parts: pl.DataFrame, hidden_by: pl.DataFrame | None
 
 
 def work_table(activity: pl.DataFrame) -> pl.DataFrame:
-    """All GPU events: ``device, stream, step, kind, name, start_ns, end_ns``; ``name`` is a hash of the kernel's name.
+    """All GPU events: ``device, stream, step, kind, name, start_ns, end_ns, launch_ns``; ``name`` is a hash of it.
 
     A reader that keeps no names of compute kernels gives their hashes (:func:`hashed`) as ``name_hash``.
     Copies of one kind have one name, whatever their size.
     """
     known = pl.col("name_hash") if "name_hash" in activity.columns else pl.lit(None, pl.UInt64)
+    launched = pl.col("launch_ns") if "launch_ns" in activity.columns else pl.lit(None, pl.Int64)
     return activity.select(
         "device",
         "stream",
@@ -339,6 +332,7 @@ def work_table(activity: pl.DataFrame) -> pl.DataFrame:
         "kind",
         "start_ns",
         "end_ns",
+        launch_ns=launched,
         name=pl.coalesce(known, hashed(pl.col("name"))).fill_null(0),
     )
 

@@ -42,6 +42,7 @@ _LEAST: Final = 0.01
 _LEAST_ON_CPU: Final = 0.05
 _EQUAL: Final = 0.01
 _UNEVEN: Final = 0.1
+_UNEVENLY: Final = 0.05
 _WORK: Final = 0.02
 _MUCH: Final = 0.1
 _MUCH_ON_CPU: Final = 0.5
@@ -126,11 +127,13 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     role = roles(line)
     line = with_barriers(line, role)
     dependencies = order(line)
+    window = float(line.end.max())
     try:
-        replay = Replay(line, dependencies)
+        replay = Replay(line, dependencies, lone_wait=False)
+        if abs(float(replay.spans([Change.none()])[0]) / window - 1) > BASE_ERROR:
+            replay = Replay(line, dependencies)
     except ValueError as error:
         return WhatIf(ranks=len(line.ranks), refused=str(error))
-    window = float(line.end.max())
     rows = places(line, dependencies, role)
     each, alone_in_role = compared(line, rows)
     candidates = [
@@ -157,7 +160,9 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     met = len(line.groups)
     if line.unmatched > met * 2:
         return replace(found, refused="most collectives have no partners in the other traces")
-    alone = [base - float(span) for span in spans[2:]]
+    tried = [(c, base - float(span)) for c, span in zip(candidates, spans[2:], strict=True)]
+    tried = [(c, saved) for c, saved in tried if not c.uneven or saved >= _UNEVENLY * window]
+    candidates, alone = [c for c, _ in tried], [saved for _, saved in tried]
     worked = float((line.end - line.start)[~line.comm].sum())
     if worked < _WORK * window * len(line.ranks):
         return replace(found, refused="the traces hold next to no compute, only communication")
@@ -170,7 +175,8 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     rest = [] if on_cpu else evenly(line, rows)
     saved = [base - float(s) for s in replay.spans([s.change for s in rest])] if rest else []
     if max(saved, default=0.0) >= max(_UNEVEN * window, 2 * _in_all(best)):
-        best = _greedy(replay, rest, saved, base, window, line, least, unions=True)
+        steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
+        best = _greedy(replay, rest, saved, base, window, line, least, unions=True, ahead_of=steady)
     return replace(found, gains=best)
 
 
@@ -194,15 +200,21 @@ def _greedy(
     least: float,
     *,
     unions: bool,
+    ahead_of: tuple[Gain, ...] = (),
 ) -> tuple[Gain, ...]:
-    """What gains most first, then what gains most beside it, until less than the share ``least`` is left."""
-    chosen: list[Gain] = []
+    """What gains most first, then what gains most beside it, until less than the share ``least`` is left.
+
+    ``ahead_of``: what is mended before.
+    """
+    chosen = list(ahead_of)
     change = Change.none()
+    for gain in chosen:
+        change = change.joined(gain.scenario.change)
     left = [i for i, c in enumerate(candidates) if unions or c.kind not in _UNIONS]
-    before = 0.0
+    before = float(_in_all(ahead_of))
     ahead = alone
     for turn in range(_ROUNDS):
-        if turn:
+        if turn or chosen:
             spans = replay.spans([candidates[i].change.joined(change) for i in left])
             ahead = [0.0] * len(candidates)
             for i, span in zip(left, spans, strict=True):

@@ -1,9 +1,11 @@
-"""What each node of a timeline waited for: the one before it on its stream, and at most one on another.
+"""What each node of a timeline waited for: the one before it on its stream, and others on other streams.
 
-A start within a few microseconds of an end on another stream is taken for a dependency if it stands at the same place
-of half of the steps; elsewhere several ends near a start are coincidences of ranks in lockstep, so only the last one
-binds. A stream that was idle without such an end was waiting for the host, which itself went on when the GPU had done
-what was last.
+Where launches are recorded, what a stream waits for follows from their order: a kind of node that never starts before
+what was launched last before it on another stream has ended waits for it, whether it came too late this time or not.
+Beside this, one at most is taken from times: a start within a few microseconds of an end on another stream is taken for
+a dependency if it stands at the same place of half of the steps; elsewhere several ends near a start are coincidences
+of ranks in lockstep, so only the last one binds. A stream that was idle without such an end was waiting for the host,
+which itself went on when the GPU had done what was last.
 """
 
 from __future__ import annotations
@@ -23,15 +25,28 @@ _BEHIND_NS: Final = 200.0
 _NEAR: Final = 0.002
 _BEHIND: Final = 0.0005
 _MOST_STREAMS: Final = 24
+PAUSE_NS: Final = 30_000.0
+"""Idle time before a node from which on it is a pause of its own, nanoseconds."""
+_MOST_LAUNCHED: Final = 8
+_MOST_AHEAD: Final = 3
+_AHEAD_NS: Final = 50_000.0
+_BOUND: Final = 0.02
+_KEPT: Final = 0.995
 
 
 @dataclass(frozen=True)
 class Order:
-    """Per node: ``previous`` on its stream and ``other`` on another (-1: none), and ``gap`` after the later of both."""
+    """Per node ``previous`` on its stream (-1: none) and the ``gap`` after all that it waits for.
+
+    ``begun``: what stands ahead of where a rank's recording begins, beside what it pauses there in other steps, too.
+    ``of, to``: nodes, and what each waits for on other streams.
+    """
 
     previous: Ints
-    other: Ints
     gap: Floats
+    begun: Floats
+    of: Ints
+    to: Ints
 
 
 def order(line: Timeline) -> Order:
@@ -64,16 +79,74 @@ def order(line: Timeline) -> Order:
     of, to = np.concatenate(near_of), np.concatenate(near_to)
     sure = _usual(line, of, to)
     own_end = np.where(previous >= 0, line.end[previous], -np.inf)
+    always_of, always_to = _by_launch(line, own_end, near, behind)
+    np.maximum.at(own_end, always_of, line.end[always_to])
     late = own_end < line.start - near
     bound = _last(line, of[sure], to[sure], near)
     loose = _last(line, of, to, near)
     bound = np.where((bound < 0) & late, loose, bound)
     bound = np.where((bound < 0) & late, latest, bound)
     other_end = np.where(bound >= 0, line.end[bound], -np.inf)
-    bound = np.where(other_end > own_end, bound, -1)
-    before = np.maximum(own_end, np.where(bound >= 0, other_end, -np.inf))
-    gap = np.where(np.isfinite(before), line.start - before, 0.0)
-    return Order(previous, bound, gap)
+    binds = np.flatnonzero(other_end > own_end)
+    before = np.maximum(own_end, other_end)
+    gap = np.where(np.isfinite(before), line.start - before, line.start)
+    begun = _begun(line, gap)
+    return Order(
+        previous, gap - begun, begun, np.concatenate((always_of, binds)), np.concatenate((always_to, bound[binds]))
+    )
+
+
+def _begun(line: Timeline, gap: Floats) -> Floats:
+    """Of the pauses up to a rank's first meeting what is no habit: longer than at the same place of two other steps."""
+    met = np.where(line.meeting >= 0, np.arange(line.start.size), line.start.size)
+    first = np.full(len(line.ranks), line.start.size)
+    np.minimum.at(first, line.rank, met)
+    at = np.flatnonzero((np.arange(line.start.size) <= first[line.rank]) & (gap > PAUSE_NS))
+    rows = pl.DataFrame({"rank": line.rank, "step": line.step, "name": line.name, "gap": gap}).with_columns(
+        nth=pl.int_range(pl.len()).over("rank", "step", "name")
+    )
+    own = rows[at].with_columns(node=pl.Series(at))
+    others = own.join(rows, on=["rank", "name", "nth"], how="left").filter(pl.col("step") != pl.col("step_right"))
+    usual = others.group_by("node").agg(usual=pl.col("gap_right").top_k(2).min(), n=pl.len()).filter(pl.col("n") > 1)
+    begun = np.zeros(line.start.size)
+    begun[at] = gap[at]
+    node = usual["node"].to_numpy()
+    begun[node] = np.maximum(gap[node] - usual["usual"].to_numpy(), 0.0)
+    return begun
+
+
+def _by_launch(line: Timeline, own_end: Floats, near: float, behind: float) -> tuple[Ints, Ints]:
+    """Nodes, and what they wait for on other streams whenever they run, by the order of launches."""
+    found: list[tuple[Ints, Ints, Ints, Ints]] = []
+    for lane in _ranges(line.rank):
+        streams = [nodes[np.isfinite(line.launch[nodes])] for nodes in _by_stream(line.stream[lane], lane.start)]
+        streams = sorted((nodes for nodes in streams if nodes.size), key=len, reverse=True)[:_MOST_LAUNCHED]
+        for waits, others in itertools.permutations(streams, 2):
+            at = np.searchsorted(line.launch[others], line.launch[waits]) - 1
+            # Where launches do not run ahead, they come in the order of starts and tell nothing beyond the last.
+            ahead = float(np.median(line.start[others] - line.launch[others])) > _AHEAD_NS
+            for back in range(_MOST_AHEAD if ahead else 1):
+                of, to = waits[at >= back], others[at[at >= back] - back]
+                found.append((of, to, np.full(of.size, back), line.stream[to]))
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    of, to, behind_it, stream = (np.concatenate(part) for part in zip(*found, strict=True))
+    after = line.start[of] - line.end[to]
+    # All ranks run one program: what holds for a kind of node holds on each of them.
+    kind = ("name", "sends", "what", "back")
+    rows = pl.DataFrame({
+        "of": of, "to": to, "back": behind_it, "stream": stream, "name": line.name[of], "sends": line.sends[of],
+        "what": line.what[to], "kept": after >= -behind,
+        "binds": (np.abs(after) <= near) & (line.end[to] > own_end[of]),
+    })  # fmt: skip
+    holds = rows.filter(
+        (pl.col("kept").mean().over(kind) >= _KEPT)
+        & (pl.col("binds").sum().over(kind) >= 2)
+        & (pl.col("binds").mean().over(kind) >= _BOUND)
+        & pl.col("kept")
+    )
+    first = holds.sort("back").unique(["of", "stream"], keep="first")
+    return first["of"].to_numpy(), first["to"].to_numpy()
 
 
 def _ranges(rank: Ints) -> list[slice]:

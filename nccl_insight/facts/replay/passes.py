@@ -49,16 +49,23 @@ class Change:
 class Replay:
     """A job that can be run again. ``lengths`` per node and ``transfers`` per meeting are those of the recording."""
 
-    def __init__(self, line: Timeline, order: Order) -> None:
-        """Raises ValueError where the order of the operations contradicts itself."""
+    def __init__(self, line: Timeline, order: Order, *, lone_wait: bool = True) -> None:
+        """Raises ValueError where the order of the operations contradicts itself.
+
+        ``lone_wait``: whether operations whose partners were not recorded take the time that they took, or that of
+        others of their kind.
+        """
         meets = line.meeting >= 0
         duration = line.end - line.start
-        self.lengths: Floats = order.gap + np.where(meets, 0.0, duration)
         self.transfers: Floats = _shortest(line, duration)
+        taken = duration if lone_wait else _without_waiting(line, duration, self.transfers)
+        self.lengths: Floats = order.gap + np.where(meets, 0.0, taken)
         awaited = np.zeros(line.start.size, bool)
-        awaited[order.other[order.other >= 0]] = True
+        awaited[order.to] = True
+        waits = np.zeros(line.start.size, bool)
+        waits[order.of] = True
         before = order.previous
-        head = (before < 0) | (order.other >= 0) | meets | awaited[before] | meets[before]
+        head = (before < 0) | waits | meets | awaited[before] | meets[before]
         # Along each stream a piece reaches to the next head.
         by = np.lexsort((line.start, line.stream))
         piece = np.empty(line.start.size, np.int64)
@@ -66,23 +73,24 @@ class Replay:
         self.piece: Ints = piece
         heads = by[head[by]]
         self._count = heads.size
-        base = np.where((before[heads] < 0) & (order.other[heads] < 0), line.start[heads], 0.0)
-        self._base: Floats = base
-        self._previous = np.where(before[heads] >= 0, piece[before[heads]], -1).tolist()
-        self._other = np.where(order.other[heads] >= 0, piece[order.other[heads]], -1).tolist()
+        sources: list[set[int]] = [
+            {p} if p >= 0 else set() for p in np.where(before[heads] >= 0, piece[before[heads]], -1).tolist()
+        ]
+        for of, to in zip(piece[order.of].tolist(), piece[order.to].tolist(), strict=True):
+            sources[of].add(to)
+        self._sources = [tuple(s) for s in sources]
         self._meeting = line.meeting[heads].tolist()
         self._program = self._sorted(len(line.groups))
         sums = np.bincount(piece, weights=self.lengths, minlength=self._count)
-        self._fixed: Floats = sums.astype(np.float64) + base
+        self._fixed: Floats = np.asarray(sums, float) + np.bincount(piece, weights=order.begun, minlength=self._count)
 
     def _sorted(self, meetings: int) -> list[tuple[int, ...]]:
-        """The pieces, what they wait for first: ``(piece, previous, other)`` and ``(-1, meeting, *members)``."""
-        waits = [0] * self._count
+        """The pieces, what they wait for first: ``(piece, *sources)`` and ``(-1, meeting, *members)``."""
+        waits = [len(sources) for sources in self._sources]
         after: list[list[int]] = [[] for _ in range(self._count)]
-        for piece, (a, b) in enumerate(zip(self._previous, self._other, strict=True)):
-            for source in {a, b} - {-1}:
+        for piece, sources in enumerate(self._sources):
+            for source in sources:
                 after[source].append(piece)
-                waits[piece] += 1
         members: list[list[int]] = [[] for _ in range(meetings)]
         for piece, meeting in enumerate(self._meeting):
             if meeting >= 0:
@@ -93,7 +101,7 @@ class Replay:
         done = 0
         while ready:
             piece = ready.pop()
-            program.append((piece, self._previous[piece], self._other[piece]))
+            program.append((piece, *self._sources[piece]))
             meeting = self._meeting[piece]
             ended = [piece]
             if meeting >= 0:
@@ -132,19 +140,18 @@ class Replay:
         end = lengths
         maximum, add = np.maximum, np.add
         for step in self._program:
-            piece, a, b = step[0], step[1], step[2]
+            piece = step[0]
             if piece >= 0:
                 row = end[piece]
-                if b >= 0:
-                    if a >= 0:
-                        add(row, maximum(end[a], end[b]), row)
-                    else:
-                        add(row, end[b], row)
-                elif a >= 0:
-                    add(row, end[a], row)
+                if len(step) == 2:
+                    add(row, end[step[1]], row)
+                elif len(step) == 3:
+                    add(row, maximum(end[step[1]], end[step[2]]), row)
+                elif len(step) > 3:
+                    add(row, end[list(step[1:])].max(axis=0), row)
             else:
                 members = list(step[2:])
-                end[members] = end[members].max(axis=0) + transfers[a]
+                end[members] = end[members].max(axis=0) + transfers[step[1]]
         return np.asarray(end.max(axis=0))
 
 
@@ -154,3 +161,14 @@ def _shortest(line: Timeline, duration: Floats) -> Floats:
     meets = line.meeting >= 0
     np.minimum.at(found, line.meeting[meets], duration[meets])
     return found
+
+
+def _without_waiting(line: Timeline, duration: Floats, transfers: Floats) -> Floats:
+    """Durations, of operations without recorded partners at most the usual transfer of their kind."""
+    known = np.flatnonzero((line.meeting >= 0) & (line.what >= 0))
+    usual = np.full(int(line.what.max(initial=0)) + 1, np.inf)
+    kinds = line.what[known]
+    for kind in np.unique(kinds):
+        usual[kind] = np.median(transfers[line.meeting[known[kinds == kind]]])
+    alone = (line.meeting < 0) & (line.what >= 0)
+    return np.asarray(np.where(alone, np.minimum(duration, usual[line.what]), duration))

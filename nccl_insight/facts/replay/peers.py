@@ -13,38 +13,28 @@ import numpy as np
 import polars as pl
 
 from nccl_insight.facts.replay.order import Order
-from nccl_insight.facts.replay.timeline import Ints, Timeline
+from nccl_insight.facts.replay.timeline import Bools, Ints, Timeline
 
 _ALIKE: Final = 0.95
 _ALIKE_WORK: Final = 0.7
 _ALIKE_ORDER: Final = 0.8
-PAUSE_NS: Final = 30_000.0
-"""Idle time before a node from which on it is a pause of its own, nanoseconds."""
 PLACE: Final = ("role", "step", "name", "nth")
 """What nodes that are compared have in common."""
 
 
 def roles(line: Timeline) -> Ints:
     """Per rank (index) the number of its role; one role for all where most ranks would be alone in theirs."""
-    met = [Counter[object]() for _ in line.ranks]
-    got: list[list[bool]] = [[] for _ in line.ranks]
-    for rank, meeting, sends in zip(line.rank.tolist(), line.meeting.tolist(), line.sends.tolist(), strict=True):
-        if meeting >= 0:
-            what = line.groups[meeting]
-            upwards = what.pair and line.ranks[rank] == what.members[0]
-            met[rank][what.op, what.size_bytes, sends, upwards] += 1
-            if what.pair and not sends:
-                got[rank].append(upwards)
-    ran = [Counter[int]() for _ in line.ranks]
-    names, counts = np.unique(np.stack((line.rank, line.name)), axis=1, return_counts=True)
-    for rank, name, count in zip(*names.tolist(), counts.tolist(), strict=True):
-        ran[rank][name] = count
+    met = _counts(line, line.what, line.what >= 0)
+    ran = _counts(line, line.name, np.ones(line.name.size, bool))
+    by = np.lexsort((np.where(np.isfinite(line.launch), line.launch, line.start), line.rank))
+    by = by[line.received[by] >= 0]
+    got = [line.received[by[line.rank[by] == rank]] for rank in range(len(line.ranks))]
     found: list[list[int]] = []
     for rank in range(len(line.ranks)):
         for role in found:
             if (
                 _alike(met[rank], met[role[0]]) >= _ALIKE
-                and (not got[rank] or _alike(ran[rank], ran[role[0]]) >= _ALIKE_WORK)
+                and (not got[rank].size or _alike(ran[rank], ran[role[0]]) >= _ALIKE_WORK)
                 and _in_order(got[rank], got[role[0]])
             ):
                 role.append(rank)
@@ -57,30 +47,36 @@ def roles(line: Timeline) -> Ints:
     return numbers
 
 
+def _counts(line: Timeline, kinds: Ints, of: Bools) -> list[Counter[int]]:
+    found = [Counter[int]() for _ in line.ranks]
+    each, counts = np.unique(np.stack((line.rank[of], kinds[of])), axis=1, return_counts=True)
+    for rank, kind, count in zip(*each.tolist(), counts.tolist(), strict=True):
+        found[rank][kind] = count
+    return found
+
+
 def _alike(one: Counter[Any], other: Counter[Any]) -> float:
     most = max(one.total(), other.total())
     return (one & other).total() / most if most else 1.0
 
 
-def _in_order(one: list[bool], other: list[bool]) -> bool:
+def _in_order(one: Ints, other: Ints) -> bool:
     """Whether ranks receive in one order; stages of a pipeline go forward and back in orders of their own."""
-    most = max(len(one), len(other))
-    return sum(a == b for a, b in zip(one, other, strict=False)) >= _ALIKE_ORDER * most
+    most, both = max(one.size, other.size), min(one.size, other.size)
+    return int((one[:both] == other[:both]).sum()) >= _ALIKE_ORDER * most
 
 
 def places(line: Timeline, order: Order, role: Ints) -> pl.DataFrame:
     """Per node ``node, rank, role, step, name, nth`` (of its name in the step), ``took, gap`` (ns).
 
-    Without communication whose partners are not known, and without the pause ahead of where a rank begins.
+    Without communication whose partners are not known.
     """
     meets = line.meeting >= 0
     rows = pl.DataFrame({
         "node": np.arange(line.start.size), "rank": line.rank, "role": role[line.rank], "step": line.step,
         "name": line.name, "took": np.where(meets, 0.0, line.end - line.start), "gap": order.gap,
     }).with_columns(nth=pl.int_range(pl.len()).over("rank", "step", "name"))  # fmt: skip
-    first = np.array([np.flatnonzero(meets & (line.rank == r))[:1].sum() for r in range(len(line.ranks))])
-    begins = (np.arange(line.start.size) <= first[line.rank]) & (order.gap > PAUSE_NS)
-    return rows.filter(pl.Series((meets | ~line.comm) & ~begins))
+    return rows.filter(pl.Series(meets | ~line.comm))
 
 
 def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
@@ -91,11 +87,11 @@ def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
     alone = rows.select("role", "rank").unique().group_by("role").len().height > len(line.ranks) / 2
     if alone:
         rows = rows.with_columns(role=pl.lit(0, pl.Int64))
-    sizes = rows.group_by("role").agg(of=pl.col("rank").n_unique())
+    sizes = rows.group_by("role", "step").agg(of=pl.col("rank").n_unique())
     usual = (
         rows.group_by(PLACE)
         .agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
-        .join(sizes, on="role")
+        .join(sizes, on=["role", "step"])
         .with_columns(
             # What most of the peers do not have is more than theirs.
             pl.when(pl.lit(not alone) & (2 * pl.col("n") <= pl.col("of"))).then(0.0).otherwise(c).alias(c)
@@ -103,8 +99,8 @@ def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
         )
         .drop("n", "of")
     )
-    paused = pl.when(pl.col("gap") > PAUSE_NS).then(pl.col("gap") - pl.col("pause")).otherwise(0.0)
-    return rows.join(usual, on=PLACE).with_columns(more=pl.col("took") - pl.col("usual") + paused), alone
+    more = pl.col("took") - pl.col("usual") + pl.col("gap") - pl.col("pause")
+    return rows.join(usual, on=PLACE).with_columns(more=more), alone
 
 
 def excess_of(line: Timeline, each: pl.DataFrame) -> dict[tuple[int, int], int]:

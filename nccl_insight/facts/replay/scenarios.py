@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from nccl_insight.base.units import format_bytes
+from nccl_insight.facts.replay.order import PAUSE_NS
 from nccl_insight.facts.replay.passes import Change, Replay
-from nccl_insight.facts.replay.peers import PAUSE_NS, PLACE
+from nccl_insight.facts.replay.peers import PLACE
 from nccl_insight.facts.replay.timeline import Meeting, Timeline
 
 _MATTERS: Final = 0.004
@@ -31,6 +32,7 @@ _STANDS_OUT: Final = 4.0
 _MANY: Final = 8
 _SPREADS: Final = 4.0
 _ALL_STEPS: Final = 0.75
+_VARIES: Final = 0.08
 _CLEARLY: Final = 0.5
 _LEAST_T: Final = 3.5
 _SIGMA: Final = 1.4826
@@ -69,22 +71,25 @@ def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
     """
     own = rows.filter(pl.col("rank").is_in(who))
     peers = rows.filter(~pl.col("rank").is_in(who) & pl.col("role").is_in(own["role"].unique().implode()))
-    sizes = peers.group_by("role").agg(of=pl.col("rank").n_unique())
+    sizes = peers.group_by("role", "step").agg(of=pl.col("rank").n_unique())
     usual = peers.group_by(PLACE).agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
     joined = own.join(usual, on=PLACE, how="left", maintain_order="left").join(
-        sizes, on="role", how="left", maintain_order="left"
+        sizes, on=["role", "step"], how="left", maintain_order="left"
     )
     common = (pl.col("n") >= pl.col("of") / 2).fill_null(False)
     extra = pl.lit(0.0) if not alone else pl.col("took") + pl.col("gap")
-    pause = (
-        pl.when(pl.col("gap") > PAUSE_NS)
-        .then(pl.min_horizontal("gap", pl.max_horizontal("pause", 0.0)))
-        .otherwise("gap")
-    )
-    made = joined.filter(pl.col("of").is_not_null()).select(
-        "node", length=pl.when(common).then(pl.col("usual") + pause).otherwise(extra)
-    )
-    return _nodes(made)
+    known = joined.filter(pl.col("of").is_not_null())
+    own_way = pl.col("took").sum() / pl.col("usual").filter(common).sum()
+    like = pl.col("took") / own_way.over("rank") if _varies(peers) else pl.col("usual")
+    return _nodes(known.select("node", length=pl.when(common).then(like + pl.col("pause")).otherwise(extra)))
+
+
+def _varies(rows: pl.DataFrame) -> bool:
+    """Whether each rank has more to do in one step and less in another: mended, it would have, too."""
+    by_step = rows.filter(pl.col("step") >= 0).group_by("role", "rank", "step").agg(pl.col("took").sum())
+    share = pl.col("took") / pl.col("took").median().over("role", "step") - 1
+    off = by_step.select(share.abs().median() * _SIGMA).item() if by_step.height else None
+    return float(off or 0.0) > _VARIES
 
 
 def _nodes(made: pl.DataFrame) -> Change:
@@ -120,7 +125,7 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     for role in wanders["role"].sort():
         part = rows.filter(pl.col("role") == role)
         among = set(part["rank"].to_list())
-        clear = apart if len(among) >= _MANY else set()
+        clear = apart if len(among) >= _MANY else {suspects[0]} if _outweighs(suspects, excess) else set()
         suspects = [r for r in suspects if r not in among or (r in clear and _steady(each, r))]
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
         found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
@@ -144,6 +149,11 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     for who in sorted(w for w in together if len(w) > 1):
         found.append(_rank_scenario(line, rows, who, alone, _where(each, who)))
     return found
+
+
+def _outweighs(suspects: list[int], excess: dict[int, float]) -> bool:
+    """Whether the first has far more than the next one."""
+    return excess[suspects[0]] > _SPREADS * max((excess[r] for r in suspects[1:]), default=0.0)
 
 
 def evenly(line: Timeline, rows: pl.DataFrame) -> list[Scenario]:
@@ -219,9 +229,18 @@ def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
     least = int(np.searchsorted(np.cumsum(more), _MOSTLY * total)) + 1
     high = int((more >= 0.5 * more[least - 1]).sum())
     rest = float(np.median(more[high:])) if high < more.size else 0.0
-    if high > more.size / 2 or more[high - 1] < _STANDS_OUT * max(rest, 0.0):
+    if high > more.size / 2 or more[high - 1] < max(_STANDS_OUT * max(rest, 0.0), _SPREADS * _spread(each, who)):
         return ()
     return tuple(sorted(by_step["step"].head(high).to_list()))
+
+
+def _spread(each: pl.DataFrame, who: tuple[int, ...]) -> float:
+    """What the others of their roles differ by from each other in a step."""
+    own = each.filter(pl.col("rank").is_in(who))
+    others = each.filter(pl.col("role").is_in(own["role"].unique().implode()) & ~pl.col("rank").is_in(who))
+    by_step = others.filter(pl.col("step") >= 0).group_by("role", "rank", "step").agg(pl.col("more").sum())
+    off = (pl.col("more") - pl.col("more").median().over("role", "step")).abs().median()
+    return _SIGMA * float(by_step.select(off).item() or 0.0)
 
 
 def _rank_scenario(
@@ -330,7 +349,7 @@ def of_steps(line: Timeline, rows: pl.DataFrame, replay: Replay, span: float) ->
     if line.steps < 4:
         return []
     found = []
-    for cause, excess, change in (_slow_transfers(line, replay), _slow_starts(line, rows)):
+    for cause, excess, change in (_slow_transfers(line, rows, replay), _slow_starts(line, rows)):
         # Of a step that is cut by the window nothing is known.
         slow = tuple(sorted(step for step, more in excess.items() if more > _MATTERS * span))
         if slow and len(slow) <= line.steps / 2:
@@ -340,7 +359,10 @@ def of_steps(line: Timeline, rows: pl.DataFrame, replay: Replay, span: float) ->
     return found
 
 
-def _slow_transfers(line: Timeline, replay: Replay) -> _Slow:
+def _slow_transfers(line: Timeline, rows: pl.DataFrame, replay: Replay) -> _Slow:
+    worked = rows.group_by("step").agg(pl.col("took").sum())
+    # Where ranks compute more, messages of unknown size may be larger.
+    more = worked.filter(pl.col("took") > _SLOWER * pl.col("took").median())["step"].implode()
     meets = line.meeting >= 0
     most = _most_recorded(line)
     step = np.full(len(line.groups), -1)
@@ -351,13 +373,14 @@ def _slow_transfers(line: Timeline, replay: Replay) -> _Slow:
     table = (
         pl.DataFrame({
             "meeting": np.arange(len(line.groups)), "step": step, "took": replay.transfers, "at": at,
+            "sized": pl.Series([g.size_bytes is not None for g in line.groups], dtype=pl.Boolean),
             "kind": pl.Series([f"{g.op} {g.size_bytes} {g.members}" for g in line.groups], dtype=pl.String),
         })
         .filter((pl.col("step") >= 0) & whole)
         .sort("at")
         .with_columns(nth=pl.int_range(pl.len()).over("kind", "step"))
         .with_columns(usual=pl.col("took").median().over("kind", "nth"))
-        .filter(pl.col("took") > _SLOWER * pl.col("usual"))
+        .filter(pl.col("took") > _SLOWER * pl.col("usual"), pl.col("sized") | ~pl.col("step").is_in(more))
     )  # fmt: skip
     # Groups transfer side by side: those of one kind count once.
     excess = (
@@ -398,7 +421,7 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
 
 def _even(rows: pl.DataFrame) -> Change:
     """Every node as it is on average over its role, without pauses that are not usual."""
-    n, of = pl.len().over(PLACE), pl.col("rank").n_unique().over("role")
+    n, of = pl.len().over(PLACE), pl.col("rank").n_unique().over("role", "step")
     spread = pl.when(2 * n <= of).then(n / of).otherwise(1.0)  # what few of them have
     made = rows.with_columns(
         length=(pl.col("took").mean().over(PLACE) + pl.min_horizontal("gap", pl.col("gap").median().over(PLACE)))

@@ -30,6 +30,7 @@ _ENDS_NEAR_NS: Final = 15_000
 _BESIDE_NS: Final = 1_000.0
 _DRIFT_SAMPLES: Final = 12
 _DRIFT_NS: Final = 20_000
+_MOST_DRIFT: Final = 1e-3
 _POINT_TO_POINT: Final = ("Send", "Recv")
 
 
@@ -39,6 +40,9 @@ class Timeline:
 
     ``rank``: index into ``ranks``; ``stream``: number of the stream, unique over ranks; ``step``: -1 in none;
     ``name``: a number of the kernel's name; ``meeting``: -1 where nobody else takes part.
+    ``launch``: when the CPU launched it, on the same clock (NaN: not recorded).
+    ``what``: a number of operation, size and direction of communication, -1 of the rest; ``received``: whether from a
+    higher rank, 1 or 0, -1 where it receives nothing.
     ``sends``: whether it sends to one rank; ``comm``: whether it communicates, with partners recorded or not.
     ``groups``: per meeting ``op, size_bytes, process_group, members`` (ranks, recorded or not), ``pair``.
     """
@@ -51,7 +55,10 @@ class Timeline:
     name: Ints
     start: Floats
     end: Floats
+    launch: Floats
     meeting: Ints
+    what: Ints
+    received: Ints
     sends: Bools
     comm: Bools
     groups: tuple[Meeting, ...]
@@ -111,6 +118,11 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline | s
     meetings, groups = _meetings(work)
     if coarse:
         end = _left_together(meetings, len(groups), start, end)
+    ahead = (
+        work["start_ns"] - work["launch_ns"]
+        if "launch_ns" in work.columns
+        else pl.repeat(None, work.height, eager=True)
+    )
     lanes = work.select(pl.struct("rank", "device", "stream").rank("dense"))["rank"].to_numpy()
     return Timeline(
         ranks=tuple(ranks),
@@ -121,12 +133,27 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline | s
         name=work["name"].rank("dense").to_numpy().astype(np.int64),
         start=start - first,
         end=end - first,
+        launch=start - first - ahead.cast(pl.Float64).fill_null(np.nan).to_numpy(),
         meeting=meetings,
+        what=_what(work),
+        received=work.select(
+            pl.when(pl.col("op") == "Recv").then(pl.col("peer") > pl.col("rank")).fill_null(-1).cast(pl.Int64)
+        )
+        .to_series()
+        .to_numpy(),
         sends=(work["op"] == "Send").fill_null(False).to_numpy(),
         comm=(work["kind"].is_in([COMM, OTHER]) | work["meeting"].is_not_null()).to_numpy(),
         groups=groups,
         unmatched=int(work.filter((pl.col("kind") == COMM) & pl.col("meeting").is_null()).height) + dropped,
     )
+
+
+def _what(work: pl.DataFrame) -> Ints:
+    op = pl.col("op")
+    upwards = pl.when(op.is_in(_POINT_TO_POINT)).then(pl.col("peer") > pl.col("rank"))
+    known = pl.when(op.is_not_null() | pl.col("kind").is_in([COMM, OTHER]))
+    what = pl.struct(op, "size_bytes", upwards.alias("upwards"), name=pl.when(op.is_null()).then("name"))
+    return work.select(known.then(what.rank("dense").cast(pl.Int64)).fill_null(-1)).to_series().to_numpy()
 
 
 def _without_overlaps(lane: Ints, start: Floats, end: Floats) -> Ints:
@@ -244,20 +271,25 @@ def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float
     for a, b, by_order, _, at, ahead, pair, n in pairs.iter_rows():
         when, off = np.asarray(at, float) - origin, np.asarray(ahead, float)
         offset, slope = _line(when, off)
+        if abs(slope) > _MOST_DRIFT:
+            continue  # no clock: they only do the same
         weight = float(np.median(np.abs(off - offset - slope * when))) if by_order else -float(n)
         near.setdefault(a, []).append((by_order, pair, weight, b, offset, slope))
         near.setdefault(b, []).append((by_order, pair, weight, a, -offset, -slope))
     found: dict[int, tuple[float, float]] = {}
-    queue = [(False, False, 0.0, ranks[0], 0.0, 0.0)]
-    while queue:
-        *_, rank, offset, slope = heapq.heappop(queue)
-        if rank not in found:
-            found[rank] = offset, slope
-            for by_order, pair, weight, b, more, steeper in near.get(rank, ()):
-                heapq.heappush(queue, (by_order, pair, weight, b, offset + more, slope + steeper))
-    if len(found) < max(2, 0.5 * len(ranks)):
+    reached = 0
+    for begin in ranks:
+        queue = [(False, False, 0.0, begin, 0.0, 0.0)]
+        while queue:
+            *_, rank, offset, slope = heapq.heappop(queue)
+            if rank not in found:
+                found[rank] = offset, slope
+                for by_order, pair, weight, b, more, steeper in near.get(rank, ()):
+                    heapq.heappush(queue, (by_order, pair, weight, b, offset + more, slope + steeper))
+        reached = reached or len(found)
+    if reached < max(2, 0.5 * len(ranks)):
         return None
-    offsets = np.array([found.get(r, (0.0, 0.0)) for r in ranks])
+    offsets = np.array([found[r] for r in ranks])
     offsets[np.abs(offsets[:, 0]) < _DRIFT_NS, 0] = 0.0
     return offsets[:, 0], offsets[:, 1], origin
 

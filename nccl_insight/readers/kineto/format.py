@@ -24,6 +24,7 @@ from nccl_insight.readers.gpu_activity import (
     other_communication_table,
     rank_in_name,
     step_table,
+    with_launches,
     work_table,
 )
 from nccl_insight.readers.kernels import COMM
@@ -132,14 +133,14 @@ class _Builder:
         del raw
         activity = engine_collectives(activity, self.events)
         steps = self._steps()
-        launches = self._launches()
-        assigned = assign_steps(activity, steps, self._marks(), launches)
+        activity = with_launches(activity, self._launches())
+        assigned = assign_steps(activity, steps, self._marks())
         activity = activity.with_columns(assigned["step"])
         self.step_by = _most(assigned["by"])
         self.outside = activity.filter(pl.col("step").is_null()) if self.step_by else activity.clear()
         rank, origin = self._rank()
         collectives = collective_table(self.events, activity, steps, self.groups, self.base)
-        table = step_table(activity, steps, launches)
+        table = step_table(activity, steps)
         if activity.is_empty():
             table = cpu_step_table(collectives, steps)
         self._notes(rank, origin, activity, collectives)

@@ -24,6 +24,7 @@ from nccl_insight.readers.gpu_activity import (
     rank_in_name,
     step_table,
     with_bandwidth,
+    with_launches,
     work_table,
 )
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify
@@ -183,13 +184,16 @@ def _launches(database: Database) -> pl.DataFrame:
 
 
 def _with_steps(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """The activity with ``step``, process by process."""
-    parts: list[pl.DataFrame] = [activity.clear().with_columns(step=pl.lit(None, pl.Int32))]
+    """The activity with ``step`` and ``launch_ns``, process by process."""
+    parts: list[pl.DataFrame] = [
+        activity.clear().with_columns(launch_ns=pl.lit(None, pl.Int64), step=pl.lit(None, pl.Int32))
+    ]
     none = pl.DataFrame(schema=MARKS)
     for (pid,), part in activity.group_by("pid", maintain_order=True):
         calls = launches.filter(pl.col("pid") == pid).select("correlation", start_ns="launch")
         own = steps.filter(pl.col("pid") == pid).drop("pid")
-        parts.append(part.with_columns(assign_steps(part, own, none, calls)["step"]))
+        launched = with_launches(part, calls)
+        parts.append(launched.with_columns(assign_steps(launched, own, none)["step"]))
     return pl.concat(parts)
 
 
@@ -210,6 +214,7 @@ def _collectives(
 
 def _step_rows(activity: pl.DataFrame, steps: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     parts: list[pl.DataFrame] = []
+    activity = activity.drop("launch_ns")
     for device, pid in lanes.select("device", "pid").iter_rows():
         part = step_table(activity.filter(pl.col("device") == device), steps.filter(pl.col("pid") == pid).drop("pid"))
         if part.width:
@@ -225,7 +230,7 @@ def _finish(frame: pl.DataFrame, lanes: pl.DataFrame, ranks: dict[int, int], off
         process=(pl.col("pid") // (1 << 24)) % (1 << 24),
     )
     joined = frame.drop("pid", "gpu", strict=False).join(mapped, on="device", how="left", maintain_order="left")
-    times = [pl.col(n) + offset for n in ("start_ns", "end_ns") if n in frame.columns]
+    times = [pl.col(n) + offset for n in ("start_ns", "end_ns", "launch_ns") if n in frame.columns]
     return joined.with_columns(*times, device=pl.col("gpu"), pid=pl.col("process")).drop("gpu", "process")
 
 

@@ -27,6 +27,7 @@ from nccl_insight.readers.gpu_activity import (
     other_communication_table,
     step_table,
     with_bandwidth,
+    with_launches,
     work_table,
 )
 from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
@@ -271,7 +272,8 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
         found.launches, schema={"correlation": pl.Int64, "start_ns": pl.Int64}, orient="row"
     ).with_columns(pl.col("start_ns") + base)
     marks = pl.DataFrame(schema=MARKS)
-    activity = activity.with_columns(assign_steps(activity, steps, marks, launches)["step"])
+    activity = with_launches(activity, launches)
+    activity = activity.with_columns(assign_steps(activity, steps, marks)["step"])
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     ops = [_op(name, hlo) for name, hlo in comm.select("name", "hlo").iter_rows()]
     collectives = with_bandwidth(
@@ -290,7 +292,7 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
         notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
     parts = {
         "collectives": collectives,
-        "steps": step_table(activity, steps, launches),
+        "steps": step_table(activity, steps),
         "memcpy": memcpy_table(activity),
         "other_communication": other_communication_table(activity),
         "gpu_work": work_table(activity),
