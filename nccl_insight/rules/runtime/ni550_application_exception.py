@@ -151,8 +151,9 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
 def _raised(text: str, place: str, most: int) -> str:
     """The exception and where it was raised; what it says is worth more than the place, which the evidence has, too."""
     text = _ERRNO.sub("", text, count=1)
-    whole = _brief(text, most - len(place))
-    return _brief(text, most) if whole.endswith(_CUT) else whole + place
+    told = _brief(text, max(most - len(place), _TEXT_LEAST))
+    alone = _brief(text, most)
+    return alone if told.endswith(_CUT) and not alone.endswith(_CUT) else told + place
 
 
 def _brief(text: str, most: int = _TEXT_MOST) -> str:
