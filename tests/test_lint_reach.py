@@ -148,6 +148,12 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     # Templates and comments
     "t.yaml-template": ("# c\n" * 4000 + "env:\n- {name: NCCL_ALGO, value: Rng}\n- {name: A, value: ${A}}\n", {(4002, "env-invalid-value")}),
     "Dockerfile.commented": ("FROM a\nENV A=1 \\\n# why\n    NCCL_ALGO=Rng\n", {(4, "env-invalid-value")}),
+    "assoc.sh": ("declare -A E=([NCCL_DEBUG]=INFO [NCCL_ALGO]=Rng)\n: \"${NCCL_P2P_LEVEL:=nvl}\"\nexport NCCL_P2P_LEVEL\ntorchrun a.py\n", {(1, "env-invalid-value"), (2, "env-invalid-value")}),
+    "hydra.yaml": ("launcher:\n  setup:\n  - export NCCL_ALGO=Rng\n  - export NCCL_DEBUG=INFO\n", {(3, "env-invalid-value")}),
+    "cloud-list.yaml": ("runcmd:\n- [sh, -c, \"echo NCCL_IB_SL=x >> /etc/environment\"]\n", {(2, "env-invalid-value")}),
+    "main.nf": ("process A {\n  beforeScript 'export NCCL_IB_SL=1'\n  script:\n  \"\"\"\n  NCCL_ALGO=Rng torchrun a.py\n  \"\"\"\n}\n", {(5, "env-invalid-value")}),
+    "Snakefile": ("rule a:\n    shell: \"NCCL_ALGO=Rng torchrun a.py\"\n", {(2, "env-invalid-value")}),
+    "fstring.py": ("import sys\ncmd = f\"NCCL_ALGO=Rng torchrun {sys.argv[1]}\"\nprint(\"NCCL_DEBUGG=INFO\")\n", {(2, "env-invalid-value")}),
     "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(6, "env-invalid-value")}),
 }  # fmt: skip
 

@@ -30,7 +30,9 @@ _BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
 _HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
 _TARGET: Final = re.compile(r"\b(?:destination|path|dest|filename)[ \t]*=[ \t]*\"([^\"]+)\"")
 _EXPRESSION: Final = re.compile(r"(?:var|local|each|module|data|params|env|self)\.[\w.\[\]\"]+|\w+\(.*")
-_GROOVY_SHELL: Final = re.compile(r"\bsh[ \t]*\(?[ \t\n]*(?:script[ \t]*:[ \t]*)?(\"\"\"|'''|\"|')")
+_GROOVY_SHELL: Final = re.compile(
+    r"\b(?:sh|beforeScript|afterScript|(?:script|shell)[ \t]*:)[ \t]*\(?\s*(?:script[ \t]*:[ \t]*)?(\"\"\"|'''|\"|')"
+)
 _MAKE_SET: Final = re.compile(
     r"(?:[^\s:=#]+[ \t]*:[ \t]+)?((?:export|override|private|unexport)[ \t]+)*([A-Za-z_][\w.]*)[ \t]*"
     r"(\?=|:::?=|:=|\+=|=)[ \t]*(.*)",
@@ -137,7 +139,10 @@ def _shell_steps(script: Script, text: str) -> str:
         while end < len(text) and not text.startswith(quote, end):
             end += 2 if text[end] == "\\" else 1
         body = text[match.end() : end]
-        read_own_shell(script, body, line_at(text, match.end()), "a step sh", _OWN)
+        if match[0].startswith("before"):  # in the shell of the task
+            read_shell(script, body, line_at(text, match.end()), 1)
+        else:
+            read_own_shell(script, body, line_at(text, match.end()), "a step sh", _OWN)
         out += [text[at : match.end()], "\n" * body.count("\n")]
         at = min(end + len(quote), len(text))
     return "".join([*out, text[at:]])

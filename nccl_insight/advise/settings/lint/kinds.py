@@ -16,6 +16,7 @@ _BY_SUFFIX: Final = {
     ".lsf": "shell", ".bsub": "shell", ".qsub": "shell", ".sub": "shell", ".flux": "shell", ".csh": "csh",
     ".tcsh": "csh", ".fish": "fish",
     ".lua": "lua", ".tcl": "tcl", ".mk": "make", ".just": "just", ".hcl": "hcl", ".tf": "hcl", ".tfvars": "hcl",
+    ".nf": "groovy",
     ".nomad": "hcl", ".toml": "ini", ".ini": "ini", ".cfg": "ini", ".ipynb": "notebook", ".groovy": "groovy",
     ".jenkinsfile": "groovy", ".tpl": "yaml", ".tmpl": UNKNOWN, ".service": "unit", ".container": "unit",
     ".kube": "unit", ".smk": "python", ".nix": "ini", ".pp": "ini", ".rb": "program", ".pl": "program",

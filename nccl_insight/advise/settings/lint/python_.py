@@ -22,8 +22,8 @@ _SHELLS: Final = frozenset(
 )
 _CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
 _LINE: Final = re.compile(r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']")
-_EXPORT: Final = re.compile(r"(?m)^[ \t]*export[ \t]+([A-Za-z_]\w*)=")
-_QUOTED: Final = re.compile(r"(?s)(\"\"\"|\'\'\')(.*?)\1")
+_EXPORT: Final = re.compile(r"(?m)^[ \t]*(?:export[ \t]+([A-Za-z_]\w*)=|([A-Z_]{0,9}CCL_\w+)=\S*[ \t]+[^\s=])")
+_QUOTED: Final = re.compile(r"(?s)(\"\"\"|\'\'\')(.*?)\1|shell:\s*([\"'])(?!\3)([^\n]*)\3")
 _MAX_ROW: Final = 20_000
 _NEAR: Final = 50  # settings of one statement stand close together
 
@@ -49,7 +49,7 @@ def read_python(script: Script, text: str) -> None:
 def _by_line(script: Script, text: str) -> None:
     """Text that is no Python 3: plain assignments, and shell text between triple quotes (Snakemake)."""
     for quoted in _QUOTED.finditer(text):
-        _shell_text(script, quoted[2], line_at(text, quoted.start(2)))
+        _shell_text(script, quoted[2] or quoted[4] or "", line_at(text, quoted.start(2 if quoted[2] else 4)))
     for number, row in enumerate(text.split("\n"), 1):
         if row.lstrip().startswith("#") or len(row) > _MAX_ROW:
             continue
@@ -151,7 +151,7 @@ def _text(script: Script, node: ast.Constant | ast.JoinedStr) -> None:
 
 
 def _shell_text(script: Script, value: str, line: int) -> None:
-    if any(map(catalog().relevant, _EXPORT.findall(value))):
+    if any(catalog().relevant(exported or set_) for exported, set_ in _EXPORT.findall(value)):
         script.embedded.append(Embedded(line, value, "shell"))
 
 

@@ -43,6 +43,8 @@ _MAX_NESTING = 4
 _MAX_CALLS = 200
 _NAMES_IN = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _OPTION = re.compile(r"^(?:-[xeE]|--[\w-]{1,99})[ =](?=[A-Z])")
+_ELEMENT = re.compile(r"^\[[\"']?([A-Z]\w*)[\"']?\]=")  # of an associative array
+_DEFAULT = re.compile(r"\$\{([A-Z]\w{1,99}):?=([^${}]{0,999})\}")
 _SAYS = _WRITERS | {"grep", "sed", "awk", "logger", "log", "print", "die", "usage", "warn"}
 # A variable that is named alone, and one that is put in.
 _NAMED = re.compile(r"^[\"']?([A-Z][A-Z0-9_]{5,99})[\"']?$|\$\{?[!#]?([A-Z][A-Z0-9_]{5,99})")
@@ -232,6 +234,8 @@ def _inner_commands(command: Command, state: _State) -> None:
     said = bool(command.words) and command.words[0].text in _SAYS
     for token in () if said else (*command.words, *command.elements):
         state.script.named += [(token.line, bare or put) for bare, put in _NAMED.findall(token.text)]
+        for name, value in _DEFAULT.findall(token.text):
+            _add(state, name, value, token.line, "default", exported=name in state.exported)
         if "CCL_" in token.text and state.nesting < _MAX_NESTING:
             for above, text in substitutions(token.text):
                 read_shell(state.script, text, token.line + above, state.nesting + 1, "$( )")
@@ -246,7 +250,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
         state.known.pop(command.loop, None)
     for element in command.elements:  # of an array, for a launcher
         text, complete = expand(element.text, state.known)
-        pair = _ASSIGNMENT.fullmatch(_OPTION.sub("", text))
+        pair = _ASSIGNMENT.fullmatch(_ELEMENT.sub(r"\1=", _OPTION.sub("", text)))
         if pair is not None:
             _add(state, pair[1], pair[2], element.line, "arguments", complete, scope="arguments")
     if not words:

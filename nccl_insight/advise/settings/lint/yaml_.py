@@ -18,7 +18,7 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue
 from nccl_insight.advise.settings.lint.kinds import kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
-from nccl_insight.advise.settings.lint.shell import read_own_shell, read_words
+from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
 from nccl_insight.base.model import Severity
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -241,6 +241,8 @@ def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[in
             _command(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
         elif key in {"script", "run", "runcmd", "commands"} and isinstance(value, yaml.SequenceNode):
             _steps(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
+            for part in (v for v in value.value if isinstance(v, yaml.SequenceNode)):
+                _command(script, [v for v in part.value if isinstance(v, yaml.ScalarNode)], place)
         elif key.endswith("_commands") and isinstance(value, yaml.SequenceNode):
             for item in value.value:  # Ray: each in a shell of its own
                 if isinstance(item, yaml.ScalarNode):
@@ -312,6 +314,9 @@ def _of_ray(node: yaml.MappingNode, place: _Place) -> bool:
 
 def _item(script: Script, node: yaml.ScalarNode, place: _Place) -> None:
     equals = _EQUALS.fullmatch(_OPTION.sub("", str(node.value), count=1))
+    if str(node.value).startswith("export ") and node.style not in {"|", ">"}:  # a step of a launcher's own shell
+        read_shell(script, str(node.value), line_of(node), 1, place.scope)
+        return
     if equals is None or not catalog().relevant(equals[1]):
         _block(script, node, place)
         return
