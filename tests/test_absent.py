@@ -102,6 +102,21 @@ def test_one_source_alone_is_as_sure_as_it_can_be(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("common", [True, False])
+def test_what_a_silent_rank_alone_said_last_is_quoted(tmp_path: Path, common: bool) -> None:
+    """A line that the files of all ranks have tells nothing of the one that did not come."""
+    said = "WARNING:datasets.reader: retrying read of /lustre/shard_{}.bin"
+    for r in range(4):
+        own = [said.format(70 + r)] if common or r == 3 else ["loading checkpoint shards"]
+        lines = [line for line in inits() if line.startswith(f"{host(r)}:{4000 + r}:")]
+        log(tmp_path / f"rank{r}.log", *lines, *own, *(timeout(r, 35, 35, 34) if r != 3 else ()))
+    _, found = judged(str(tmp_path))
+    assert [(f.name, f.ranks) for f in found] == [("collective-not-reached", (3,))]
+    quoted = [e for e in found[0].evidence if e.text == said.format(73)]
+    assert [Path(e.input).name for e in quoted] == ([] if common else ["rank3.log"])
+    assert (f'rank 3 last said: "{said.format(73)}"' in found[0].next_step) is not common
+
+
 def test_watchdog_and_dumps_that_agree_make_one_finding(tmp_path: Path) -> None:
     waits = [line for r in (0, 1, 3) for line in timeout(r, 35, 35, 34)]
     text = log(tmp_path / "run.log", *inits(), *waits)

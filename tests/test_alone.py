@@ -17,8 +17,8 @@ from nccl_insight.readers.nccl_log.log import chunk_reader, read_logs
 from nccl_insight.tables.schema import CONTRACT, SCHEMA, conform
 from tests import message_samples
 
-# Another third of the messages for every commit, in parts that run side by side.
-SLICES: Final = 3
+# Another eighth of the messages for every commit, in parts that run side by side.
+SLICES: Final = 8
 PARTS: Final = 4
 SEED: Final = int(os.environ.get("NCCL_INSIGHT_ENGINE_SEED", "0"))
 

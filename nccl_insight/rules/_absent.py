@@ -9,7 +9,13 @@ from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import capital, rank_words
 from nccl_insight.facts.absent import Absent
 from nccl_insight.facts.claims import Claim
+from nccl_insight.facts.last_said import last_said
 from nccl_insight.rules._subjects import ranks_on
+from nccl_insight.tables.run import Run
+
+#: What to do about ranks whose last words are not known; where they are, they stand there instead.
+READ_LAST = "read what that rank printed last"
+_QUOTED = 2
 
 #: Where PyTorch leaves the dumps of its flight recorder: in the cache of the user; older releases in /tmp.
 LIST_DUMPS = "ls ~/.cache/torch/*_trace_rank_* /tmp/nccl_trace_rank_*"
@@ -20,20 +26,24 @@ def subject(item: Absent) -> str:
     return ranks_on(item.lead.ranks, item.hosts)
 
 
-def with_others(hit: Hit, item: Absent) -> Hit:
+def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
     """The hit with the ranks and hosts it is about, what all sources say, and the confidence that they allow together.
 
-    Evidence is the hit's own, else that of the best claim, and a line of each other source.
+    Evidence is the hit's own, else that of the best claim, a line of each other source, and what the ranks said last.
     """
     low = item.confidence is Confidence.LOW
+    last = last_said(run, item.lead.ranks)[:_QUOTED]
+    quoted = " and ".join(f'rank {rank} last said: "{ref.text}"' for rank, ref in last)
     return replace(
         hit,
         explanation=" ".join(filter(None, (hit.explanation, *_others(item)))),
+        next_step=hit.next_step.replace(READ_LAST, f"find out why: {quoted}") if quoted else hit.next_step,
         ranks=item.lead.ranks,
         hosts=item.hosts,
         evidence=(
             *(hit.evidence or item.lead.evidence),
             *(r for c in (*item.support, *item.against) for r in c.evidence[:1]),
+            *(ref for _, ref in last),
         ),
         confidence=item.confidence,
         severity=Severity.WARNING if low else hit.severity,

@@ -30,11 +30,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         )
     for item in absences(run):
         if item.lead.source == DUMPS:
-            yield with_others(_from_dumps(item, len(dumped), len(verdict(run, DUMPS).waiting)), item)
+            yield with_others(run, _from_dumps(item, len(dumped), len(verdict(run, DUMPS).waiting)), item)
         elif item.lead.source == RAS:
-            yield with_others(_from_ras(item), item)
+            yield with_others(run, _from_ras(item), item)
         elif item.lead.proof in ("enqueued", "behind"):
-            yield with_others(_from_watchdog(item), item)
+            yield with_others(run, _from_watchdog(item), item)
     yield from _from_report(ctx)
 
 

@@ -10,7 +10,7 @@ from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut, stopped
 from nccl_insight.facts.claims import WATCHDOG
 from nccl_insight.facts.waitfor import verdict
-from nccl_insight.rules._absent import subject, with_others
+from nccl_insight.rules._absent import READ_LAST, subject, with_others
 from nccl_insight.rules.context import Context
 
 
@@ -19,13 +19,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     for item in absences(run):
         if item.lead.proof == "calls":
-            yield with_others(_stopped(item), item)
+            yield with_others(run, _stopped(item), item)
         elif item.lead.proof == "silent":
-            yield with_others(_silent(item, len(verdict(run, WATCHDOG).waiting)), item)
+            yield with_others(run, _silent(item, len(verdict(run, WATCHDOG).waiting)), item)
         elif item.lead.proof == "barrier":
-            yield with_others(_barrier(item), item)
+            yield with_others(run, _barrier(item), item)
         elif item.lead.proof == "gap":
-            yield with_others(_unseen(item), item)
+            yield with_others(run, _unseen(item), item)
     if not run.has("calls"):
         return
     if log_is_cut(run):
@@ -59,12 +59,11 @@ def _stopped(item: Absent) -> Hit:
 
 
 def _barrier(item: Absent) -> Hit:
-    lead, who = item.lead, rank_words(item.lead.ranks)
+    lead = item.lead
     limit = f" within {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
     return Hit(
         title=f"{subject(item)} did not come to a monitored barrier of torch{limit}",
-        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what {who} "
-        "printed last",
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then {READ_LAST}",
         explanation="Rank 0 asks every rank one by one whether it has come, and names those that have not: they are "
         "somewhere else in the program, or gone.",
         observed=(lead.evidence[0].text if lead.evidence else None) or "",
@@ -93,8 +92,8 @@ def _silent(item: Absent, waiting: int) -> Hit:
     return Hit(
         title=f"{subject(item)} did not come to collective {lead.seq} ({lead.op or 'operation unknown'}), in which "
         f"{rank_words(lead.waiting)} waited{limit}",
-        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what that rank "
-        "printed last" + ("; give init_process_group a timeout longer than that rank prepares" if prepares else ""),
+        next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then {READ_LAST}"
+        + ("; give init_process_group a timeout longer than that rank prepares" if prepares else ""),
         explanation="The others of this group timed out in the operation, and these did not issue it: they are "
         "somewhere else, or gone."
         + (f" In all {waiting:,} ranks wait, directly or through other groups." if waiting > len(lead.waiting) else "")

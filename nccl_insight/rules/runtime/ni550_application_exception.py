@@ -157,12 +157,13 @@ def _raised(text: str, place: str, most: int) -> str:
 
 
 def _brief(text: str, most: int = _TEXT_MOST) -> str:
-    """The exception in a headline: whole sentences, else whole words."""
+    """The exception in a headline: whole sentences, else whole words, unless one fills it."""
     if len(text) <= most:
         return text
     kept = text[:most]
     whole = kept.rfind(". ")
-    return kept[:whole] if whole > 0 else f"{kept.rsplit(' ', 1)[0]}{_CUT}"
+    words = kept.rsplit(" ", 1)[0]
+    return kept[:whole] if whole > 0 else f"{words if 2 * len(words) > most else kept}{_CUT}"
 
 
 def _short(place: str) -> str:
