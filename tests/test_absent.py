@@ -206,8 +206,49 @@ def test_a_rank_that_waits_for_another_one_is_not_blamed(tmp_path: Path) -> None
         for r, pg, guid, n in ((1, 0, "0(default_pg)", 34), (3, 3, "9(tp)", 6))
     ]
     run = nccl_insight.load([log(tmp_path / "run.log", *lines)])
-    told = [(a.lead.ranks, [c.ranks for c in a.held]) for a in absences(run)]
-    assert (1,) not in [ranks for ranks, _ in told]
+    assert [a.lead.ranks for a in absences(run)] == [(3,)]
+
+
+def counts_of(groups: dict[str, dict[int, int]], second: int) -> str:
+    """A RAS report of several communicators: operations launched by rank of the job."""
+    comms = [
+        {
+            "hash": f"0x{name}", "size": len(counts), "ranks_count": len(counts), "missing_ranks_count": 0,
+            "ranks": [
+                {"rank": own, "host": f"10.0.0.{r // 2 + 1}", "pid": 4000 + r, "cuda_dev": r % 2,
+                 "collective_counts": {"AllReduce": n}}
+                for own, (r, n) in enumerate(counts.items())
+            ],
+            "missing_ranks": [],
+        }
+        for name, counts in groups.items()
+    ]  # fmt: skip
+    return json.dumps({"nccl_version": "2.28.9", "timestamp": f"2026-06-19 05:06:{second}", "communicators": comms})
+
+
+def test_counts_of_ras_are_followed_through_its_communicators(tmp_path: Path) -> None:
+    """Ranks 2 and 3 are behind in the job's communicator; rank 2 waits in a smaller one for rank 3."""
+    groups = {"a" * 16: {0: 9, 1: 9, 2: 8, 3: 8}, "b" * 16: {2: 5, 3: 4}}
+    paths = [tmp_path / f"ras{n}.json" for n in (1, 2)]
+    for n, path in enumerate(paths):
+        path.write_text(counts_of(groups, 40 + n))
+    _, found = judged(*map(str, paths))
+    assert [(f.name, f.ranks) for f in found] == [("rank-desync", (3,))]
+    assert "rank 1 " not in found[0].title
+
+
+def test_a_rank_that_waits_by_the_watchdog_is_not_late_by_what_ras_counts(tmp_path: Path) -> None:
+    waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 36, 34)]
+    reports = [ras(tmp_path / f"ras{n}.json", {0: 9, 1: 8, 2: 9, 3: 8}, second=40 + n) for n in (1, 2)]
+    _, found = judged(log(tmp_path / "run.log", *inits(), *waits), *reports)
+    assert [f.ranks for f in found] == [(3,)]
+
+
+def test_ranks_of_a_monitored_barrier_of_a_smaller_group_are_not_those_of_the_job(tmp_path: Path) -> None:
+    said = "[rank{0}]: RuntimeError: [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 60000 ms"
+    for first, named in ((0, (1,)), (2, ())):
+        _, found = judged(log(tmp_path / f"{first}.log", *inits(), said.format(first)))
+        assert [(f.name, f.ranks) for f in found] == [("collective-not-reached", named)]
 
 
 def test_a_rank_that_waits_elsewhere_is_not_among_those_that_are_silent(tmp_path: Path) -> None:

@@ -2,21 +2,20 @@
 
 The lines of torch's watchdog, Flight Recorder dumps, call logs, NCCL's RAS reports and Inspector's records each tell
 the last operation of ranks, in their own numbers (:mod:`nccl_insight.facts.standings`), and make claims about ranks
-(:mod:`nccl_insight.facts.claims`). :func:`absences` puts claims about the same ranks together, drops those that
-another one explains (a rank that itself waits for somebody), and says where sources contradict each other. Numbers of
-one process group count alike on all its ranks, so the oldest unfinished operation decides and a gap of one is enough.
+(:mod:`nccl_insight.facts.claims`). :func:`absences` puts claims about the same ranks together, and says where sources
+contradict each other. Numbers of one process group count alike on all its ranks, so the oldest unfinished operation
+decides and a gap of one is enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.base.model import Confidence
 from nccl_insight.facts import flight_recorder
-from nccl_insight.facts.claims import CALLS, DUMPS, LOG, WATCHDOG, Claim
-from nccl_insight.facts.identity import Identities, identities
+from nccl_insight.facts.claims import CALLS, DUMPS, LOG, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.facts.witnesses import witnesses
 from nccl_insight.tables.run import Run, fact
@@ -33,16 +32,14 @@ _DISSENT: Final = 5
 class Absent:
     """Ranks that did not come, by the best claim about them, and what else speaks for or against it.
 
-    ``support`` are claims of the same ranks from other sources, ``against`` claims that name others, ``held`` ranks
-    that are named, too, and themselves wait for these, ``also`` claims of the same source that other groups wait for
-    the same ranks.
+    ``support`` are claims of the same ranks from other sources, ``against`` claims that name others, ``also`` claims
+    of the same source that other groups wait for the same ranks.
     """
 
     lead: Claim
     confidence: Confidence
     support: tuple[Claim, ...] = ()
     against: tuple[Claim, ...] = ()
-    held: tuple[Claim, ...] = ()
     also: tuple[Claim, ...] = ()
 
     @property
@@ -59,7 +56,7 @@ class Absent:
 @fact
 def absences(run: Run) -> tuple[Absent, ...]:
     """The ranks that explain why others wait, best proof first."""
-    return tuple(_merged([c for c in _claims(run) if not _came(run, c)], identities(run)))
+    return tuple(_merged([c for c in _claims(run) if not _came(run, c)]))
 
 
 @fact
@@ -74,36 +71,12 @@ def tells(run: Run, source: str, ranks: Iterable[int]) -> bool:
     return bool(wanted) and any(c.source == source and wanted <= set(c.ranks) for a in absences(run) for c in a.claims)
 
 
-def _narrowed(claims: Sequence[Claim], known: Identities) -> list[Claim]:
-    """The claims without ranks that wait, in a smaller group, for another rank of the same claim.
-
-    A member that does not come to its own group keeps all of the group from the operation of a larger one.
-    """
-    waits: dict[int, set[int]] = {}
-    for claim in claims:
-        if claim.world and claim.proof in _LEADS:
-            for rank in claim.waiting:
-                waits.setdefault(rank, set()).update(claim.ranks)
-    found: list[Claim] = []
-    for claim in claims:
-        own = set(claim.ranks)
-        free = {r for r in own if not waits.get(r, set()) - {r}}
-        late = tuple(r for r in claim.ranks if not waits.get(r, set()) & free - {r})
-        if not claim.world or not free or len(late) == len(own):
-            found.append(claim)
-        elif not any(c.world and c.source == claim.source and set(c.ranks) == set(late) for c in claims):
-            found.append(replace(claim, ranks=late, hosts=known.hosts(late)))
-    return found
-
-
-def _merged(claims: Sequence[Claim], known: Identities) -> Iterator[Absent]:
+def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:
     ordered = sorted(claims, key=lambda c: (c.proof not in _LEADS, -c.weight, c.confidence.order))
-    ordered = _narrowed(ordered, known)
-    held = _held([c for c in ordered if c.world and c.proof in _LEADS])
     found: list[list[Claim]] = []
     against: dict[int, list[Claim]] = {}
     also: dict[int, list[Claim]] = {}
-    for claim in (c for c in ordered if c not in held):
+    for claim in ordered:
         same = next((n for n, own in enumerate(found) if _agree(own[0], claim)), None)
         if same is not None:
             found[same].append(claim)
@@ -120,9 +93,8 @@ def _merged(claims: Sequence[Claim], known: Identities) -> Iterator[Absent]:
     for n, own in enumerate(found):
         lead, support = own[0], _one_a_source(own[0], own[1:])
         contrary = tuple(c for c in against.get(n, ()) if c.weight >= _DISSENT)
-        waits = tuple(c for c in held if set(c.ranks) <= set(lead.waiting))
         step = (1 if support else 0) - (1 if contrary else 0)
-        yield Absent(lead, _moved(lead.confidence, step), support, contrary, waits, tuple(also.get(n, ())))
+        yield Absent(lead, _moved(lead.confidence, step), support, contrary, tuple(also.get(n, ())))
 
 
 def _one_a_source(lead: Claim, others: Sequence[Claim]) -> tuple[Claim, ...]:
@@ -163,19 +135,6 @@ def _contradict(one: Claim, other: Claim) -> bool:
     return one.world and other.world and one.source != other.source and not set(one.ranks) & set(other.ranks)
 
 
-def _held(claims: Sequence[Claim]) -> list[Claim]:
-    """Claims about ranks that all wait, in another group, for ranks that do not wait for anybody."""
-    waits: dict[int, set[int]] = {}
-    for claim in claims:
-        for rank in claim.waiting:
-            waits.setdefault(rank, set()).update(claim.ranks)
-    named = {r for c in claims for r in c.ranks}
-    free = {r for r in named if not waits.get(r, set()) - {r}}
-    if not free:
-        return []
-    return [c for c in claims if not set(c.ranks) & free and all(waits.get(r, set()) & free for r in c.ranks)]
-
-
 def _came(run: Run, claim: Claim) -> bool:
     judged, dumped = verdict(run, DUMPS), flight_recorder.dumped(run)
     if judged.claims or claim.source == DUMPS or not set(claim.ranks) <= dumped:
@@ -189,4 +148,4 @@ def _came(run: Run, claim: Claim) -> bool:
 @fact
 def _claims(run: Run) -> tuple[Claim, ...]:
     """The claims of all sources."""
-    return (*verdict(run, DUMPS).claims, *verdict(run, WATCHDOG).claims, *witnesses(run))
+    return (*(claim for source in SOURCES for claim in verdict(run, source).claims), *witnesses(run))

@@ -6,16 +6,15 @@ and with the calls of one rank, not with lines. The few rows that a finding show
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from nccl_insight.base.bandwidth import BULK
-from nccl_insight.base.model import Ref
 from nccl_insight.facts.ended import torn
-from nccl_insight.facts.settings import refs
+from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import OWNER, owner
 
@@ -335,49 +334,29 @@ def _ends_within(run: Run) -> int:
     return int(alone.filter(pl.col("line") + 1 >= pl.col("last"))["input_id"].n_unique())
 
 
-@dataclass(frozen=True)
-class Stopped:
-    """Ranks of a communicator (its own numbers) that issued fewer collectives than its other ranks, which agree."""
-
-    comm_id: str
-    ranks: tuple[int, ...]
-    ahead: tuple[int, ...]
-    hosts: tuple[str, ...]
-    reached: int
-    most: int
-    op: str
-    evidence: tuple[Ref, ...]
-
-
 @fact
-def stopped(run: Run) -> tuple[tuple[Stopped, ...], int]:
-    """Communicators with ranks that stopped early by the call log, and how many are at too many different calls."""
-    if not run.has("calls") or log_is_cut(run):
-        return (), 0
+def unmatched(run: Run) -> pl.DataFrame:
+    """Rows of ``pairs`` (:class:`CallSums`) with more sends than receives or fewer, where the log holds both ranks."""
+    pairs = sums(run).pairs
+    if pairs.is_empty() or log_is_cut(run):
+        return pairs.clear()
     ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
-    counts = progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
-    spread = counts.group_by("comm_id").agg(
-        pl.col("calls").max().alias("most"),
-        pl.col("calls").min().alias("least"),
-        pl.col("calls").mode().max().alias("herd"),
-    )
-    found: list[Stopped] = []
-    unclear = 0
-    rows = spread.filter(pl.col("most") > pl.col("least")).sort("comm_id").head(5)
-    for comm_id, most, _, herd in rows.iter_rows():
-        here = counts.filter(pl.col("comm_id") == comm_id)
-        ahead = here.filter(pl.col("calls") == most)
-        if here.height > 2 and (herd != most or ahead.height * 2 <= here.height):
-            unclear += 1
-            continue
-        behind = here.filter(pl.col("calls") < most)
-        reached = min(behind["calls"].to_list())
-        missed = collectives_at(run, [(comm_id, reached)])
-        found.append(
-            Stopped(
-                str(comm_id), tuple(sorted(behind["rank"].to_list())), tuple(sorted(ahead["rank"].to_list())),
-                tuple(sorted(behind["host"].drop_nulls().unique().to_list())), int(reached), int(most),
-                str(missed["op"][0]) if missed.height else "collective", (*refs(behind, 2), *refs(missed, 1)),
-            )
-        )  # fmt: skip
-    return tuple(found), unclear
+    known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
+    counts = pairs.join(ended, on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))
+    for side in ("src", "dst"):
+        for there in (known, sums(run).speaking):
+            counts = counts.join(there.rename({"rank": side}), on=["comm_id", side], how="semi")
+    return counts.sort("comm_id", "src", "dst")
+
+
+def waiting_pairs(run: Run) -> tuple[tuple[int, int], ...]:
+    """Who waits in a send or a receive for whom, by their ranks in the job."""
+    return tuple(pair for row in unmatched(run).iter_rows(named=True) if (pair := waits_for(run, row)) is not None)
+
+
+def waits_for(run: Run, row: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Who waits for whom in a row of :func:`unmatched`; None where the log does not say which ranks of the job."""
+    src, dst = (rank_in_job(run, row["comm_id"], row[side]) for side in ("src", "dst"))
+    if src is None or dst is None:
+        return None
+    return (src, dst) if row["sends"] > row["recvs"] else (dst, src)

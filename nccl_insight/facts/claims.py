@@ -1,7 +1,7 @@
 """A claim: what one source says about ranks that others wait for.
 
-:mod:`nccl_insight.facts.waitfor` reads claims out of the lines of torch's watchdog and Flight Recorder dumps,
-:mod:`nccl_insight.facts.witnesses` out of call logs, NCCL's RAS reports, Inspector's records and barriers.
+:mod:`nccl_insight.facts.waitfor` makes claims of where ranks stand in their process groups, by each source,
+:mod:`nccl_insight.facts.witnesses` of what RAS and the log say of processes.
 :mod:`nccl_insight.facts.absent` puts them together.
 """
 
@@ -19,6 +19,11 @@ RAS: Final = "RAS"
 INSPECTOR: Final = "Inspector"
 LOG: Final = "the log"
 BARRIER: Final = "torch's monitored barrier"
+
+SOURCES: Final = (DUMPS, WATCHDOG, BARRIER, CALLS, RAS, INSPECTOR)
+"""The sources that tell where ranks stand, the surest first."""
+COUNTED: Final = ("calls", "counts", "counts-still", "records")
+"""Proofs by numbers of operations alone."""
 
 # How much each kind of proof weighs against another one. A dump lists the operations of a rank one by one; a rank's
 # own last number says that it never issued the next; being silent can also mean that the output is not here.

@@ -391,6 +391,13 @@ def rank_in_job(run: Run, comm: object, rank: int) -> int | None:
     return identities(run).rank_of_process.get(process) if process is not None else None
 
 
+def ranks_in_job(run: Run, comm: object, ranks: Iterable[int]) -> tuple[int, ...]:
+    """The ranks of the job that ranks of a communicator are; its own where the log does not say of all."""
+    own = tuple(ranks)
+    placed = tuple(p for r in own if (p := rank_in_job(run, comm, r)) is not None)
+    return placed if len(placed) == len(own) else own
+
+
 @fact
 def _members(run: Run) -> dict[tuple[str, int], tuple[str, int]]:
     """Host and process of each rank of each communicator, by its id without leading zeros."""

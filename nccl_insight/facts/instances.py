@@ -23,7 +23,7 @@ class Instance:
     and its sizes), ``inside`` (false where the GPU has not come to it) and ``joint`` (no member finishes it before
     all have come). ``world``: ranks are those of the job. ``comparable``: the rows are of one group, and its numbers
     can be compared. ``whole``: it has no other members. ``listed``: lists of all operations made
-    the rows, which leave no doubt.
+    the rows, which leave no doubt. ``proof``: what their own numbers prove of ranks that have issued less.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Instance:
     comparable: bool
     whole: bool = True
     listed: bool = False
+    proof: str = "enqueued"
 
     def ranks(self, rows: pl.DataFrame) -> frozenset[int]:
         """The ranks of rows, those of the job where they are known."""

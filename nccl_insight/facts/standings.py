@@ -10,7 +10,7 @@ from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import progress
 from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.witnesses import ras_counts, recorded
+from nccl_insight.facts.tallies import ras_counts, recorded
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import Columns, shaped
 

@@ -1,8 +1,9 @@
 """Who waits for whom: the ranks that did not come, groups that all came to, and orders that cross.
 
-Torch's watchdog and Flight Recorder dumps tell where ranks stand in their process groups. A group whose members wait
-is explained by a member that waits in another group, or by one that is late. Followed through tensor, pipeline and
-data-parallel groups, the late ranks are those that others wait for and that wait for nobody.
+Torch's watchdog and barriers, Flight Recorder dumps, call logs, RAS and Inspector tell where ranks stand in groups.
+A group whose members wait is explained by a member that waits in another group, or by one that is late. Followed
+through tensor, pipeline and data-parallel groups, the late ranks are those that others wait for and that wait for
+nobody.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Final
 
 import polars as pl
@@ -18,12 +20,14 @@ import polars as pl
 from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder, watchdog
-from nccl_insight.facts.claims import DUMPS, WATCHDOG, Claim
+from nccl_insight.facts.calls import sums, waiting_pairs
+from nccl_insight.facts.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance
 from nccl_insight.facts.settings import refs
+from nccl_insight.facts.tallies import counted
 from nccl_insight.tables.run import Run, fact
 
 # What only a process in the middle of an operation meets.
@@ -33,6 +37,7 @@ _TRANSFERS: Final = (
 )  # fmt: skip
 _CLOSED: Final = "peer-died"
 _FEW: Final = 16
+_SEVERAL: Final = 8
 _MOST_GROUPS: Final = 3
 _MOST_RANKS: Final = 1 << 20
 
@@ -81,25 +86,44 @@ class Verdict:
 
 @fact
 def verdict(run: Run, source: str) -> Verdict:
-    """The verdict of torch's watchdog or of the dumps."""
+    """The verdict of one source. Who waits by better ones is not who others wait for."""
+    pairs: tuple[tuple[int, int], ...] = ()
     if source == DUMPS:
         known, parts = flight_recorder.dumped(run), flight_recorder.instances(run)
         # In a pair with itself: its partner came.
         here = ((r, r) for r in flight_recorder.in_transfer(run))
         elsewhere = verdict(run, WATCHDOG).waiting - known
         pairs = (*((p.waits, p.missing) for p in flight_recorder.unpaired(run)), *here)
-    else:
+    elif source == WATCHDOG:
         ranks = identities(run)
         known = frozenset({*ranks.host_of_rank, *ranks.rank_of_input.values()})
-        parts, pairs, elsewhere = watchdog.groups(run), (), frozenset()
+        parts, elsewhere = watchdog.groups(run), frozenset()
+    else:
+        parts, known = counted(run, source), frozenset()
+        better = takewhile(lambda s: s != source, SOURCES) if parts else ()
+        elsewhere = frozenset(r for s in better for r in verdict(run, s).waiting)
+        pairs = waiting_pairs(run) if source == CALLS and parts else ()
     return _Graph(run, source, parts, pairs, known, elsewhere).verdict()
+
+
+def held_up(run: Run, ranks: Iterable[int]) -> bool:
+    """Whether all these ranks are late by some source, or wait themselves in a job of which one tells why it stands."""
+    judged = [verdict(run, source) for source in SOURCES]
+    late = {r for v in judged for c in v.claims for r in c.ranks}
+    told = bool(late) or any(v.stalled for v in judged)
+    return told and (late | waiting(run)).issuperset(ranks)
+
+
+def waiting(run: Run) -> frozenset[int]:
+    """All ranks that wait for others, by any source."""
+    return frozenset().union(*(verdict(run, source).waiting for source in SOURCES))
 
 
 @dataclass(frozen=True)
 class _Graph:
     """The groups of one source; ``pairs``: who waits in a send or receive for whom; ``known``: ranks that spoke.
 
-    ``elsewhere``: ranks without a dump of which the watchdog says that they wait.
+    ``elsewhere``: ranks of which another source says that they wait.
     """
 
     run: Run
@@ -154,14 +178,21 @@ class _Graph:
         if outside:
             yield from (self._claim(g, outside, "not-entered") for g in self.placed if g.outside & outside)
             return
-        yield from self._silent()
+        if self.source in (DUMPS, WATCHDOG):
+            yield from self._silent()
 
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""
         late, all_late = group.ranks(group.behind) & set(behind), {*behind, *never}
         own = group.ranks(group.never) & set(never)
-        if own:
-            yield self._claim(group, all_late, "not-issued" if group.listed else "enqueued", group.never)
+        if own and (group.comparable or group.proof not in COUNTED):
+            # Of several ranks with fewer collectives some may wait in sends and receives, which RAS does not count.
+            unsure = len(all_late) > 1 and (
+                group.proof == "counts-still"
+                or (group.proof == "calls" and sums(self.run).speaking.height > 0)
+                or (group.proof in COUNTED and len(all_late) * _SEVERAL > len(self.waiting))
+            )
+            yield self._claim(group, all_late, "counts" if unsure else group.proof, group.never)
         elif late:
             yield self._claim(group, all_late, "lagging" if group.listed else "behind", group.behind)
 
@@ -278,24 +309,28 @@ class _Graph:
         waiting = tuple(sorted(group.ranks(waits) - set(ranks)))
         ahead = waits.filter(pl.col("timed_out_seq") > last) if proof == "behind" and last is not None else waits
         seq = ahead["timed_out_seq"].min() if proof != "lagging" or ahead.height else None
+        if proof in COUNTED:
+            seq = waits["last_enqueued"].mode().max()
         seq = seq if isinstance(seq, int) else group.low
         at = (rows if proof == "lagging" and rows is not None else waits).sort("timed_out_seq")
         op, ran = at["label" if group.listed else "op"].drop_nulls(), at["ran_ms"].drop_nulls()
         own = tuple(sorted(group.ranks(rows))) if rows is not None else ranks
         said = self._said(group, at, own, waiting, proof, seq, last)
         evidence = (*(refs(rows, 2) if rows is not None else ()), *refs(at, 4 if rows is None else 2))
-        if group.listed:
+        if group.listed or not at["line"].drop_nulls().sum():
             evidence = tuple(Ref(int(i), 0, said) for i in at["input_id"].head(1))
         hosts = known.hosts(ranks) if group.world else ()
+        if not hosts and rows is not None and "host" in rows.columns:
+            hosts = tuple(sorted({str(known.host(h)) for h in rows["host"].drop_nulls()}))
         return Claim(
             self.source, proof, ranks, hosts, waiting, self._sure(group, ranks, proof), said, evidence, group.name,
             str(op[0]) if op.len() else None, seq, last, group.world, _first_s(waits),
-            int(ran[0]) if ran.len() else None,
+            int(ran[0]) if ran.len() else None, group.name if self.source in (CALLS, RAS) else None,
         )  # fmt: skip
 
     def _sure(self, group: Instance, ranks: tuple[int, ...], proof: str) -> Confidence:
         sure = {
-            "not-issued": True, "enqueued": True, "behind": group.name != UNNAMED,
+            "not-issued": True, "enqueued": True, "barrier": True, "behind": group.name != UNNAMED,
             "silent": len(ranks) * 4 <= len(group.members),
         }  # fmt: skip
         told = len({r for g in self.placed for r in g.ranks(g.rows)})
@@ -303,6 +338,7 @@ class _Graph:
         low = proof == "gap" and len(ranks) * 2 > max(told, len(group.entered))
         # Where nearly all ranks gave a dump, those of the others were not just left behind.
         low |= proof == "undumped" and len(ranks) * _FEW > len(self.known)
+        low |= proof in ("counts", "records")
         return Confidence.HIGH if sure.get(proof) else Confidence.LOW if low else Confidence.MEDIUM
 
     def _said(
@@ -320,7 +356,12 @@ class _Graph:
                 "undumped": f"no dump of {who}, and the others wait in {where}",
             }[proof]
         of = "" if group.name in (watchdog.DEFAULT, UNNAMED, "") else f" of process group {group.name}"
+        if proof in COUNTED:
+            op, did = at["op"].drop_nulls(), "ended" if proof == "records" else "issued"
+            what = f"{op[0]} operations" if op.len() and proof != "calls" else "collectives"
+            return f"{who} {did} {last or 0:,} {what}, the others {seq or 0:,}"
         return {
+            "barrier": f"{who} did not come to it",
             "enqueued": f"{who} issued nothing after {last}{of}",
             "behind": f"{who} timed out in collective {last}{of}, the others in {seq}",
         }.get(proof, f"{who} printed nothing, while {others} timed out")

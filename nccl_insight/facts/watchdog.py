@@ -49,7 +49,11 @@ def _groups(run: Run) -> Iterator[Instance]:
     placed = states(run).with_columns(
         global_rank=pl.coalesce(
             "global_rank", pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32)
-        )
+        ),
+        # What ended nobody waits in any more.
+        timed_out_seq=pl.when(
+            (pl.col("timed_out_seq") > pl.col("last_completed")) | pl.col("last_completed").is_null()
+        ).then("timed_out_seq"),
     )
     # Torch before 2.3 names no groups: groups of one kind mostly stand at one number.
     of_kind = pl.format("at {}", "timed_out_seq")

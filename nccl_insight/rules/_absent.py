@@ -38,7 +38,7 @@ def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
         hit,
         explanation=" ".join(filter(None, (hit.explanation, *_others(item)))),
         next_step=hit.next_step.replace(READ_LAST, f"find out why: {quoted}") if quoted else hit.next_step,
-        ranks=item.lead.ranks,
+        ranks=item.lead.ranks if item.lead.world or item.lead.proof != "barrier" else (),
         hosts=item.hosts,
         evidence=(
             *(hit.evidence or item.lead.evidence),
@@ -65,6 +65,3 @@ def _others(item: Absent) -> Iterator[str]:
         yield f"{capital(rank_words(claim.waiting))} {wait} for {late} in another process group{_operation(claim)}."
     for claim in item.against:
         yield f"{capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."
-    for claim in item.held:
-        late, wait = ("are", "they wait") if len(claim.ranks) > 1 else ("is", "it waits")
-        yield f"{capital(rank_words(claim.ranks))} {late} late as well, because {wait} for these."

@@ -81,7 +81,9 @@ def instances(run: Run) -> tuple[Instance, ...]:
         part = pl.concat([part, pl.DataFrame(none)], how="diagonal_relaxed")
         whole = group.members is not None and members <= ranks
         at = int(first) if isinstance(first, int) else 0
-        found.append((at, Instance(group.label, part, members, True, True, whole=whole, listed=True)))
+        found.append(
+            (at, Instance(group.label, part, members, True, True, whole=whole, listed=True, proof="not-issued"))
+        )
     return tuple(instance for _, instance in sorted(found, key=lambda f: f[0]))
 
 

@@ -13,7 +13,7 @@ from nccl_insight.facts.absent import absences
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.claims import DUMPS, WATCHDOG
 from nccl_insight.facts.flight_recorder.differences import Mismatch
-from nccl_insight.facts.identity import identities
+from nccl_insight.facts.identity import identities, ranks_in_job
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.waitfor import Crossed, verdict
 from nccl_insight.facts.watchdog import Odd, odd_calls
@@ -153,7 +153,7 @@ def _differences(run: Run) -> Iterator[Hit]:
         kinds = at.group_by("call", maintain_order=True).agg(pl.len().alias("n")).sort("n", descending=True)
         usual = kinds["call"][0]
         odd = at.filter(pl.col("call") != usual)
-        ranks = ranks_of(odd)
+        ranks = tuple(sorted(ranks_in_job(run, comm_id, ranks_of(odd))))
         who = f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}"
         yield hit(
             (*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),

@@ -12,6 +12,7 @@ from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.tallies import in_job
 from nccl_insight.rules.context import Context
 
 _EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
@@ -39,6 +40,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     }
     placed = sorted({o[1] for o in owners.values() if o is not None})
     whole = bool(placed) and None not in owners.values()
+    if not known.rank_of_process:
+        # Each communicator of a report numbers its ranks.
+        columns = ("comm_hash", "rank", "pid", "host")
+        in_report = {in_job(run, known, *row) for row in members.select(columns).iter_rows()}
+        ranks = tuple(sorted(r for r in in_report if r is not None and r in ranks)) if None not in in_report else ranks
     if not corrupt.height and tells(run, RAS, placed if whole else () if known.rank_of_process else ranks):
         return  # ranks that did not come, which more than RAS says: one finding
     ranks = tuple(placed) if whole else ranks

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
-from nccl_insight.facts.calls import log_is_cut, stopped
-from nccl_insight.facts.claims import WATCHDOG
+from nccl_insight.facts.calls import log_is_cut
+from nccl_insight.facts.claims import CALLS, WATCHDOG
+from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.rules._absent import READ_LAST, subject, with_others
 from nccl_insight.rules.context import Context
@@ -33,7 +34,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             "lines are missing from the log, so calls cannot be counted",
             "keep one complete log per rank: NCCL_DEBUG_FILE=nccl.%h.%p",
         )
-    elif stopped(run)[1]:
+    elif not all(group.comparable for group in counted(run, CALLS)):
         yield CannotJudge(
             "ranks of a communicator are at many different calls, as in a log cut while the job ran",
             "analyze the log after the job has ended",
@@ -61,8 +62,9 @@ def _stopped(item: Absent) -> Hit:
 def _barrier(item: Absent) -> Hit:
     lead = item.lead
     limit = f" within {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
+    of = "" if lead.world else " of a smaller process group, which numbers its ranks"
     return Hit(
-        title=f"{subject(item)} did not come to a monitored barrier of torch{limit}",
+        title=f"{subject(item)} did not come to a monitored barrier of torch{of}{limit}",
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then {READ_LAST}",
         explanation="Rank 0 asks every rank one by one whether it has come, and names those that have not: they are "
         "somewhere else in the program, or gone.",

@@ -6,23 +6,24 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts import flight_recorder
-from nccl_insight.facts.calls import log_is_cut, sums
-from nccl_insight.facts.claims import DUMPS
+from nccl_insight.facts.calls import unmatched, waiting_pairs, waits_for
+from nccl_insight.facts.identity import ranks_in_job
 from nccl_insight.facts.settings import refs
-from nccl_insight.facts.waitfor import verdict
+from nccl_insight.facts.waitfor import held_up, waiting
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
+_HELD_UP = " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
 _NEXT = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two ranks"
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """What the call logs show, and what the dumps do."""
     run = ctx.run
-    if run.has("calls") and not log_is_cut(run):
+    if run.has("calls"):
         yield from _counted(run)
     yield from _recorded(run)
 
@@ -31,20 +32,14 @@ def _recorded(run: Run) -> Iterator[Hit]:
     """Flight Recorder dumps; one finding for all pairs of one direction and operation."""
     here = flight_recorder.dumped(run)
     found = [p for p in flight_recorder.unpaired(run) if p.missing in here]
+    found = [p for p in found if p.missing not in waiting(run)] or found
     if not found:
         return
     first = found[0]
     other, verb = ("receive", "send to") if first.op == "Send" else ("send", "receive from")
     ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
     more = f" (and {plural(len(found) - 1, 'more pair')})" if len(found) > 1 else ""
-    judged = verdict(run, DUMPS)
-    late = {r for c in judged.claims for r in c.ranks}
-    follows = bool(late) and all(p.missing in late | judged.waiting for p in found)
-    held_up = (
-        " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
-        if follows
-        else ""
-    )
+    follows = held_up(run, (p.missing for p in found))
     yield hit(
         tuple(
             Ref(i.input_id, 0, f"group {i.group.label}: {i.op.lower()} {i.src} -> {i.dst} {i.sizes} open")
@@ -55,7 +50,8 @@ def _recorded(run: Run) -> Iterator[Hit]:
         next_step=f"py-spy dump --pid <pid of rank {first.missing}>; compare the order of sends and receives in "
         "the program",
         explanation="Both ranks gave a Flight Recorder dump: the operation is open on one of them and the other has "
-        f"none for it.{held_up}",
+        f"none for it.{_HELD_UP if follows else ''}",
+        severity=Severity.INFO if follows else None,
         caused_by=("rank-desync",) if follows else (),
         observed=f"{plural(first.count, 'open send' if first.op == 'Send' else 'open receive')} of rank {first.waits}",
         expected=f"a {other} of rank {first.missing} for each",
@@ -63,28 +59,25 @@ def _recorded(run: Run) -> Iterator[Hit]:
 
 
 def _counted(run: Run) -> Iterator[Hit]:
-    transfers = sums(run).pairs
-    if transfers.is_empty():
-        return
-    ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
-    known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
-    seen = sums(run).speaking
-    counts = transfers.join(ended, on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))
-    for side in ("src", "dst"):
-        for there in (known, seen):
-            counts = counts.join(there.rename({"rank": side}), on=["comm_id", side], how="semi")
-    counts = counts.sort("comm_id", "src", "dst")
-    for comm_id, part in counts.group_by("comm_id", maintain_order=True):
-        src, dst, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
+    follows = held_up(run, (missing for _, missing in waiting_pairs(run)))
+    rows = unmatched(run)
+    # Pairs whose missing side waits itself only follow.
+    pairs = [waits_for(run, row) for row in rows.iter_rows(named=True)]
+    roots = rows.filter(pl.Series([p is None or p[1] not in waiting(run) for p in pairs], dtype=pl.Boolean))
+    for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
+        *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
+        src, dst = ranks_in_job(run, comm_id[0], pair)
         more = f" (and {plural(part.height - 1, 'more pair')})" if part.height > 1 else ""
         yield hit(
             refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
-            whom=tuple(sorted({int(src), int(dst)})),
+            whom=tuple(sorted({src, dst})),
             title=f"Rank {src} sends {plural(sends, 'time')} to rank {dst}, which receives "
             f"{plural(recvs, 'time')}{more}",
             next_step=_NEXT,
             explanation="Each ncclSend needs an ncclRecv at the peer. Both ranks' calls are in the log, and their "
-            "numbers differ.",
+            f"numbers differ.{_HELD_UP if follows else ''}",
+            severity=Severity.INFO if follows else None,
+            caused_by=("rank-desync",) if follows else (),
             observed=f"{plural(sends, 'send')}, {plural(recvs, 'receive')}",
             comm_id=str(comm_id[0]),
         )

@@ -1,0 +1,215 @@
+"""Process groups by the sources that count: how many operations each rank issued, and whom a barrier missed.
+
+Call logs count the collectives of a communicator, RAS reports and Inspector those of one kind. No collective ends
+before all have issued it, so whoever issued more than another rank waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.facts.calls import collectives_at, judgeable, log_is_cut, progress
+from nccl_insight.facts.claims import BARRIER, CALLS, INSPECTOR, RAS
+from nccl_insight.facts.ended import endings
+from nccl_insight.facts.errors import causes
+from nccl_insight.facts.identity import Identities, identities, rank_in_job
+from nccl_insight.facts.instances import Instance
+from nccl_insight.language.load import playing
+from nccl_insight.tables.run import Run, fact
+
+_ROWS: Final = {
+    "rank": pl.Int64, "global_rank": pl.Int64, "host": pl.String, "last_enqueued": pl.Int64, "op": pl.String,
+    "ranks": pl.Int64, "input_id": pl.UInt16, "line": pl.UInt64,
+}  # fmt: skip
+_MOST_COMMS: Final = 5
+
+
+@fact
+def counted(run: Run, source: str) -> tuple[Instance, ...]:
+    """The process groups of which a source counts that some ranks issued more than others."""
+    return tuple({CALLS: _of_calls, RAS: _of_ras, INSPECTOR: _of_records, BARRIER: _of_barrier}[source](run))
+
+
+def _tally(name: str, rows: pl.DataFrame, proof: str, strict: bool = False, op: str | None = None) -> Instance | None:
+    """The group, where counts differ. Its ranks behind are told only where most of the others agree.
+
+    ``strict``: nobody is ahead of those, as in a log that was cut while the job ran.
+    """
+    low, high = rows["last_enqueued"].min(), rows["last_enqueued"].max()
+    if not isinstance(low, int) or low == high:
+        return None
+    size = pl.col("ranks").fill_null(1)
+    sizes = rows.group_by("last_enqueued").agg(size.sum()).sort("ranks", "last_enqueued")
+    usual, most = sizes["last_enqueued"][-1], int(sizes["ranks"][-1])
+    behind = int(rows.filter(pl.col("last_enqueued") < usual).select(size.sum()).item())
+    agreed = usual == high and (most * 2 > sizes["ranks"].sum() or rows.height == 2) if strict else behind <= most
+    waits = pl.when(pl.col("last_enqueued") > low).then(pl.lit(low + 1, pl.Int64))
+    rows = rows.with_columns(
+        timed_out_seq=waits, last_completed=pl.lit(None, pl.Int64), op=pl.lit(op) if op else pl.col("op"),
+        time_s=pl.lit(None, pl.Float64), ran_ms=pl.lit(None, pl.Int64),
+    )  # fmt: skip
+    world = rows.filter(pl.col("rank").is_not_null())["global_rank"].null_count() == 0
+    # Whom RAS counts together it does not name.
+    members = frozenset(rows["global_rank"].drop_nulls().to_list()) if world else frozenset()
+    return Instance(name, rows, members, world, agreed, proof=proof)
+
+
+def _placed(run: Run, rows: pl.DataFrame, comm: object) -> pl.DataFrame:
+    """The rows of a communicator with the ranks of the job, or all without."""
+    placed = [None if r is None else rank_in_job(run, comm, int(r)) for r in rows["rank"]]
+    return rows.with_columns(
+        global_rank=pl.Series(placed if None not in placed else [None] * len(placed), dtype=pl.Int64)
+    )
+
+
+def _of_calls(run: Run) -> Iterator[Instance]:
+    if not run.has("calls") or log_is_cut(run):
+        return
+    ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
+    counts = progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
+    counts = counts.filter((pl.col("calls").max() > pl.col("calls").min()).over("comm_id")).sort("comm_id", "rank")
+    parts = counts.partition_by("comm_id", maintain_order=True)
+    first = [(str(p["comm_id"][0]), int(p["calls"].min())) for p in parts]  # type: ignore[arg-type]
+    missed = collectives_at(run, first[:_MOST_COMMS]).unique("comm_id", keep="first") if parts else counts
+    for (comm, _), part in zip(first, parts, strict=True):
+        op = missed.filter(pl.col("comm_id") == comm)["op"]
+        rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
+        found = _tally(
+            comm,
+            _placed(run, rows.cast({"rank": pl.Int64}), comm),
+            "calls",
+            True,
+            str(op[0]) if op.len() else "collective",
+        )
+        if found is not None:
+            yield found
+
+
+def _of_ras(run: Run) -> Iterator[Instance]:
+    known = identities(run)
+    for part in ras_counts(run).partition_by("comm", "op", maintain_order=True):
+        comm = str(part["comm"][0])
+        reports = part.partition_by("input_id", "report", maintain_order=True)
+        # The same counts in two reports, or a job that was ended from outside: nothing moved any more.
+        marks = [tuple(sorted(r.select("rank", "count").rows(), key=str)) for r in reports]
+        still = (len(marks) > 1 and marks[-1] == marks[-2]) or endings(run).height > 0
+        rows = reports[-1].with_columns(last_enqueued="count")
+        place = [in_job(run, known, comm, *row) for row in rows.select("rank", "pid", "host").iter_rows()]
+        rows = rows.with_columns(global_rank=pl.Series(place, dtype=pl.Int64))
+        found = _tally(comm, rows.select(list(_ROWS)), "counts-still" if still else "counts", op=None)
+        if found is not None and found.world:
+            yield found
+
+
+def _of_records(run: Run) -> Iterator[Instance]:
+    """Of the largest groups alone: records number collectives that ended, in each group and of each kind."""
+    rows = recorded(run)
+    largest = rows.filter(pl.col("group_size") == pl.col("group_size").max())
+    for part in largest.partition_by("process_group", "op", maintain_order=True):
+        numbered = part.select(
+            "rank", "input_id", "op", global_rank="rank", last_enqueued="seq", host=pl.lit(None), line=pl.lit(0),
+            ranks=pl.lit(1),
+        )  # fmt: skip
+        found = _tally(str(part["process_group"][0]), numbered.select(list(_ROWS)).cast(_ROWS), "records", True)  # type: ignore[arg-type]
+        if found is not None:
+            yield found
+
+
+def _of_barrier(run: Run) -> Iterator[Instance]:
+    """A monitored barrier: rank 0 of its group waits for those that it names.
+
+    Where the line of another rank than 0 of the job says so, numbers are those of smaller groups.
+    """
+    lines = causes(run)
+    lines = lines if lines.is_empty() else lines.filter(pl.col("message").is_in(playing("barrier")))
+    lines = lines if lines.is_empty() else lines.drop_nulls("failed_ranks")
+    if lines.is_empty():
+        return
+    world = lines.filter(pl.col("rank") != 0).is_empty()
+    named = lines.select(
+        pl.col("failed_ranks").cast(pl.List(pl.Int64)).alias("rank"), "input_id", "line", last_enqueued=pl.lit(0),
+        timed_out_seq=pl.lit(None, pl.Int64),
+    ).explode("rank").drop_nulls("rank").unique("rank", keep="first", maintain_order=True)  # fmt: skip
+    first = lines.head(1).select(
+        pl.lit(0, pl.Int64).alias("rank"),
+        "input_id",
+        "line",
+        last_enqueued=pl.lit(1),
+        timed_out_seq=pl.lit(1, pl.Int64),
+    )
+    rows = pl.concat([first.join(named, on="rank", how="anti"), named], how="vertical_relaxed").with_columns(
+        global_rank=pl.col("rank") if world else pl.lit(None, pl.Int64), op=pl.lit("barrier"),
+        last_completed=pl.lit(None, pl.Int64), time_s=pl.lit(None, pl.Float64),
+        ran_ms=pl.lit(lines["timeout_ms"].drop_nulls().cast(pl.Int64).first(), pl.Int64),
+    )  # fmt: skip
+    yield Instance("", rows, frozenset(), world, True, proof="barrier")
+
+
+def in_job(
+    run: Run, known: Identities, comm: object, rank: int | None, pid: int | None, host: str | None
+) -> int | None:
+    """The rank of the job by RAS's process number, else by its rank in the communicator."""
+    process = known.process(pid, known.host(host)) or known.process(pid, None)
+    if process is not None or rank is None:
+        return process[1] if process is not None else None
+    placed = rank_in_job(run, comm, rank)
+    if placed is not None or known.rank_of_process:
+        return placed
+    # Without any init the report is all there is: ranks are those of its largest communicator.
+    own = _of_report(run)
+    return own.get((host, pid)) if own else rank if ras_counts(run)["comm"].n_unique() < 2 else None
+
+
+@fact
+def _of_report(run: Run) -> dict[tuple[str | None, int | None], int]:
+    """The rank of each process in the only communicator that is larger than all others of a RAS report."""
+    rows = run.table("ras_ranks").drop_nulls(["comm_hash", "rank", "pid"])
+    sizes = rows.group_by("comm_hash").agg(pl.col("rank").n_unique()).sort("rank", descending=True)
+    if sizes.is_empty() or (sizes.height > 1 and sizes["rank"][0] == sizes["rank"][1]):
+        return {}
+    largest = rows.filter(pl.col("comm_hash") == sizes["comm_hash"][0])
+    return {(h, int(p)): int(r) for h, p, r in largest.select("host", "pid", "rank").iter_rows()}
+
+
+@fact
+def ras_counts(run: Run) -> pl.DataFrame:
+    """Operations launched, by report: ``report, comm, op, rank, pid, host, count``; rank null is that of all others."""
+    schema = {
+        "input_id": pl.UInt16, "line": pl.UInt64, "report": pl.Int64, "comm": pl.String, "op": pl.String,
+        "rank": pl.Int64, "pid": pl.Int64, "host": pl.String, "count": pl.Int64, "ranks": pl.Int64,
+    }  # fmt: skip
+    frames = [pl.DataFrame(schema=schema)]
+    ras = run.table("ras")
+    rows = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())
+    frames.append(
+        rows.select(
+            "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host",
+            pl.col("op_count").alias("count"), pl.col("count").alias("ranks"),
+        )
+    )  # fmt: skip
+    counts, ranks = run.table("ras_counts"), run.table("ras_ranks")
+    place = ranks.select("input_id", "comm_hash", "rank", "pid", "host").unique(
+        ["input_id", "comm_hash", "rank"], keep="first", maintain_order=True
+    )
+    frames.append(
+        counts.join(place, on=["input_id", "comm_hash", "rank"], how="left").select(
+            "input_id", pl.lit(0, pl.UInt64).alias("line"), pl.lit(0, pl.Int64).alias("report"),
+            pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host", pl.col("op_count").alias("count"),
+            pl.lit(1, pl.Int64).alias("ranks"),
+        )
+    )  # fmt: skip
+    return pl.concat([f.cast(schema) for f in frames])  # type: ignore[arg-type]
+
+
+def recorded(run: Run) -> pl.DataFrame:
+    """Inspector's last number of each operation: ``process_group, op, rank, group_size, seq, input_id``."""
+    rows = run.table("collectives")
+    needed = pl.col("rank").is_not_null() & pl.col("seq").is_not_null() & pl.col("process_group").is_not_null()
+    return (
+        rows.filter((pl.col("source").cast(pl.String) == "inspector") & needed)
+        .group_by("process_group", "op", "rank", "group_size", maintain_order=True)
+        .agg(pl.col("seq").max(), pl.col("input_id").last())
+    )
