@@ -126,6 +126,7 @@ def test_a_slow_rank_gains_what_its_twin_saves() -> None:
     assert (found.gains[0].scenario.kind, found.gains[0].scenario.ranks) == ("rank", (2,))
     assert _near(found.gains[0].alone_ns, job.span_ns - twin.span_ns, job.span_ns)
     assert len(found.gains) == 1
+    assert found.ideal_ns == pytest.approx(twin.span_ns + 6 * 0.05 * 2000 * US, rel=0.01)
 
 
 @pytest.mark.parametrize("seed", range(5))

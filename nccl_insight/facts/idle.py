@@ -26,6 +26,7 @@ _TINY_NS: Final = 2_000
 _PEERS: Final = 2
 _MOST_BYTES: Final = 512 << 20
 _MOSTLY: Final = 0.5
+_AS_OFTEN: Final = 0.75
 _NAMES: Final = 3
 _WORTH: Final = 0.15
 _DRAIN_NS: Final = 60_000
@@ -59,7 +60,10 @@ class Why:
 
 @dataclass(frozen=True)
 class _Idle:
-    """Idle time of one rank by step and by what its threads did: ``(name, drains) -> ns``."""
+    """Idle time of one rank by step and by what its threads did: ``(name, drains) -> ns``.
+
+    ``drained``: how often each call that waits for the GPU was made in a step, whether it stood idle behind it or not.
+    """
 
     by_step: dict[int, Counter[tuple[str, bool]]]
     idle_ns: dict[int, int]
@@ -68,6 +72,7 @@ class _Idle:
     launches: int
     interval_ns: int
     lines: dict[str, str]
+    drained: Counter[tuple[int, str]]
 
 
 def why_idle(run: Run, ranks: Sequence[int], steps: Sequence[int] = ()) -> Why | None:
@@ -142,7 +147,12 @@ def _measured(trace: HostTrace | None) -> _Idle | None:
             took = Counter({(drain[1], True): last - first})
         found.update(took)
     apart = trace.launches.select(pl.col("at_ns").diff().over("tid").median()).item()
-    return _Idle(by_step, idle, tiny, whole, trace.launches.height, round(apart or 0), lines)
+    drained: Counter[tuple[int, str]] = Counter()
+    for part in parts:
+        for ended, label in part.drains():
+            within = int(np.searchsorted(trace.steps["start_ns"].to_numpy(), ended, side="right")) - 1
+            drained[numbers[within] if within >= 0 else -1, label] += 1
+    return _Idle(by_step, idle, tiny, whole, trace.launches.height, round(apart or 0), lines, drained)
 
 
 @dataclass(frozen=True)
@@ -176,14 +186,18 @@ class _Part:
         at = int(np.searchsorted(self.begins, first + _DRAIN_NS, side="right")) - 1
         for event in range(at, max(at - 40, -1), -1):
             near = -5_000 <= self.ends[event] - first <= _DRAIN_NS
-            if (
-                near
-                and self.cats[event].endswith(("runtime", "driver"))
-                and any(d in self.names[event] for d in _DRAINS)
-                and self.begins[event] < first
-            ):
+            if near and self._drains(event) and self.begins[event] < first:
                 return int(self.ends[event] - self.begins[event]), self._label(event, lines)
         return None
+
+    def drains(self) -> list[tuple[int, str]]:
+        """The end and the name of each call that waits for the GPU."""
+        of = (event for event in range(len(self.names)) if self._drains(event))
+        return [(int(self.ends[event]), self._label(event, {})) for event in of]
+
+    def _drains(self, event: int) -> bool:
+        call = self.cats[event].endswith(("runtime", "driver"))
+        return call and any(d in self.names[event] for d in _DRAINS)
 
     def _label(self, event: int, lines: dict[str, str]) -> str:
         name, call = self.names[event], self.cats[event].endswith(("runtime", "driver"))
@@ -244,11 +258,20 @@ def _against_peers(own: _Idle, peers: list[_Idle], steps: Sequence[int]) -> Why 
     seen: dict[tuple[str, bool], int] = {}
     for s in chosen:
         for key, ns in own.by_step[s].items():
+            if key[1] and _as_often(own, peers, s, key[0]):
+                continue
             extra = ns - statistics.median(p.by_step.get(s, Counter()).get(key, 0) for p in peers)
             if extra > 0:
                 more[key] += round(extra)
                 seen[key] = seen.get(key, 0) + 1
     return _named(more, seen, round(total), own, len(chosen))
+
+
+def _as_often(own: _Idle, peers: list[_Idle], step: int, call: str) -> bool:
+    """Whether the peers wait for their GPUs in a step as often, so that it is not why this one is idle."""
+    # The idle time at the start of a step is behind the last call of the one before.
+    times = [max(idle.drained[step, call], idle.drained[step - 1, call]) for idle in (own, *peers)]
+    return statistics.median(times[1:]) >= _AS_OFTEN * times[0]
 
 
 def _against_steps(own: _Idle, steps: Sequence[int]) -> Why | None:

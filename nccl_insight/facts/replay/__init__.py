@@ -7,6 +7,7 @@ Large Model Training Using What-if Analysis", OSDI 2025.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -43,6 +44,7 @@ _LEAST_ON_CPU: Final = 0.05
 _EQUAL: Final = 0.01
 _UNEVEN: Final = 0.1
 _UNEVENLY: Final = 0.05
+_SCATTERED: Final = 0.03
 _WORK: Final = 0.02
 _MUCH: Final = 0.1
 _MUCH_ON_CPU: Final = 0.5
@@ -161,7 +163,9 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     if line.unmatched > met * 2:
         return replace(found, refused="most collectives have no partners in the other traces")
     tried = [(c, base - float(span)) for c, span in zip(candidates, spans[2:], strict=True)]
-    tried = [(c, saved) for c, saved in tried if not c.uneven or saved >= _UNEVENLY * window]
+    tried = [
+        (c, saved) for c, saved in tried if saved >= window * (_UNEVENLY if c.uneven else _here_and_there(c.steps))
+    ]
     candidates, alone = [c for c, _ in tried], [saved for _, saved in tried]
     worked = float((line.end - line.start)[~line.comm].sum())
     if worked < _WORK * window * len(line.ranks):
@@ -178,6 +182,12 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
         steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
         best = _greedy(replay, rest, saved, base, window, line, least, unions=True, ahead_of=steady)
     return replace(found, gains=best)
+
+
+def _here_and_there(steps: tuple[int, ...]) -> float:
+    """The least share that a scenario has to gain: more where it is in some steps without any order."""
+    apart = {b - a for a, b in itertools.pairwise(steps)}
+    return _SCATTERED if len(apart) > 1 else 0.0
 
 
 def _on_cpu(run: Run) -> bool:

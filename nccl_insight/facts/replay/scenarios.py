@@ -431,8 +431,17 @@ def _even(rows: pl.DataFrame) -> Change:
 
 
 def ideal(line: Timeline, rows: pl.DataFrame, replay: Replay) -> Change:
-    """Everything as it is on average over a role, and transfers as usual for their kind."""
-    change = _even(rows)
-    for scenario in of_transfers(line, replay, 0.0):
-        change = change.joined(scenario.change)
-    return change
+    """Every kernel as it is on average, also over stages, transfers as usual for their kind, no unusual pauses.
+
+    Work of one role stays with it where no pipeline hands it on.
+    """
+    alike = ["name"] if any(meeting.pair for meeting in line.groups) else ["role", "name"]
+    pause = pl.min_horizontal("gap", pl.col("gap").median().over(*alike, "step", "nth"))
+    change = _nodes(rows.select("node", length=pl.col("took").mean().over(alike) + pause))
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for number, meeting in enumerate(line.groups):
+        kinds.setdefault((meeting.op, meeting.size_bytes, len(meeting.members)), []).append(number)
+    usual = replay.transfers.copy()
+    for numbers in kinds.values():
+        usual[numbers] = np.median(usual[numbers])
+    return change.joined(_meetings(range(usual.size), usual))

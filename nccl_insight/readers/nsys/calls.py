@@ -25,10 +25,11 @@ _Made: TypeAlias = tuple[tuple[str, "bytes | None"], ...]
 _SYNC: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "Broadcast", "Reduce", "Gather", "Scatter")
 
 
-def process_ranks(marks: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
+def process_ranks(marks: pl.DataFrame, layouts: Schemas, least: int = 0) -> dict[int, int]:
     """Rank of each process (by globalPid) in the largest communicator that its init payloads name.
 
-    A process that inits several ranks (one per GPU) is left out.
+    Communicators of fewer than ``least`` ranks are parts of the job, whose numbers are others. A process that inits
+    several ranks (one per GPU) is left out.
     """
     best: dict[int, tuple[int, set[int]]] = {}
     inits = marks.filter(pl.col("text").str.contains("CommInitRank|CommSplit") & pl.col("blob").is_not_null())
@@ -38,6 +39,8 @@ def process_ranks(marks: pl.DataFrame, layouts: Schemas) -> dict[int, int]:
             continue
         pid = tid & ~0xFFFFFF
         size, ranks = best.get(pid, (0, set()))
+        if found.nranks < least:
+            continue
         if found.nranks > size:
             best[pid] = (found.nranks, {found.rank})
         elif found.nranks == size:

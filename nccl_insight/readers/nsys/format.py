@@ -69,9 +69,9 @@ def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFil
         lanes.with_columns(pl.col("device").cast(pl.Int32)), on=_LANES, maintain_order="left"
     )
     layouts = schemas(database)
-    ranks, origin = process_ranks(marks, layouts), "nvtx_payload"
-    named = rank_in_name(source.display)
-    if not ranks and named is not None and lanes.height == 1:
+    named = rank_in_name(source.display) if lanes.height == 1 else None
+    ranks, origin = process_ranks(marks, layouts, (named or 0) + 1), "nvtx_payload"
+    if not ranks and named is not None:
         ranks, origin = {int(lanes["pid"][0]): named}, "file_name"
     steps = _steps(marks)
     launches = _launches(database)
