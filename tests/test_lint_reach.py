@@ -154,6 +154,11 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "main.nf": ("process A {\n  beforeScript 'export NCCL_IB_SL=1'\n  script:\n  \"\"\"\n  NCCL_ALGO=Rng torchrun a.py\n  \"\"\"\n}\n", {(5, "env-invalid-value")}),
     "Snakefile": ("rule a:\n    shell: \"NCCL_ALGO=Rng torchrun a.py\"\n", {(2, "env-invalid-value")}),
     "fstring.py": ("import sys\ncmd = f\"NCCL_ALGO=Rng torchrun {sys.argv[1]}\"\nprint(\"NCCL_DEBUGG=INFO\")\n", {(2, "env-invalid-value")}),
+    # Each command has settings of its own; prose and variables of a build are none
+    "own_each.sh": ("NCCL_P2P_LEVEL=NVL ./a\nNCCL_P2P_DISABLE=1 ./a\nX=$(NCCL_P2P_LEVEL=NVL ./a)\n", set()),
+    "together.sh": ("export NCCL_P2P_DISABLE=1\nNCCL_P2P_LEVEL=NVL ./a\n", {(2, "env-contradiction")}),
+    "form.yaml": ("body:\n- attributes:\n    description: |\n      Set `NCCL_DEBUGG=INFO` before the run.\n", set()),
+    "version.mk": ("NCCL_MAJOR := 2\nNCCL_SUFFIX :=\nNCCLX_TUNER_CONFIG_FILE = a\n", set()),
     "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(6, "env-invalid-value")}),
 }  # fmt: skip
 

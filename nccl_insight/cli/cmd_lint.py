@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from difflib import unified_diff
 from pathlib import Path
 from typing import Literal
 
@@ -37,12 +38,14 @@ def register(app: typer.Typer) -> None:
         ),
         color: Color = typer.Option("auto", "--color", help="When to color the text."),
         quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the verdict line of each file."),
+        diff: bool = typer.Option(False, "--diff", help="Show corrections of names and values that are certain."),
+        fix: bool = typer.Option(False, "--fix", help="Write them into the files, then report what is left."),
     ) -> None:
         """Check NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
 
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
         """
-        from nccl_insight.advise.settings.lint import KINDS, lint_environment, lint_text
+        from nccl_insight.advise.settings.lint import KINDS, fix_text, lint_environment, lint_text
         from nccl_insight.cli.output import check_outputs, use_color, write_text
         from nccl_insight.report import lint_report
 
@@ -55,10 +58,19 @@ def register(app: typer.Typer) -> None:
         colored = use_color(color)
         check_outputs(scripts or [], [output])
         chosen = None if kind == "auto" else kind
-        results = [
-            lint_text("standard input" if path == "-" else path, _read(path), nccl_version, chosen)
-            for path in scripts or []
-        ]
+        named = [("standard input" if path == "-" else path, _read(path)) for path in scripts or []]
+        if diff or fix:
+            fixed = [fix_text(path, text, nccl_version, chosen) for path, text in named]
+            if diff:
+                write_text(output, "".join(map(_diff, named, fixed)))
+                raise typer.Exit(ExitCode.FINDINGS if [text for _, text in named] != fixed else ExitCode.OK)
+            for (path, old), new in zip(named, fixed, strict=True):
+                if "-" in (scripts or []):
+                    raise UsageError("lint --fix: standard input cannot be written; use --diff")
+                if new != old:
+                    write_text(path, new)
+            named = [(path, new) for (path, _), new in zip(named, fixed, strict=True)]
+        results = [lint_text(path, text, nccl_version, chosen) for path, text in named]
         if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
             raise NotJudgedError(
                 f"{results[0].path}: neither an NCCL setting nor a launch command found (read as {results[0].kind};"
@@ -75,6 +87,12 @@ def register(app: typer.Typer) -> None:
         limit = _LEVELS.index(fail_on)
         if fail_on != "never" and any(f.severity.order <= limit for r in results for f in r.findings):
             raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _diff(named: tuple[str, str], fixed: str) -> str:
+    path, text = named
+    rows = unified_diff(text.splitlines(keepends=True), fixed.splitlines(keepends=True), path, path)
+    return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
 def _read(path: str) -> str:

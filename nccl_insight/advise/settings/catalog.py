@@ -103,7 +103,7 @@ class Catalog:
 
     def misspelt_prefix(self, name: str) -> str | None:
         """``NCLL_DEBUG`` -> ``NCCL_DEBUG``: only where the rest of the name is exactly right."""
-        for mark in re.finditer("_", "" if name.startswith(PREFIXES) else name[:_LONGEST_PREFIX]):
+        for mark in re.finditer("_", "" if name.startswith(PREFIXES) or self.family(name) else name[:_LONGEST_PREFIX]):
             head, rest = name[: mark.start()], name[mark.end() :]
             near = (p for p in PREFIXES if "CCL" in p and p[:1] == name[:1] and p + rest in self.variables)
             # HCCL, MCCL and the like are other libraries, and RCCL is none of NCCL's slips.

@@ -29,7 +29,7 @@ from nccl_insight.advise.settings.lint.model import Embedded, LintFinding, LintR
 from nccl_insight.advise.settings.lint.pods import check_pods
 from nccl_insight.advise.settings.lint.prints import will_print
 from nccl_insight.advise.settings.lint.python_ import read_python
-from nccl_insight.advise.settings.lint.shell import read_shell
+from nccl_insight.advise.settings.lint.shell import COMMAND, read_shell
 from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.advise.settings.lint.yaml_ import read_yaml
 from nccl_insight.base.model import Severity
@@ -198,8 +198,11 @@ def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]
     ]
     invalid = {issue.variable for _, issue in single if issue.name == "env-invalid-value"}
     yield from single
-    for scope in dict.fromkeys(_scope(script, s) for s in script.settings):
-        effective = {s.name: s for s in _effective(script) if _scope(script, s) == scope}
+    groups = dict[str, dict[str, Setting]]()
+    for setting in _effective(script):
+        groups.setdefault(_scope(script, setting), {})[setting.name] = setting
+    for scope, own in groups.items():
+        effective = {**groups.get("", {}), **own} if scope.startswith(COMMAND) else own
         together = {name: s.value for name, s in effective.items()}
         pinned = (issue for issue in check_pinned(together) if issue.variable not in invalid)
         for issue in (*check_together(together, version), *pinned):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue
-from nccl_insight.advise.settings.lint.kinds import kind_of, kind_of_target
+from nccl_insight.advise.settings.lint.kinds import PROSE, kind_of, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import not_exported, read_own_shell, read_shell
@@ -20,11 +20,7 @@ from nccl_insight.base.model import Severity
 _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
 _VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*([\"']?)([^\"'\n,}]*)\1")
-# Keys whose value is text for people.
-_PROSE: Final = re.compile(
-    r"[\"']?(?:description|comment|help|note|notes|summary|title|label|message|error_message|doc|readme)[\"']?\s*[=:]",
-    re.I,
-)
+_PROSE: Final = re.compile(rf"[\"']?(?:{PROSE.pattern})[\"']?\s*[=:]", re.I)
 _CUT: Final = "\0"  # a line end that is written as \n
 _BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
 _HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
@@ -244,7 +240,7 @@ def _variable(
     exported = "export" in (match[1] or "") or "export " in row.partition(name)[0] or everything or name in named
     known[name] = value if complete else f"$({name})"
     if not exported:
-        if catalog().relevant(name) and name not in used:
+        if name in catalog().variables and name not in used:
             write = f"export {name} := {value.strip()[:60]}"
             script.problems.append((number, not_exported(name, write)))
         return

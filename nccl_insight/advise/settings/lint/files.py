@@ -116,15 +116,13 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
         if (literal or deepspeed) and re.search(r"\s#", value):
             said.append(f"{whose} takes the comment behind the value as part of it")
             value = re.split(r"\s#", value, maxsplit=1)[0]
-        if literal and value.strip()[:1] in {'"', "'"}:
-            said.append("NCCL takes the quotes as part of the value")
         if plain and not filled and re.search(r"\$\{?\w|\$\(|`", value):
             said.append(f"{whose} expands nothing here: the value is literally {value.strip()[:60]}")
         script.problems += [(number, _conf_issue(bare, why)) for why in said]
         complete = "$" not in value and "{{" not in value
         if not literal and not plain and not deepspeed:
             value, complete = expand(value.strip(), Known(script.room))
-        shown = value if literal and not said else value.strip().strip("\"'")
+        shown = value if literal else value.strip().strip("\"'")
         script.settings.append(Setting(bare, shown, number, "configuration file", complete=complete))
 
 

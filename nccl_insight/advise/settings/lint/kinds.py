@@ -62,6 +62,10 @@ _CONTENT: Final = (
     ("lua", True, re.compile(r"(?:setenv|pushenv|whatis|prepend_path)[ \t]{0,9}\(")),
     ("make", True, re.compile(r"\.PHONY[ \t]{0,9}:")),
 )  # fmt: skip
+# Keys whose value is text for people.
+PROSE: Final = re.compile(
+    r"(?:description|comment|help|notes?|summary|title|label|message|error_message|docs?|readme|placeholder)", re.I
+)
 _QUEUE: Final = re.compile(r"(?i)[ \t]{0,99}queue\b")
 _HEAD: Final = 8000
 _COMMENT_HEAD: Final = re.compile(r"\A(?:[ \t]*#[^!%\n][^\n]*\n|\s*\n)*")

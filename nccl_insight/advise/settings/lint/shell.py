@@ -45,10 +45,13 @@ _NAMES_IN = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _OPTION = re.compile(r"^(?:-[xeE]|--[\w-]{1,99})[ =](?=[A-Z])")
 _ELEMENT = re.compile(r"^\[[\"']?([A-Z]\w*)[\"']?\]=")  # of an associative array
 _DEFAULT = re.compile(r"\$\{([A-Z]\w{1,99}):?=([^${}]{0,999})\}")
+COMMAND = "command in line "  # scope of what one command alone gets
 _SAYS = _WRITERS | {"grep", "sed", "awk", "logger", "log", "print", "die", "usage", "warn"}
 # A variable that is named alone, and one that is put in.
 _NAMED = re.compile(r"^[\"']?([A-Z][A-Z0-9_]{5,99})[\"']?$|\$\{?[!#]?([A-Z][A-Z0-9_]{5,99})")
-_COMMAND_KEPT = re.compile(r"\s*(?:export[ \t]+|env[ \t]+)?[A-Z_]{0,9}CCL_\w+=\S*\s+\S")
+_COMMAND_KEPT = re.compile(
+    r"\s*(?:export[ \t]+|env[ \t]+)?[A-Z_]{0,9}CCL_\w+=\S*\s+(?:[A-Z]\w*=\S*\s+)*[^\s=]+(?:\s|$)"
+)
 _PUT_IN = re.compile(r"(?:^|=)[\"']?\$\{?\w+\}?[\"']?$")
 _LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
 
@@ -238,7 +241,7 @@ def _inner_commands(command: Command, state: _State) -> None:
             _add(state, name, value, token.line, "default", exported=name in state.exported)
         if "CCL_" in token.text and state.nesting < _MAX_NESTING:
             for above, text in substitutions(token.text):
-                read_shell(state.script, text, token.line + above, state.nesting + 1, "$( )")
+                read_shell(state.script, text, token.line + above, state.nesting + 1, f"{COMMAND}{token.line}")
 
 
 def _command(command: Command, state: _State, everything: Sequence[Command]) -> None:
@@ -271,13 +274,13 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
             for inner, given in kept_settings(value):
                 _add(state, inner, given, line, "arguments", scope="arguments")
             if not complete and _COMMAND_KEPT.match(value) and state.nesting < _MAX_NESTING:
-                read_shell(state.script, value, line, state.nesting + 1, "arguments")
+                read_shell(state.script, value, line, state.nesting + 1, f"{COMMAND}{line}")
             if value.lstrip()[:1] == "{" and "CCL_" in value:  # JSON, for a launcher
                 first = line + ("<<" in words[0].text.partition("\n")[0])
                 state.script.embedded.append(Embedded(first, value, "yaml", open=not complete))
         return
     for name, value, complete, line in assignments:
-        _add(state, name, value, line, "prefix", complete, scope=rest[0].text)
+        _add(state, name, value, line, "prefix", complete, scope=f"{COMMAND}{rest[0].line}")
     _program(command, rest, state, everything)
 
 

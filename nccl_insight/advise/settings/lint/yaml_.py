@@ -16,7 +16,7 @@ import yaml
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue
-from nccl_insight.advise.settings.lint.kinds import kind_of_target
+from nccl_insight.advise.settings.lint.kinds import PROSE, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
 from nccl_insight.base.model import Severity
@@ -267,6 +267,8 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
         script.embedded.append(
             Embedded(line_of(value) + block, text, target, written or key, _MARK in text or "{{" in text)
         )
+    elif block and PROSE.fullmatch(key):
+        return
     elif key in _COMMANDS:
         _command(script, [value], place)
     elif key in {"run", "shell", "ansible.builtin.shell"} and (block or " " in text):
