@@ -44,6 +44,11 @@ def register(app: typer.Typer) -> None:
         what_if: list[str] | None = typer.Option(
             None, "--what-if", help="A change to compare, such as nodes=8, gpus=512, nics=4x400, gdr=off, gpu=H200."
         ),
+        params: str | None = typer.Option(None, "--params", help="Parameters of a model to train, such as 70e9."),
+        dtype: str = typer.Option("bf16", "--dtype", help="Type of its values: fp32, tf32, bf16, fp16, fp8."),
+        parallel: str = typer.Option(
+            "dp1", "--parallel", help="How it is split: tp8,pp4,dp16[,seq4096,batch1,micro8]."
+        ),
         format_: TextOrJson = typer.Option("text", "--format", help="What is written."),
         output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
     ) -> None:
@@ -55,6 +60,7 @@ def register(app: typer.Typer) -> None:
         """
         from nccl_insight.advise.expect.machine import build
         from nccl_insight.advise.expect.model import OPS, SIZES, expectations
+        from nccl_insight.advise.expect.training import machine_of, parse_job, traffic
         from nccl_insight.advise.expect.whatif import change
         from nccl_insight.cli.output import check_outputs, terminal_width, write_text
         from nccl_insight.report import expect_report
@@ -71,12 +77,24 @@ def register(app: typer.Typer) -> None:
             return
         if not gpu:
             raise UsageError("expect: name the GPU with --gpu, such as --gpu H100 --nodes 4 --nics 8x400")
+        job = None if params is None else parse_job(params, dtype, parallel)
+        if job is not None and (op or size or what_if):
+            raise UsageError("expect: --params goes without --op, --size and --what-if")
         ops = _ops(op, OPS)
         sizes = tuple(_size(s) for s in size) if size else None
         machine = build(
             gpu, nodes=nodes, gpus_per_node=gpus_per_node, nics=nics, network=network, link=link, gdr=gdr,
             nvls=nvls, nccl_version=nccl, domains=domains,
         )  # fmt: skip
+
+        if job is not None:
+            machine = machine_of(job, machine)
+            shares = tuple(traffic(job, machine))
+            if not shares:
+                raise NotJudgedError("expect: nothing to expect: one GPU does not communicate, or --nics is missing")
+            told = (expect_report.job_json if format_ == "json" else expect_report.job_text)(job, machine, shares)
+            write_text(output, told if format_ == "json" else fit(told, terminal_width()))
+            return
 
         def ask(title: str, asked: Machine) -> expect_report.Question:
             return expect_report.Question(title, asked, tuple(expectations(asked, ops, sizes or SIZES)))

@@ -10,8 +10,9 @@ import orjson
 
 from nccl_insight.advise.expect.machine import Machine, direct_memory
 from nccl_insight.advise.expect.model import Expected, Parts, parts_of
+from nccl_insight.advise.expect.training import Job, Share
 from nccl_insight.advise.expect.words import algorithm_words, setting_notes
-from nccl_insight.base.units import format_bytes, format_gbps, format_ns
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 
 _TEXT_SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)
 
@@ -125,3 +126,33 @@ def _changed(first: Question, other: Question, ops: Sequence[str], sizes: Sequen
                 f"{_busbw(a.busbw_gbps)} -> {_busbw(b.busbw_gbps)}, bound by {b.bound_by}"
             )
     return lines
+
+
+def job_text(job: Job, machine: Machine, shares: Sequence[Share]) -> str:
+    """What a training step moves: one line for each way of splitting, with the time of healthy machines."""
+    lines = [
+        f"A training step of {job.params:.3g} parameters in {job.dtype} on {machine.describe()}",
+        f"  {job.layers} layers, {job.width:,} wide (from the parameters: 12 x layers x width x width)",
+        f"  {job.micro} micro-batches of {job.batch} x {job.seq:,} tokens; tp {job.tp}, pp {job.pp}, dp {job.dp}",
+    ]
+    for s in shares:
+        low, typical, high = (format_ns(t * 1e3) for t in (s.time_low_us, s.time_us, s.time_high_us))
+        lines += [
+            "",
+            f"{s.what}: {plural(s.calls, 'call')} of {s.op} among {s.ranks} ranks, {format_bytes(s.size_bytes)} each",
+            f"  {format_bytes(s.total_bytes)} a step, {typical} (healthy {low} to {high})",
+        ]
+    lines += ["", "Times are those of the communication; how much of it runs beside computation is up to the program."]
+    return "\n".join(lines) + "\n"
+
+
+def job_json(job: Job, machine: Machine, shares: Sequence[Share]) -> str:
+    """The same as JSON."""
+    rows = [
+        {"total_bytes": s.total_bytes}
+        | {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in asdict(s).items()}
+        for s in shares
+    ]
+    about = {**asdict(job), "ranks": job.ranks, "layers": job.layers, "width": job.width}
+    document = {"schema": 1, "machine": _machine(machine), "job": about, "step": rows}
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
