@@ -11,6 +11,7 @@ import pytest
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Analysis
 from nccl_insight.cli.following import follow
+from nccl_insight.report.words import verdict_word
 from nccl_insight.share import api
 from nccl_insight.tables.run import Run
 from tests.cli import run_cli
@@ -134,3 +135,23 @@ def test_of_large_inputs_one_run_is_held(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert follow([str(log)], judge, lambda a: None, sleep=grow) is not None
     assert counts == [0, 0, 0, 0]
+
+
+def test_a_log_in_mid_init_is_running(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("".join(TINY_SHM.read_text().splitlines(keepends=True)[:20]))
+    told: list[Analysis] = []
+
+    def judge() -> tuple[Analysis, Run]:
+        run = api.load(log)
+        return api.analyze(run), run
+
+    def twice(seconds: float) -> None:
+        if told:
+            raise KeyboardInterrupt
+
+    last = follow([str(log)], judge, told.append, sleep=twice)
+    assert last is not None
+    assert [a.status for a in (*told, last[0])] == ["running", "running"]
+    assert "last line" in told[0].headline
+    assert verdict_word(told[0]) == "RUNNING"

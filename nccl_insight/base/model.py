@@ -438,10 +438,10 @@ class ToolOutput:
 class Analysis:
     """The whole result; renderers read nothing else beside the run's tables.
 
-    ``status``: findings, ok, inconclusive or not_judged. ``headline``: the cause in words, without the word of the
-    verdict. ``summary``: the job in a few lines. ``reasons``: why the status is not ok though nothing was found.
-    ``more``: what to add to see more. ``apart``: the ranks that the figures of the report mark.
-    ``outputs``: what host tools say. ``story``: what happened in which order.
+    ``status``: findings, ok, inconclusive, running (followed while it grows) or not_judged. ``headline``: the cause in
+    words, without the word of the verdict. ``summary``: the job in a few lines. ``reasons``: why the status is not ok
+    though nothing was found. ``more``: what to add to see more. ``apart``: the ranks that the figures of the report
+    mark. ``outputs``: what host tools say. ``story``: what happened in which order.
     """
 
     status: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.model import Analysis
+from nccl_insight.facts.journey import ENDED_BY_USER
 from nccl_insight.inputs.find import discard, piped, watched
 from nccl_insight.inputs.limits import DEFAULT
 from nccl_insight.inputs.remote import is_url
@@ -18,8 +19,19 @@ from nccl_insight.tables.run import Run
 _State: TypeAlias = tuple[tuple[str, str], ...]
 
 INTERVAL_S = 2.0
+# A job that has written nothing for so long may have ended.
+_SILENT_S = 60.0
 # Up to here the last judgment is kept until the next one is made, in case that one is not possible.
 _TWICE_BYTES = 64 << 20
+
+
+def as_running(analysis: Analysis, quiet_s: float) -> Analysis:
+    """The analysis of a log that still grows: no verdict is due, how far it got is the news."""
+    if analysis.status != "inconclusive" or analysis.headline.lower().startswith(ENDED_BY_USER):
+        return analysis
+    seen = analysis.progress.text if analysis.progress is not None else ""
+    said = f"{seen or 'no init of a communicator yet'}; last line {max(quiet_s, 0):,.0f} s ago"
+    return replace(analysis, status="running", headline=said, reasons=())
 
 
 def _state(analysis: Analysis) -> _State:
@@ -38,6 +50,13 @@ class _Looks:
     shown: _State | None = None
     waiting: _State | None = None
     full: bool = False
+    written_s: float = 0.0
+
+    def running(self) -> tuple[Analysis, Run] | None:
+        """The last judgment, of a job that runs."""
+        if self.last is None:
+            return None
+        return as_running(self.last[0], time.time() - self.written_s), self.last[1]
 
     def grown(self, size_bytes: int) -> float:
         """Judges what has grown, unless it was too large before; how long that took, in seconds."""
@@ -64,7 +83,7 @@ class _Looks:
         """Shows the last judgment, where it has not been shown: nothing has grown since."""
         if self.last is not None and self.waiting is not None and self.waiting != self.shown:
             self.shown = self.waiting
-            self.show(self.last[0])
+            self.show(as_running(self.last[0], time.time() - self.written_s))
 
     def _confirm(self, state: _State) -> None:
         """Shows findings that two looks agree on."""
@@ -85,7 +104,7 @@ def follow(
     """Calls ``judge`` whenever an input grew or appeared, and ``show`` whenever the findings changed and stayed.
 
     What a half-written init looks like is no verdict: findings are shown when the next look, at grown inputs or at
-    inputs that have not grown, gives the same ones; at the end whatever they are.
+    inputs that have not grown, gives the same ones; at the end whatever they are. Where nothing is found, the job runs.
 
     Ends on Ctrl-C, or when nothing grew for ``idle_s`` seconds, and gives back the last judgment. Archives are opened
     only when they have changed.
@@ -109,6 +128,7 @@ def follow(
             files = watched(paths)
             if files and files != seen:
                 seen, quiet_s = files, 0.0
+                looks.written_s = max(status[3] for status in files.values()) / 1e9
                 # A log that grows all the time is read half of the time at most.
                 pause_s = max(INTERVAL_S, looks.grown(sum(status[2] for status in files.values())))
             elif idle_s is not None and quiet_s >= idle_s:
@@ -118,6 +138,6 @@ def follow(
             sleep(pause_s)
             quiet_s += pause_s
     except KeyboardInterrupt:
-        pass
+        quiet_s = 0.0
     looks.settled()
-    return looks.last
+    return looks.running() if quiet_s < _SILENT_S else looks.last

@@ -18,8 +18,8 @@ _NUMBER = re.compile(r"(?:[<>=~]+ *|at (?:least|most) |about )?[-+]?[0-9][0-9.,]
 
 
 def verdict_word(analysis: Analysis) -> str:
-    """``FAIL``, ``WARN``, ``OK``, ``INCONCLUSIVE`` or ``NOT JUDGED``."""
-    if analysis.status in ("not_judged", "inconclusive"):
+    """``FAIL``, ``WARN``, ``OK``, ``INCONCLUSIVE``, ``RUNNING`` or ``NOT JUDGED``."""
+    if analysis.status in ("not_judged", "inconclusive", "running"):
         return analysis.status.replace("_", " ").upper()
     if analysis.count(Severity.ERROR):
         return "FAIL"

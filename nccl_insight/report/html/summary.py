@@ -10,7 +10,14 @@ from nccl_insight.report import story, words
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
 
-STAMPS = {"FAIL": "error", "WARN": "warning", "OK": "ok", "INCONCLUSIVE": "info", "NOT JUDGED": "none"}
+STAMPS = {
+    "FAIL": "error",
+    "WARN": "warning",
+    "OK": "ok",
+    "INCONCLUSIVE": "info",
+    "RUNNING": "info",
+    "NOT JUDGED": "none",
+}
 _TOP = 3
 _MORE = 4
 _STEPS = 3
