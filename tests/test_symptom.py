@@ -111,3 +111,25 @@ def test_a_watchdog_names_its_process_group(tmp_path: Path) -> None:
     ]
     (found,) = [f for f in judge(tmp_path, lines, "").findings if f.name == "watchdog-timeout"]
     assert "the first COALESCED of TENSOR_GROUP" in found.title
+
+
+IOMMU = (
+    'gpu01:4121:4190 [0] /src/init.cc:136 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to '
+    "system instablity or hang!"
+)
+
+
+@pytest.mark.parametrize(("symptom", "severity"), [("", "info"), ("hang", "warning"), ("crash", "info")])
+def test_a_note_that_leads_to_the_symptom_is_a_warning(tmp_path: Path, symptom: str, severity: str) -> None:
+    (found,) = [f for f in judge(tmp_path, [IOMMU], symptom).findings if f.code == "NI307"]
+    assert found.severity.value == severity
+
+
+def test_a_process_that_only_chose_a_network_hangs_where_the_user_says_so(tmp_path: Path) -> None:
+    lines = [
+        "pod-0:31:31 [0] NCCL INFO Bootstrap : Using [0]eth0:10.0.0.4<0>",
+        "pod-0:31:31 [0] NCCL INFO Using network Socket",
+    ]
+    assert "hang-in-init" not in {f.name for f in judge(tmp_path, lines, "").findings}
+    (found,) = [f for f in judge(tmp_path, lines, "hang").findings if f.name == "hang-in-init"]
+    assert "NCCL_SOCKET_IFNAME=lo" in found.next_step

@@ -16,6 +16,7 @@ from nccl_insight.facts import watchdog
 from nccl_insight.facts.clock import clock_text, with_time
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
+from nccl_insight.facts.instances import UNNAMED
 from nccl_insight.facts.journey import end_of, init_words
 from nccl_insight.facts.last_words import tails
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
@@ -130,14 +131,15 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
         ranks = []  # numbers of several groups
     took = rows["ran_ms"].drop_nulls()
     after = f" after {round(int(took[0]) / 1000):,} s" if took.len() else ""
-    calls = rows.select("op", "timed_out_seq").unique(maintain_order=True)
-    what = f" in {calls['op'][0] or 'operation'} {calls['timed_out_seq'][0]}" if calls.height == 1 else ""
+    ops = rows["op"].drop_nulls().unique(maintain_order=True).to_list()
+    alike = rows["timed_out_seq"].n_unique() == 1 and len(ops) <= 1
+    what = f" in {next(iter(ops), 'operation')} {rows['timed_out_seq'][0]}" if alike else ""
     who = (
         f"{capital(rank_words(ranks, 6))} time{'s' if len(ranks) == 1 else ''} out"
         if ranks
         else plural(rows.height, "time-out")
     )
-    groups = rows["group"].n_unique()
+    groups = rows.filter(pl.col("group") != UNNAMED)["group"].n_unique()
     where = f" in {plural(groups, 'process group')}" if groups > 1 else ""
     at = (int(rows["input_id"][0]), int(rows["line"][0]))
     first, last = rows["time_s"][0], rows["time_s"].drop_nulls().max()

@@ -97,8 +97,10 @@ def ends(run: Run) -> tuple[End, ...]:
         rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
-    pods = _pods(run)
-    found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods)) is not None]
+    pods, agents = _pods(run), _agents(rows)
+    if agents:  # which pass on in their exit code that a rank failed
+        rows = rows.filter(pl.col("task_list").is_null() | (pl.col("kind") != FAILED))
+    found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods, agents)) is not None]
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
@@ -308,7 +310,15 @@ def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]
     return named_at[above - 1][1] if above else None
 
 
-def _of_line(row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]]) -> End | None:
+def _agents(rows: pl.DataFrame) -> bool:
+    """Whether agents of a launcher name the ranks that they started: a scheduler's tasks are then the agents."""
+    named = rows.filter(pl.col("rank").is_not_null())["message"].drop_nulls().unique()
+    return any((said := witnesses().get(m, _NOTHING)).speaker == "agent" and said.names == "rank" for m in named)
+
+
+def _of_line(
+    row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]], agents: bool
+) -> End | None:
     message = str(row["message"] or "")
     strange = message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names
     if strange and row["line"] <= (row["lines"] or 0) - _LAST_LINES:
@@ -337,7 +347,8 @@ def _of_line(row: Mapping[str, Any], known: Identities, pods: Mapping[int, Seque
             own = read_tag(tag).rank
             if own is None:
                 own = known.at_local_rank(read_tag(tag).local_rank, host)
-        tasks = _numbers(row["task_list"]) if row.get("task_list") else () if own is None else (int(own),)
+        listed = None if agents else row.get("task_list")
+        tasks = _numbers(str(listed)) if listed else () if own is None else (int(own),)
         tasks += task_numbers(row.get("further_tasks"))
         if not tasks and message == "elastic_failed":
             own = known.at_local_rank(row.get("local_rank"), host)

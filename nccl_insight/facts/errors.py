@@ -228,12 +228,12 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     )
     failed = pl.col("cause").is_in(["cuda-unhandled", "mnnvl-imex-missing", ALLOC_FAILED]) & pl.col("_refused")
     place = pl.col("source").fill_null("").str.split(":").list.first().str.split("/").list.last()
-    in_alloc = failed & place.is_in(["alloc.h", "shm.cc", "shmutils.cc"])
+    in_alloc = failed & place.is_in(["alloc.h", "shm.cc"])
     if rows.filter(in_alloc).is_empty():
         return rows.drop("_refused", "_trail")
     process = ["input_id", "host", "pid", "tid"]
     near = pl.any_horizontal(pl.col("_trail").shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
-    own = place.str.starts_with("shm")
+    own = place == "shm.cc"
     return rows.with_columns(
         pl.when(in_alloc & (near | own)).then(pl.lit("cumem-host-alloc-failed")).otherwise("cause").alias("cause")
     ).drop("_refused", "_trail")

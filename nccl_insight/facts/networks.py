@@ -66,7 +66,11 @@ def nics(run: Run) -> pl.DataFrame:
         .with_columns(
             pl.coalesce("name", "hca_name").alias("name"),
             speed.alias("speed_gbit"),
-            pl.col("link_layer").cast(pl.String),
+            # NCCL calls all but InfiniBand RoCE; cards of i40iw speak iWARP only.
+            pl.when(pl.coalesce("name", "hca_name").str.starts_with("i40iw"))
+            .then(pl.lit("iWARP"))
+            .otherwise(pl.col("link_layer").cast(pl.String))
+            .alias("link_layer"),
             listed.alias("listed"),
         )
         .filter(pl.col("name").is_not_null())

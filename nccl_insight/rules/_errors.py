@@ -116,7 +116,8 @@ class Trouble:
 
 def with_who(headline: str, ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
     """The headline with the ranks and hosts that it does not name, where one line holds both."""
-    parts = [part for part in (rank_words(ranks) if ranks else "", named(hosts)) if part and part not in headline]
+    told = headline.lower()
+    parts = [p for p in (rank_words(ranks) if ranks else "", named(hosts)) if p and p.lower() not in told]
     who = f" ({' on '.join(parts)})" if parts else ""
     return headline + (who if len(headline) + len(who) <= TITLE_MOST else "")
 

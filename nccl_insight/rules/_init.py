@@ -55,8 +55,8 @@ def waiting_early(run: Run) -> pl.DataFrame:
     """Processes that chose a network and then printed nothing, where no process of the log got further.
 
     ``host, pid, network, input_id, line``. Up to 2.21 Init START is printed only after all ranks have checked in.
-    Empty unless at least two processes wait, none failed, and the log goes on after their last line (or each has an
-    input of its own), so that it was not merely cut there.
+    Empty, but where the user saw a hang, unless at least two processes wait, none failed, and the log goes on after
+    their last line (or each has an input of its own), so that it was not merely cut there.
     """
     none = pl.DataFrame()
     if any(run.has(table) for table in _FURTHER) or log_is_cut(run):
@@ -65,13 +65,14 @@ def waiting_early(run: Run) -> pl.DataFrame:
         return none
     chosen = run.table("networks").drop_nulls("pid").unique(["host", "pid"], keep="last", maintain_order=True)
     everyone = run.table("processes").drop_nulls("pid").select("host", "pid").unique()
-    if chosen.height < 2 or everyone.height != chosen.height:
+    hangs = run.asked.symptom == "hang"
+    if chosen.height < (1 if hangs else 2) or everyone.height != chosen.height:
         return none
     last = chosen.group_by("input_id").agg(pl.col("line").max().alias("last"))
     ends = run.table("inputs").select("input_id", "lines", "foreign_lines").join(last, on="input_id", how="inner")
     own = ends.height == chosen.height
     goes_on = bool((ends["lines"] > ends["last"]).all())
-    return chosen if own or goes_on else none
+    return chosen if own or goes_on or hangs else none
 
 
 def _coming(run: Run, failed: pl.DataFrame) -> int:

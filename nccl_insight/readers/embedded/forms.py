@@ -44,7 +44,7 @@ _DIED: Final = late.compiled(
     re.I,
 )
 _CORE: Final = late.compiled(
-    r"\b(?:segmentation fault|core dumped|segfault|SIGSEGV|bus error|stack smashing)\b"
+    r"\b(?:segmentation fault|core dumped|segfault|SIGSEGV|(?<!PCIe )bus error|stack smashing)\b"
     r"|\bterminating (?:due to|with) uncaught\b",
     re.I,
 )

@@ -111,6 +111,13 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         host=pl.when(bare).then(None).otherwise("host"),
         pid=pl.when(bare).then(None).otherwise("pid"),
     )
+    # `[80748] [rank0]:[E321 02:07:08 ...]`: a viewer numbers the lines, and what follows is a launcher's tag.
+    tagged = pl.col("host").is_null() & pl.col("source").str.contains(_TAGGED).fill_null(False)
+    full = full.with_columns(
+        launcher=pl.when(tagged).then("source").otherwise("launcher"),
+        source=pl.when(tagged).then(None).otherwise("source"),
+        dev_alone=pl.when(tagged).then(None).otherwise("dev_alone"),
+    )
     full = _labeled(full)
     stamped = full.with_columns(timestamp=pl.col("launcher").str.extract(_TIMESTAMP))
     return stamped.select(
@@ -128,6 +135,9 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         source=pl.col("source"),
         launcher_rank=pl.coalesce([pl.col("launcher").str.extract(p) for p in _RANK]).cast(pl.Int32, strict=False),
     )
+
+
+_TAGGED: Final = r"^\[(?:rank[0-9]|[IWEF][0-9]{3,4} )"
 
 
 def _labeled(heads: pl.DataFrame) -> pl.DataFrame:

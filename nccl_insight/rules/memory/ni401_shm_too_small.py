@@ -21,6 +21,9 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if present(run) & {"shm-permission", "shm-attach-missing"}:
             return
         found = trouble(run, SHM_FAILED)
+        refused = trouble(run, "cuda-unhandled")
+        if refused is not None and found is not None and refused.telling("shared-memory"):
+            return  # CUDA refused the segment, which was there
         confidence = Confidence.MEDIUM
     if found is None:
         return

@@ -19,7 +19,7 @@ from nccl_insight.tables.run import Run
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     """One finding for hosts that list both, or for hosts that differ."""
     run = ctx.run
-    rdma = nics(run).filter(pl.col("link_layer").is_in(["IB", "RoCE"]))
+    rdma = nics(run).filter(pl.col("link_layer").is_in(["IB", "RoCE", "iWARP"]))
     per_host = rdma.group_by("host", maintain_order=True).agg(
         pl.col("link_layer").n_unique().alias("layers"),
         pl.col("link_layer").first().alias("layer"),

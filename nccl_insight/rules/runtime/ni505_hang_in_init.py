@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.unread import unread
 from nccl_insight.rules._init import waiting, waiting_early
 from nccl_insight.rules.context import Context
+
+# What a firewall or a proxy of the pod keeps from the pod's own address passes on the loopback interface.
+_ONE_HOST = (
+    "NCCL_SOCKET_IFNAME=lo <the same job>   # if it then runs, the ranks cannot reach this host's own address: a "
+    'firewall, or the proxy of a service mesh (sidecar.istio.io/inject: "false"); '
+)
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -56,12 +62,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         yield ctx.hit(
             early,
             whom=hosts_of(early),
-            title=f"{early.height} processes chose their network and then waited: no communicator was created",
-            next_step="py-spy dump --pid <pid>   # while it hangs; then check that all ranks were launched and that "
+            title=f"{plural(early.height, 'process', 'processes')} chose a network and then waited: no communicator "
+            "was created",
+            next_step=(_ONE_HOST if early["host"].n_unique() == 1 else "")
+            + "py-spy dump --pid <pid>   # while it hangs; then check that all ranks were launched and that "
             "WORLD_SIZE and MASTER_ADDR agree",
             explanation="Each process got as far as the bootstrap, where it waits for all ranks to check in. A "
             "rank that never "
             "arrived, or cannot reach the root, keeps all of them there. This version prints ranks only afterwards.",
-            observed=f"{early.height} processes in the bootstrap, 0 ranks",
+            severity=None if early.height > 1 else Severity.WARNING,
+            observed=f"{plural(early.height, 'process', 'processes')} in the bootstrap, 0 ranks",
             absence="no line about ranks, rings or communicators in any input",
         )

@@ -92,8 +92,15 @@ def _silence(run: Run) -> Hit:
     p2p = used.filter((pl.col("transport") == "P2P") & pl.col("same_host").fill_null(True))
     nvlink = (run.table("topology_links")["link"].cast(pl.String) == "NVL").any()
     net = used.filter(pl.col("transport") == "NET").height > 0
+    apart = ranks.height > 1 and ranks.height == ranks["host"].n_unique()
     first, where = (
-        (_PCIE, "P2P between GPUs") if p2p.height and not nvlink else (_NETWORK, "the network") if net else (_EACH, "")
+        (_NETWORK, "the network")
+        if apart and not p2p.height
+        else (_PCIE, "P2P between GPUs")
+        if p2p.height and not nvlink
+        else (_NETWORK, "the network")
+        if net
+        else (_EACH, "")
     )
     steps = [first, *((_NETWORK,) if net and first is not _NETWORK else ()), _STACKS]
     return hit(
