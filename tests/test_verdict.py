@@ -424,6 +424,14 @@ def test_a_remark_about_the_host_hides_no_hang(tmp_path: Path) -> None:
     assert [f.name for f in judge(tmp_path, lines).findings if f.severity.value == "error"] == ["hang-in-init"]
 
 
+@pytest.mark.parametrize(("given", "status"), [(1, "inconclusive"), (3, "inconclusive"), (4, "ok")])
+def test_traces_of_some_ranks_prove_nothing_of_the_job(given: int, status: str) -> None:
+    traces = sorted((Path(__file__).parents[1] / "fixtures" / "traces" / "gloo_healthy").glob("rank*.json.gz"))
+    analysis = nccl_insight.analyze(traces[:given])
+    assert (len(traces), analysis.status) == (4, status)
+    assert (f"of {given} of 4 ranks" in analysis.headline) is (status != "ok")
+
+
 def test_missing_ranks_are_not_said_to_be_where_others_wait(tmp_path: Path) -> None:
     found = {f.name: f for f in judge(tmp_path, log(ranks=3, of=4, done=0)).findings}
     for name in ("rank-missing-in-init", "communicator-incomplete"):

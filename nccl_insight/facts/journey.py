@@ -304,6 +304,8 @@ def _found_doubts(run: Run) -> Iterator[str]:
                 if run.has("trace_info")
                 else "the inputs describe a machine or a state, not a run"
             )
+        elif said := _ranks_without_record(run):
+            yield said
         return
     closed = _closed(rows)
     open_ = [c for c in everyone if not c.init_complete and not (c.comm_id in closed and 2 * c.ranks_seen > c.nranks)]
@@ -319,6 +321,17 @@ def _found_doubts(run: Run) -> Iterator[str]:
         yield _apart(run)
     if nccl_lines and not measured and not _closed_most(rows) and not _good_end(run):
         yield _open_end(run, rows)
+
+
+def _ranks_without_record(run: Run) -> str:
+    """That what was recorded holds some ranks of the job only, so that nobody can be compared with the others."""
+    collectives, traces = run.table("collectives"), run.table("trace_info")
+    ranks = pl.concat([collectives["rank"].cast(pl.Int64), traces["rank"].cast(pl.Int64)]).drop_nulls().n_unique()
+    sizes = pl.concat([collectives["group_size"].cast(pl.Int64), traces["world_size"].cast(pl.Int64)]).drop_nulls()
+    world = int(sizes.max() or 0)
+    if not 0 < ranks < world:
+        return ""
+    return f"{NO_PROBLEM} in the records of {ranks} of {world} ranks; who comes late shows in those of all of them"
 
 
 def _closed_most(rows: pl.DataFrame) -> bool:
