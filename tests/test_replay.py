@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.engine.analyze import analyze
+from nccl_insight.engine.compare import compare
 from nccl_insight.facts.replay import WhatIf, what_if
 from nccl_insight.facts.replay.order import order
 from nccl_insight.facts.replay.timeline import Timeline
@@ -274,6 +276,22 @@ def test_collectives_without_metadata_meet_in_groups() -> None:
     twin = Job([[0, 1], [2, 3], [4, 5], [6, 7]])
     found = what_if(job.run(metadata=False))
     assert _near(_of(found, "rank", (2,)), job.span_ns - twin.span_ns, job.span_ns)
+
+
+def test_a_comparison_tells_where_a_longer_step_comes_from() -> None:
+    good, bad = Job(FOUR).run(), Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0, wire_us={0: 400.0}).run()
+    told = compare(good, bad, analyze(good), analyze(bad)).step
+    of = re.fullmatch(
+        r"Of \+([\d.]+) us a step: \+([\d.]+) us rank 2 as its peers, \+([\d.]+) us on all ranks alike.*", told
+    )
+    assert of, told
+    # A fifth of the kernels' 2 ms, and of the transfer as much again.
+    assert [float(part) for part in of.groups()] == [
+        pytest.approx(600, abs=15),
+        pytest.approx(400, abs=15),
+        pytest.approx(200, abs=1),
+    ]
+    assert compare(good, good, analyze(good), analyze(good)).step == ""
 
 
 def test_the_document_tells_it() -> None:

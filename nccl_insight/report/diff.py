@@ -91,6 +91,7 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
         "good": [one_line(path, _LIMIT) for _, path in comparison.good],
         "bad": [one_line(path, _LIMIT) for _, path in comparison.bad],
         "differs": comparison.differs,
+        "step": one_line(comparison.step, _LIMIT) or None,
         "findings": [
             {
                 "status": f.status,
@@ -153,7 +154,7 @@ def headline(comparison: Comparison) -> str:
 
 
 def counts(comparison: Comparison) -> str:
-    """How much differs: ``3 findings differ (2 new, 1 gone), 12 changes``."""
+    """How much differs, and where the time of a step went: ``3 findings differ (2 new, 1 gone), 12 changes``."""
     parts = []
     if comparison.findings:
         found = {s: sum(f.status == s for f in comparison.findings) for s in _STATUSES}
@@ -161,7 +162,7 @@ def counts(comparison: Comparison) -> str:
         verb = "differs" if len(comparison.findings) == 1 else "differ"
         parts.append(f"{plural(len(comparison.findings), 'finding')} {verb} ({words})")
     parts.append(plural(len(comparison.changes), "change"))
-    return ", ".join(parts)
+    return ", ".join(parts) + (f". {one_line(comparison.step, _LIMIT)}" if comparison.step else "")
 
 
 def absent(change: Change) -> str:
