@@ -21,7 +21,7 @@ from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
-from nccl_insight.language.load import playing, witnesses
+from nccl_insight.language.load import parts_of, playing, witnesses
 from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
@@ -76,6 +76,11 @@ class End:
     lost: bool = False
 
     @property
+    def parts(self) -> frozenset[str]:
+        """The parts that its message plays (:data:`nccl_insight.language.meanings.PARTS`)."""
+        return parts_of(self.message)
+
+    @property
     def order(self) -> tuple[int, int]:
         """Reading order."""
         return (self.ref.input_id, self.ref.line)
@@ -91,7 +96,7 @@ def ends(run: Run) -> tuple[End, ...]:
     rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
     rows = rows if rows.height else _told_to_end(run, errors)
     # torch elastic names the first failure behind the others.
-    named = rows.filter(pl.col("message") == "elastic_root_cause")["input_id"].unique()
+    named = rows.filter(pl.col("message").is_in(playing("first-failure")))["input_id"].unique()
     if named.len():
         others = pl.col("message").is_in(playing("later"))
         rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
@@ -320,7 +325,8 @@ def _of_line(
     row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]], agents: bool
 ) -> End | None:
     message = str(row["message"] or "")
-    strange = message == "compose_exited" and known.names and str(row.get("container_name")) not in known.names
+    parts = parts_of(message)
+    strange = "any-program" in parts and known.names and str(row.get("container_name")) not in known.names
     if strange and row["line"] <= (row["lines"] or 0) - _LAST_LINES:
         return None  # a wording that any program may use
     host = known.host(row.get("node_name")) or known.pod(_pod_of(row, pods)) or known.host_in_tag(row.get("launcher"))
@@ -331,7 +337,7 @@ def _of_line(
     ranks: set[int] = set()
     hosts: set[str] = {host} if host else set()
     process = known.process(row.get("killed_pid"), host)
-    local = _LOCAL_RANK.search(str(row.get("launcher") or "")) if message == "deepspeed_exit" else None
+    local = _LOCAL_RANK.search(str(row.get("launcher") or "")) if "local-command" in parts else None
     if process is None and local is not None and (here := known.at_local_rank(int(local[1]), host)) is not None:
         process = (known.host_of_rank[here], here)
     if process is None and said.speaker == "process" and row.get("killed_pid") is None:
@@ -350,7 +356,7 @@ def _of_line(
         listed = None if agents else row.get("task_list")
         tasks = _numbers(str(listed)) if listed else () if own is None else (int(own),)
         tasks += task_numbers(row.get("further_tasks"))
-        if not tasks and message == "elastic_failed":
+        if not tasks and "local-rank" in parts:
             own = known.at_local_rank(row.get("local_rank"), host)
             tasks = () if own is None else (own,)
         for number in tasks:
@@ -374,7 +380,7 @@ def _of_line(
         exit_code=code,
         message=message,
         strange=frozenset(hosts - set(known.ranks_of_host)),
-        local_rank=row.get("local_rank") if message == "elastic_failed" else None,
+        local_rank=row.get("local_rank") if "local-rank" in parts else None,
         # What the program says of itself stands for the exception that it raises.
         exception=message if kind == FAILED and said.speaker == "process" and said.end == "reason" else None,
         pid=row.get("killed_pid"),
@@ -392,7 +398,7 @@ def _reason(row: Mapping[str, Any], said: Witness) -> bool:
 
 def _words(row: Mapping[str, Any], text: str) -> str:
     """The line in a few words; the block of torch elastic is put into one."""
-    if row["message"] == "elastic_root_cause":
+    if "first-failure" in parts_of(str(row["message"])):
         code = row.get("exit_code")
         why = str(row.get("error_text") or "")
         shown = "" if why.startswith("To enable traceback") else f", {why}"

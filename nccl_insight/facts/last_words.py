@@ -13,6 +13,7 @@ import polars as pl
 from nccl_insight.base.xids import weight
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.endings import LAST
 from nccl_insight.readers.embedded.forms import (
     COMPLAINT,
@@ -105,7 +106,7 @@ def unwell(run: Run) -> pl.DataFrame:
     if not xids.any():
         return rows
     # What the driver corrected, or keeps for the next reset.
-    words, switch = told(rows, "xid-word"), rows["message"] == "kernel_sxid"
+    words, switch = told(rows, "xid-word"), rows["message"].is_in(playing("switch"))
     given = zip(xids, rows["xid"], words, switch, strict=True)
     return rows.filter(pl.Series([not (of and weight(n, word, switch=s) == "info") for of, n, word, s in given]))
 

@@ -12,6 +12,7 @@ import polars as pl
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, without_port
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.tables.run import Run, fact
 
 REACH_S: Final = 60.0
@@ -101,7 +102,7 @@ def _unclear(run: Run, flap: Flap) -> bool:
 
 @fact
 def _kernel_lines(run: Run) -> frozenset[tuple[int, int]]:
-    rows = causes(run).filter(pl.col("message") == "kernel_link").select("input_id", "line").drop_nulls()
+    rows = causes(run).filter(pl.col("message").is_in(playing("netdev"))).select("input_id", "line").drop_nulls()
     return frozenset((int(i), int(n)) for i, n in rows.iter_rows())
 
 

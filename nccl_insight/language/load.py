@@ -266,8 +266,18 @@ def witnesses() -> Mapping[str, Witness]:
 @cache
 def playing(part: str) -> tuple[str, ...]:
     """The messages of the packaged grammar that play a part (:data:`nccl_insight.language.meanings.PARTS`)."""
-    messages = default_grammar().messages
-    return tuple(name for name, message in messages.items() if part in message.directives.get("part", "").split())
+    return tuple(name for name, parts in _parts().items() if part in parts)
+
+
+def parts_of(message: str) -> frozenset[str]:
+    """The parts that a message plays."""
+    return _parts().get(message, frozenset())
+
+
+@cache
+def _parts() -> Mapping[str, frozenset[str]]:
+    given = {name: message.directives.get("part") for name, message in default_grammar().messages.items()}
+    return {name: frozenset(parts.split()) for name, parts in given.items() if parts}
 
 
 @cache

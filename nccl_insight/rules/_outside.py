@@ -216,7 +216,7 @@ def cancelled_before(run: Run, end: End) -> bool:
     died has that task's line first.
     """
     return any(
-        e.message == "slurm_cancelled" and earlier(e, end) is True and e.ref.input_id == end.ref.input_id
+        "cancelled" in e.parts and earlier(e, end) is True and e.ref.input_id == end.ref.input_id
         for e in of_kind(run, ENDED)
     )
 

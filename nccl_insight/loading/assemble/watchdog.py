@@ -6,11 +6,9 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.base import column
 
-TIMEOUTS: Final = ("watchdog_timeout", "watchdog_timeout_bare", "watchdog_blocking_wait")
-_DUMPS: Final = ("watchdog_dump_signal", "watchdog_dump_local")
-STATES: Final = ("watchdog_last_work", "watchdog_last_work_bare", "watchdog_failure", "watchdog_failure_bare", *_DUMPS)
 DEFAULT: Final = "default"
 UNKNOWN: Final = "?"
 _IN_TAG: Final = r"\[PG (?:ID )?([0-9]+)[^\]]*Rank [0-9]+\]\s*$"
@@ -28,7 +26,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     """
     if "message" not in errors.columns:
         return None
-    rows = errors.filter(pl.col("message").is_in([*TIMEOUTS, *STATES]))
+    rows = errors.filter(pl.col("message").is_in([*playing("time-out"), *playing("standing"), *playing("dump-signal")]))
     if rows.is_empty():
         return None
     tag = pl.col("launcher").fill_null("")
@@ -66,7 +64,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
         marked = marked.join(own, on=key, how="left", nulls_equal=True, maintain_order="left")
         marked = marked.with_columns(pl.coalesce("group", "only").alias("group")).drop("only")
     marked = marked.with_columns(pl.col("group").fill_null(UNKNOWN))
-    waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(list(_DUMPS)))
+    waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(playing("dump-signal")))
     oldest = pl.col("seq") == pl.col("seq").min()
     # Without a rank of the job, lines of several inputs are of several ranks.
     own_input = pl.when(pl.col("global_rank").is_null()).then("input_id").alias("_input")

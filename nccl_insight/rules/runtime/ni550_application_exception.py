@@ -76,7 +76,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             codes = _reported(first, weak)
         yield _hit(run, first, [*same, *codes], handled=not codes and _handled(run, first))
     elif weak and not exits_passed_on(run):
-        blocks = [e for e in weak if e.message == "elastic_root_cause"]
+        blocks = [e for e in weak if "first-failure" in e.parts]
         first = first_of(blocks or weak)
         yield _exit(run, first)
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity, Step
 from nccl_insight.facts.ends import End
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import cut
 from nccl_insight.rules._outside import (
     ABORT,
@@ -53,7 +54,7 @@ _WORDS = (
 
 def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
     """JAX's coordination service lost a process."""
-    leader, again = first.message == "jax_leader_gone", first.message == "jax_restarted"
+    leader, again = "leader-lost" in first.parts, "restarted" in first.parts
     what = (
         "started again in the middle of the job"
         if again
@@ -78,7 +79,7 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
 
 def _same(first: End, end: End) -> bool:
     """Whether two lines can be about one crash: an abort elsewhere is how the peers of a crashed process end."""
-    if first.message == end.message == "srun_failed" and _signal(first) == _signal(end) != ABORT:
+    if "by-task" in first.parts & end.parts and _signal(first) == _signal(end) != ABORT:
         return earlier(first, end) is None or first.time_s is None or end.time_s is None
     if first.ranks and end.ranks:
         return bool(set(end.ranks) & set(first.ranks))
@@ -121,7 +122,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     before = strong_before(run, first, (KILLED, FAILED))
     echo = bare_echo(run, first) or (not hard and (bool(before) or own_failures(run, first)))
     # A watchdog ends a process by an abort, or by an exception that nobody catches.
-    alike = (first.message == "cpp_terminate" or not first.ranks) and not network_only(run)
+    alike = ("uncaught" in first.parts or not first.ranks) and not network_only(run)
     echo |= not hard and (alike or _quoted(run, first))
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = _open(first) and first.lost
@@ -150,10 +151,10 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 
 def _quoted(run: Run, first: End) -> bool:
     """Whether torch ended the process by an exception that quotes a failure of NCCL, and this abort may be its end."""
-    if first.message == "glibc_abort" or (first.message == "cpp_terminate" and "runtime_error" not in first.text):
+    if "heap" in first.parts or ("uncaught" in first.parts and "runtime_error" not in first.text):
         return False
-    quotes = (pl.col("message") == "torch_result") | (
-        (pl.col("message") == "cpp_terminate") & (pl.col("diagnosis") == "error-propagated")
+    quotes = pl.col("message").is_in(playing("quoted-result")) | (
+        pl.col("message").is_in(playing("uncaught")) & (pl.col("diagnosis") == "error-propagated")
     )
     told = run.table("errors").select(pl.col("message").cast(pl.String), pl.col("diagnosis").cast(pl.String))
     return told.filter(quotes).height > 0

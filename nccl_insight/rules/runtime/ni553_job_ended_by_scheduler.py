@@ -60,8 +60,7 @@ _ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
     ),
     "preempted": (_ASK, Step("do", "save often enough to resume, or ask for capacity that nobody takes away")),
 }
-_PASSING = ("srun_aborted", BARE)
-_LOST = {"srun_node_failure": "The scheduler", "daemon_lost": "mpirun", "ray_node_dead": "Ray"}
+_LOST = {"node-lost": "The scheduler", "node-lost-mpi": "mpirun", "node-lost-ray": "Ray"}
 _FAULTS = ("startup", "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
 
 
@@ -72,15 +71,15 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     if not found:
         return
     strong = [e for e in found if e.strong]
-    first = first_of(strong or [e for e in found if e.message not in _PASSING] or found)
+    first = first_of(strong or [e for e in found if not _passing(e)] or found)
     before = strong_before(run, first, (CRASHED, FAILED))
     if any(e.memory and earlier(e, first) is not False for e in of_kind(run, KILLED)):
         before = (KILLED, *before)
     elif not strong:
         before = (*strong_before(run, first, (KILLED,)), *before)
     # The host of a step's line is where the step began; a lost node has a line of its own.
-    lost = [e for e in strong if e.message in _LOST]
-    hosts = hosts_of(lost) or hosts_of([e for e in [first] if e.message != "slurm_cancelled"])
+    lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
+    hosts = hosts_of(lost) or hosts_of([e for e in [first] if "cancelled" not in e.parts])
     told_to = ""
     gone = bool(lost) or "NODE FAIL" in first.text.upper()
     if strong:
@@ -97,7 +96,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         effect = bool(before) or not network_only(run) or bool(of_kind(run, FAILED))
         effect |= begun is not None and first.time_s is not None and begun < first.time_s - _BEFORE_S
         severity, caused_by = (Severity.INFO if effect else None), before
-    passing = first.message in _PASSING
+    passing = _passing(first)
     if passing:
         # Said of steps that fail by themselves too.
         others = any(e.kind != ENDED for e in ends(run)) or bare_echo(run, first)
@@ -123,12 +122,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
     what = f"The job was ended from outside{since([first])}: {shorten(why, 60)}"
-    cancelled = not strong and first.message == "slurm_cancelled"
+    cancelled = not strong and "cancelled" in first.parts
     hangup = not strong and told(said, "hangup").item() is not None
     what, chosen = told_to or what, False
     late = all(after_the_close(run, e.ref) for e in found)
     if lost and hosts:
-        what = f"{_LOST[lost[0].message]} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
+        who = next(who for part, who in _LOST.items() if part in lost[0].parts)
+        what = f"{who} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
     elif cancelled:
         what = f"The job was cancelled{since([first])} (scancel: by a person, a script or the launcher)"
         # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
@@ -156,6 +156,11 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         last_s=end,
         deliberate=chosen,
     )
+
+
+def _passing(end: End) -> bool:
+    """Whether the line is said of steps that fail by themselves, too."""
+    return end.message == BARE or "passing" in end.parts
 
 
 def _steps(reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.facts.identity import identities
+from nccl_insight.language.load import playing
 from nccl_insight.rules.context import Context
-
-_ENDS = ("watchdog_hang_end", "watchdog_heartbeat")
 
 
 def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
@@ -29,5 +28,5 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         "found to have timed out by this message.",
         rows=found,
         # Without the line that ends the process the monitor only warned.
-        severity=None if found.rows["message"].is_in(list(_ENDS)).any() else Severity.WARNING,
+        severity=None if found.rows["message"].is_in(playing("stuck-end")).any() else Severity.WARNING,
     )
