@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from nccl_insight.facts.replay.timeline import Bools, Floats, Ints, Timeline
@@ -117,7 +118,8 @@ def _begun(line: Timeline, gap: Floats) -> Floats:
 
 def _by_launch(line: Timeline, own_end: Floats, near: float, behind: float) -> tuple[Ints, Ints]:
     """Nodes, and what they wait for on other streams whenever they run, by the order of launches."""
-    found: list[tuple[Ints, Ints, Ints, Ints]] = []
+    sources = int(line.what.max(initial=-1)) + 2
+    found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Ints]] = []
     for lane in _ranges(line.rank):
         streams = [nodes[np.isfinite(line.launch[nodes])] for nodes in _by_stream(line.stream[lane], lane.start)]
         streams = sorted((nodes for nodes in streams if nodes.size), key=len, reverse=True)[:_MOST_LAUNCHED]
@@ -127,26 +129,24 @@ def _by_launch(line: Timeline, own_end: Floats, near: float, behind: float) -> t
             ahead = float(np.median(line.start[others] - line.launch[others])) > _AHEAD_NS
             for back in range(_MOST_AHEAD if ahead else 1):
                 of, to = waits[at >= back], others[at[at >= back] - back]
-                found.append((of, to, np.full(of.size, back), line.stream[to]))
+                kind = ((line.name[of] * 2 + line.sends[of]) * sources + line.what[to] + 1) * _MOST_AHEAD + back
+                found.append((of.astype(np.int32), to.astype(np.int32), kind))
     if not found:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    of, to, behind_it, stream = (np.concatenate(part) for part in zip(*found, strict=True))
+    of, to, kind = (np.concatenate(part) for part in zip(*found, strict=True))
+    kinds, which = np.unique(kind, return_inverse=True)
     after = line.start[of] - line.end[to]
+    kept = after >= -behind
+    binds = (np.abs(after) <= near) & (line.end[to] > own_end[of])
     # All ranks run one program: what holds for a kind of node holds on each of them.
-    kind = ("name", "sends", "what", "back")
-    rows = pl.DataFrame({
-        "of": of, "to": to, "back": behind_it, "stream": stream, "name": line.name[of], "sends": line.sends[of],
-        "what": line.what[to], "kept": after >= -behind,
-        "binds": (np.abs(after) <= near) & (line.end[to] > own_end[of]),
-    })  # fmt: skip
-    holds = rows.filter(
-        (pl.col("kept").mean().over(kind) >= _KEPT)
-        & (pl.col("binds").sum().over(kind) >= 2)
-        & (pl.col("binds").mean().over(kind) >= _BOUND)
-        & pl.col("kept")
+    count, bound = np.bincount(which), np.bincount(which, weights=binds)
+    holds = (np.bincount(which, weights=kept) >= _KEPT * count) & (bound >= np.maximum(2, _BOUND * count))
+    sure = holds[which] & kept
+    rows = pl.DataFrame({"of": of[sure], "to": to[sure], "back": (kinds % _MOST_AHEAD)[which[sure]]}).with_columns(
+        stream=pl.Series(line.stream[to[sure]])
     )
-    first = holds.sort("back").unique(["of", "stream"], keep="first")
-    return first["of"].to_numpy(), first["to"].to_numpy()
+    first = rows.sort("back").unique(["of", "stream"], keep="first")
+    return first["of"].to_numpy().astype(np.int64), first["to"].to_numpy().astype(np.int64)
 
 
 def _ranges(rank: Ints) -> list[slice]:
