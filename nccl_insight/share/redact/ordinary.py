@@ -2,7 +2,7 @@
 
 What is no such word gets a name of its own (``word1``, ``word2`` ...), the same one wherever it stands. The ordinary
 words (``words.txt``) are those that occur in the sources and manuals of at least three of the programs around NCCL,
-without names of people and places.
+without names of people and places, and their plurals.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # So long may be units, versions, models and pieces of numbers in hexadecimal digits.
 _SHORT: Final = 2
 _MIXED: Final = 7
+_SHORTEST_PLURAL: Final = 5
+_PLURALS: Final = (("s", ""), ("es", ""), ("ies", "y"))
 # Kinds of a path within a name (``isAllCudaP2p``), and figures with their unit.
 _PATHS: Final = re.compile("[PpDdHhCcNn]2[PpDdHhCcNn]")
 _MEASURED: Final = re.compile(
@@ -115,8 +117,16 @@ class Ordinary:
 
 def _spoken(word: str) -> bool:
     """Whether a word, or each hump of a camel's, is ordinary."""
-    known = _known()
-    if len(word) <= _SHORT or word.lower() in known:
+    if len(word) <= _SHORT or _listed(word.lower()):
         return True
     humps = _HUMP.split(word)
-    return len(humps) > 1 and all(len(hump) <= _SHORT or hump.lower() in known for hump in humps)
+    return len(humps) > 1 and all(len(hump) <= _SHORT or _listed(hump.lower()) for hump in humps)
+
+
+def _listed(word: str) -> bool:
+    """Whether a word is known, or several of what a known word names."""
+    known = _known()
+    return word in known or (
+        len(word) >= _SHORTEST_PLURAL
+        and any(word.endswith(end) and word.removesuffix(end) + one in known for end, one in _PLURALS)
+    )
