@@ -25,13 +25,13 @@ from nccl_insight.language.load import parts_of, playing, witnesses
 from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
+from nccl_insight.tables.normalise.ends import CRASHED as CRASHED
 from nccl_insight.tables.normalise.ends import EFFECT
+from nccl_insight.tables.normalise.ends import ENDED as ENDED
+from nccl_insight.tables.normalise.ends import FAILED as FAILED
+from nccl_insight.tables.normalise.ends import KILLED as KILLED
 from nccl_insight.tables.run import Run, fact
 
-KILLED: Final = "process-killed"
-CRASHED: Final = "process-crashed"
-ENDED: Final = "job-ended-by-scheduler"
-FAILED: Final = "application-exception"
 KINDS: Final = (KILLED, CRASHED, ENDED, FAILED)
 
 _NOTHING: Final = Witness()

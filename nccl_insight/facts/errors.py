@@ -17,6 +17,8 @@ from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.tags import read_tag
+from nccl_insight.tables.normalise.ends import EFFECT
+from nccl_insight.tables.normalise.ends import OTHER as NOTE
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import is_loud
 
@@ -28,11 +30,11 @@ _TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
 _TEST_HOST: Final = r"(\S+):\s*$"
 
 BENIGN: Final = "benign"
-CONSEQUENCE: Final = "error-propagated"
+CONSEQUENCE: Final = EFFECT
 OTHER: Final = "unexplained-failure"
 ALLOC_FAILED: Final = "alloc-failed"
 SHM_FAILED: Final = "shm-failed"
-VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, "plain-note"})
+VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, NOTE})
 
 # Benign lines that are worth a finding of information all the same.
 _NOTEWORTHY: Final = (
@@ -47,7 +49,7 @@ def causes(run: Run) -> pl.DataFrame:
     errors = _with_raised(run, _placed(run, _with_test_pids(run.table("errors"))))
     errors = with_time(run, errors, *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
-    quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == "plain-note")
+    quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == NOTE)
     stated = pl.col("errno").is_not_null() | pl.col("error_text").is_not_null()
     silent = message.str.starts_with("err_shm_") & (diagnosis == "shm-too-small") & ~stated
     # How a process ended, where its exit code or signal tells more than the wording.
@@ -196,7 +198,7 @@ def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
     late = (used | (pl.col("message") == "elastic_no_store")).fill_null(False)
     if rows.filter(late).is_empty():
         return rows
-    failed = pl.col("loud") & ~late & ~pl.col("cause").is_in([BENIGN, CONSEQUENCE, "plain-note"])
+    failed = pl.col("loud") & ~late & ~pl.col("cause").is_in([BENIGN, CONSEQUENCE, NOTE])
     before = failed.cast(pl.Int32).cum_sum().over("input_id") > 0
     return rows.with_columns(pl.when(late & before).then(pl.lit(CONSEQUENCE)).otherwise("cause").alias("cause"))
 
