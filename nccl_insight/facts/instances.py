@@ -113,5 +113,7 @@ class Instance:
 
 
 def numbers(rows: pl.DataFrame, world: bool) -> tuple[int, ...]:
-    column = pl.coalesce("global_rank", "rank") if world else pl.coalesce("rank", "global_rank")
-    return tuple(sorted(rows.select(column.alias("r"))["r"].drop_nulls().unique().to_list()))
+    """The ranks of rows, those of the job first; a job has thousands of groups, too small for expressions."""
+    own, other = ("global_rank", "rank") if world else ("rank", "global_rank")
+    both = zip(rows[own].to_list(), rows[other].to_list(), strict=True)
+    return tuple(sorted({n for one, two in both if (n := two if one is None else one) is not None}))
