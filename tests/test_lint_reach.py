@@ -159,6 +159,8 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "together.sh": ("export NCCL_P2P_DISABLE=1\nNCCL_P2P_LEVEL=NVL ./a\n", {(2, "env-contradiction")}),
     "form.yaml": ("body:\n- attributes:\n    description: |\n      Set `NCCL_DEBUGG=INFO` before the run.\n", set()),
     "version.mk": ("NCCL_MAJOR := 2\nNCCL_SUFFIX :=\nNCCLX_TUNER_CONFIG_FILE = a\n", set()),
+    "config.py": ("E = {'NCCL_IB_SL': 3, 'NCCL_ALGO': 'Rng'}\nC.setdefault('nccl_debug', 'ERROR')\nos.environ.update({k: str(v) for k, v in E.items()})\n", {(1, "env-invalid-value")}),
+    "taken.py": ("run(env_vars={'NCCL_IB_SL': 3})\nimage.env({'NCCL_IB_TC': 3})\nos.environ.update({'NCCL_CROSS_NIC': 1})\n", {(1, "env-invalid-value"), (2, "env-invalid-value"), (3, "env-invalid-value")}),
     "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(6, "env-invalid-value")}),
 }  # fmt: skip
 

@@ -68,7 +68,8 @@ class Script:
     """A file as far as it was understood. Filled by one reader, then only read.
 
     ``ran``: where programs that may read the environment were run, as ``seq``. ``named``: variables that commands name
-    or put in; ``assigned``: those that got a value. ``room``: shared with what is inside.
+    or put in; ``assigned``: those that got a value. ``taken``: nodes of Python whose type counts. ``room``: shared with
+    what is inside.
     """
 
     path: str
@@ -81,6 +82,7 @@ class Script:
     exported_later: set[str] = field(default_factory=set)
     named: list[tuple[int, str]] = field(default_factory=list)
     assigned: set[str] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
     problems: list[tuple[int, Issue]] = field(default_factory=list)
     embedded: list[Embedded] = field(default_factory=list)
     ran: list[int] = field(default_factory=list)

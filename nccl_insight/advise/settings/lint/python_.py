@@ -134,9 +134,17 @@ def _node(script: Script, node: ast.AST, conditional: bool) -> None:
     elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr) and _is_environ(node.target):
         _mapping(script, node.value, "os.environ", conditional)
     elif isinstance(node, ast.Call):
+        _taken(script, node)
         _call(script, node, conditional)
     elif isinstance(node, ast.Dict):
         _mapping(script, node, "env", conditional)
+
+
+def _taken(script: Script, node: ast.Call) -> None:
+    """Values that a call takes for an environment as they are; a mapping elsewhere may become strings later."""
+    given = [k.value for k in node.keywords if "env" in (k.arg or "").lower()]
+    given += node.args if "env" in _method(node).lower() else []
+    script.taken |= {id(v) for part in given for d in ast.walk(part) if isinstance(d, ast.Dict) for v in d.values}
 
 
 def _method(node: ast.Call) -> str:
@@ -221,6 +229,8 @@ def _mapping(script: Script, node: ast.AST, how: str, conditional: bool) -> None
 def _set(script: Script, key: ast.AST, value: ast.expr, how: str, conditional: bool) -> None:
     if not isinstance(key, ast.Constant) or not isinstance(key.value, str) or not catalog().relevant(key.value):
         return
+    if how == "env" and not key.value.isupper():  # a key of a configuration of the program's own
+        return
     name, line = key.value, value.lineno
     if any(s.name == name and s.line == line and s.how.startswith("os.") for s in script.settings[-_NEAR:]):
         return
@@ -228,7 +238,7 @@ def _set(script: Script, key: ast.AST, value: ast.expr, how: str, conditional: b
     if literal is None:
         script.not_evaluated.append((line, f"{name}: its value is computed by the program"))
         return
-    if not isinstance(literal, str):
+    if not isinstance(literal, str) and (how == "os.environ" or id(value) in script.taken):
         script.problems.append((line, Issue(
             "env-invalid-value", Severity.ERROR, name,
             f"{name}={literal!r} is no string: Python raises TypeError",
