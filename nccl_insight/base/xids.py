@@ -51,12 +51,17 @@ MEANINGS: Final = {
     162: "power smoothing is engaged again", 163: "power smoothing is disengaged",
     164: "the power smoothing circuit is near its end of life", 165: "the power smoothing circuit is worn out",
     166: "traffic before the link was set up for encryption", 168: "errors in the write-protected region",
-    170: "interrupt in confidential computing mode",
+    170: "interrupt in confidential computing mode", 173: "the link to the Grace CPU failed",
+    **dict.fromkeys((27, 28, 29, 33, 34, 35, 36, 42, 47, 65, 73), "video engine exception"),
+    58: "error of the GPU's memory", 59: "power management unit error", 90: "level 2 cache error",
+    108: "NVLink address translation error", **dict.fromkeys((122, 123, 124), "the board's flash memory failed"),
+    125: "the InfoROM's file system is damaged", 138: "DLA error", 175: "memory subsystem error",
+    174: "a process was ended because its channel was reset", 176: "too many corrected PCIe errors",
 }  # fmt: skip
 #: Usually the program's fault: the GPU goes on.
 BY_PROGRAM: Final = (
     8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 45, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89,
-    *range(96, 106), *range(126, 136), 137, 139,
+    *range(96, 106), *range(126, 136), 137, 139, 27, 28, 29, 33, 34, 35, 36, 42, 47, 65, 73, 138, 174,
 )  # fmt: skip
 #: Recorded for the next reset or corrected; nothing is wrong now.
 WAITING: Final = (37, 38, 44, 63, 66, 67, 92, 93, 106, 107, 121, 141, 152, 153, 157, 160, 161, 162, 163, 164)

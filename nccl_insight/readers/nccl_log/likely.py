@@ -29,6 +29,8 @@ RECORD: Final = r"NCCL|\] INFO |\] WARN |\.c[cu]:[0-9]+ (?:INFO|WARN) |\] \[FATA
 LOST_HEAD: Final = ("L INFO ", "L WARN ")
 # How a line ends whose writer stopped within a head.
 _HEAD_END: Final = r":[0-9]+:[0-9]*(?: \[-?[0-9]*\]?)?(?: N(?:CC?L?)?)?(?: [A-Z]{1,4})? ?$"
+# Of each literal so much: beyond a size of the whole pattern, searching takes a hundred times as long.
+_ENOUGH: Final = 12
 # Fewer lines are asked about by all: making the pattern takes as long.
 _LEAST: Final = 5_000
 
@@ -41,7 +43,11 @@ def headless_signs(catalog: Catalog) -> list[str]:
 def pattern_of(catalog: Catalog) -> str:
     """What stands in each line that matters, but for lines of tables and such as count steps."""
     signs = {*headless_signs(catalog), *host_tools.SIGNS, *SIGNS, *LOST_HEAD, LAST_ERROR}
-    return "|".join((RECORD, *map(re.escape, sorted(signs))))
+    begun: list[str] = []
+    for sign in sorted(s[:_ENOUGH] for s in signs):
+        if not begun or not sign.startswith(begun[-1]):
+            begun.append(sign)
+    return "|".join((RECORD, *map(re.escape, begun)))
 
 
 def likely(texts: pl.Series, pattern: str) -> pl.Series:
