@@ -48,6 +48,7 @@ PARTS: Final[Mapping[str, str]] = {
     "node-lost-ray": "Ray lost a node",
     "passing": "said of steps that fail by themselves, too",
     "quoted-result": "an exception quotes a result code of NCCL",
+    "no-name": "a host name does not resolve, for one address family",
     "replaced": "a setting gives way to its default",
     "restarted": "a process began anew in the middle of the job",
     "shut-down": "all are shut down because of one",

@@ -180,7 +180,7 @@ TOOLS: Final = (
     Tool("backtrace", "backtrace of a process (UCX, Open MPI, glibc)",
         ("backtrace (tid", "Caught signal", "Process received signal"),
         r"(?:\[\S+\] )?(?:={4} backtrace|Caught signal [0-9]|\*\*\* Process received signal)",
-         r"\s*\[?\s*[0-9]+\]?\s+/|={4}|\[[^\]]+:[0-9]+[^\]]*\]", _backtrace),
+         r"\s*\[?\s*[0-9]+\]?\s+/|={4}|\[[^\]]+:[0-9]+[^\]]*\]|Signal(?: code)?: |Failing at ", _backtrace),
     Tool("/proc/PID/stack", "stack in the kernel (/proc/PID/stack)", ("[<",), r"\[<[0-9a-f]+>\] \S+\+0x", r"\[<",
         _kernel),
 )  # fmt: skip

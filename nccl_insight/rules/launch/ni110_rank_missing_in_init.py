@@ -35,6 +35,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     yield from _not_in_clique(ctx)
     if ctx.lines() is None and not any(map(run.has, _LATER)):
         yield from _announced(ctx)
+        yield from _no_name(ctx)
     for stuck in waiting(run):
         if not stuck.missing:
             continue
@@ -103,6 +104,30 @@ def _announced(ctx: Context) -> Iterator[Hit | CannotJudge]:
         expected=f"{size} ranks",
         severity=Severity.WARNING,
         absence=f"no line of {rank_words(late, 4)} in any input",
+    )  # fmt: skip
+
+
+def _no_name(ctx: Context) -> Iterator[Hit]:
+    """Ranks for which the name of the first host resolves in no address family, and which say nothing after that."""
+    run = ctx.run
+    own = run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64).fill_null(0))
+    rows = causes(run).filter(pl.col("message").is_in(playing("no-name")) & (pl.col("c10d_family") == 4))
+    rows = rows.join(own, on="input_id").filter(pl.col("line").cast(pl.Int64) > pl.col("last_foreign_line"))
+    if rows.is_empty():
+        return
+    said = Trouble(rows)
+    name, why = said.value("c10d_host"), said.value("error_text")
+    yield from ctx.report(
+        f"A rank cannot join the job: {name} does not resolve ({why})",
+        steps=(
+            Step("check", f"getent hosts {name}; cat /etc/resolv.conf", "where the rank runs, in its container"),
+            Step("do", "give an address, or a name that all hosts resolve, as MASTER_ADDR (in Kubernetes the headless "
+                 "service of the job); wait with the start until the first pod is there"),
+        ),
+        explanation="torch asks for the address of the host that keeps its store, and found none in either family. "
+        "It asks again until its time is up; nothing is printed after these lines.",
+        severity=Severity.WARNING,
+        rows=said,
     )  # fmt: skip
 
 
