@@ -125,8 +125,13 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     for role in wanders["role"].sort():
         part = rows.filter(pl.col("role") == role)
         among = set(part["rank"].to_list())
-        clear = apart if len(among) >= _MANY else {suspects[0]} if _outweighs(suspects, excess) else set()
-        suspects = [r for r in suspects if r not in among or (r in clear and _steady(each, r))]
+        alone_late = {suspects[0]} if _outweighs(suspects, excess) else set()
+        clear = apart if len(among) >= _MANY else alone_late
+        suspects = [
+            r
+            for r in suspects
+            if r not in among or (r in clear and (_steady(each, r) or (r in alone_late and _where(each, (r,)))))
+        ]
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
         found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
     at = {r: _where(each, (r,)) for r in suspects}
