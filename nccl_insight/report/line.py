@@ -15,6 +15,7 @@ _ROLES: Final = {
     "effect": "It is printed on the way out after another fault: look for an earlier line, on any rank.",
     "caller": "The program uses NCCL's interface wrongly.",
     "setting": "A value that was set is wrong, ignored, or leads to this.",
+    "benign": "Healthy systems print it, too.",
 }
 _MOST: Final = 12
 _SHOWN: Final = 200
@@ -42,7 +43,9 @@ def _told(line: Line) -> str:
     if diagnosis is None:
         lines.append(f"  means       {'' if line.help else 'nothing is wrong: '}the line tells what NCCL does")
     elif role == "benign":
-        lines.append("  means       nothing is wrong by itself: healthy systems print it, too")
+        code = f" ({rule.code})" if rule else ""
+        lines.append(f"  means       {diagnosis}{code}: nothing is wrong by itself")
+        lines.append(f"  role        benign: {_ROLES['benign']}")
     else:
         code = f" ({rule.code})" if rule else ""
         guess = "" if message else "; no message of the grammar matches, so this is a guess by its words"
