@@ -19,7 +19,7 @@ _DEEPEST: Final = 50
 _ROOM: Final = 1 << 20
 _MOST_ARITHMETIC: Final = 500
 # A here-document within a substitution, and one whose text is all that the substitution gives.
-_BODY: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w{1,99})\1[^\n]*\n(?s:.*?)\n[ \t]*\2(?=[ \t]*[\n)])")
+_BODY: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w{1,99})\1[^\n]{0,200}\n(?s:.{0,4000}?)\n[ \t]*\2(?=[ \t]*[\n)])")
 _CAT: Final = re.compile(r"\$\(\s*cat[ \t]*<<-?[ \t]*(['\"]?)(\w{1,99})\1[ \t]*\n((?s:.*?))\n[ \t]*\2\s*\)")
 
 
