@@ -41,7 +41,7 @@ def _told(line: Line) -> str:
     rule = {r.name: r for r in discover()}.get(diagnosis or "")
     lines = [_short(line.text), ""]
     if diagnosis is None:
-        lines.append(f"  means       {'' if line.help else 'nothing is wrong: '}the line tells what NCCL does")
+        lines.append(f"  tells       {'' if line.help else 'nothing is wrong: '}what NCCL does")
     elif role == "benign":
         code = f" ({rule.code})" if rule else ""
         lines.append(f"  means       {diagnosis}{code}: nothing is wrong by itself")
