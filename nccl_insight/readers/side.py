@@ -11,9 +11,6 @@ import polars as pl
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
 
-_NCCL_HEAD = re.compile(rb" NCCL (?:INFO|WARN|TRACE|CALL|ATTN|ERROR) |\[[0-9]+\] (?:INFO|WARN) ")
-
-
 # Writers that cut a JSON string may cut a character beyond 16 bits in two; no table takes half of one.
 _HALF = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -65,11 +62,6 @@ def lines_frame(text: str) -> pl.DataFrame:
     """The text as ``line`` (1-based) and ``text``, carriage returns removed."""
     rows = [row.rstrip("\r") for row in text.split("\n")]
     return pl.DataFrame({"line": range(1, len(rows) + 1), "text": rows}, schema={"line": pl.UInt64, "text": pl.String})
-
-
-def holds_nccl_log(head: bytes) -> bool:
-    """Whether the bytes also hold lines of an NCCL log: such a file is read as a log."""
-    return _NCCL_HEAD.search(head) is not None
 
 
 def with_input(frame: pl.DataFrame, input_id: int) -> pl.DataFrame:

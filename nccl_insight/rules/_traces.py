@@ -58,11 +58,6 @@ def with_hosts(run: Run, ranks: Iterable[int]) -> tuple[int | str, ...]:
     return (*named, *hosts_of(run, named))
 
 
-def odds(p_value: float) -> str:
-    """How likely it is by chance, as a reader takes it in: ``p = 0.012``, ``p below 0.001``."""
-    return "p below 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-
-
 def on_one_node(run: Run, ranks: Iterable[int], group_size: int) -> bool:
     """Whether the whole group is proven to sit on one node.
 

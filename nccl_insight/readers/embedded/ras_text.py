@@ -43,18 +43,6 @@ _KIND = late.compiled(r"Communicator ranks have different ([A-Za-z]+)(?: operati
 _PEER = late.compiled(r"\[([0-9 :-]+)\] ([A-Z_]+): ")
 
 
-# One of these stands in each report; looked for first, as most inputs are none.
-_SIGNS = ("Comms", "=====", "MISMATCH", "INCOMPLETE", "RAS Monitor Mode", "PEER_")
-
-
-def is_report(head: str) -> bool:
-    """Whether the text holds a RAS report."""
-    if not any(sign in head for sign in _SIGNS):
-        return False
-    report = bool(re.search(MARK, head)) and bool(re.search(r"Group +Comms|=====|MISMATCH|INCOMPLETE", head))
-    return report or bool(re.search(MONITOR, head))
-
-
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Facts of RAS reports in ``lines`` (``line``, ``text``), one row each; ``event`` says which:
 
