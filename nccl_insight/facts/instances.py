@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 # Between two ranks: the numbers of a group's sends and receives differ by rank.
 _PAIRS: Final = ("SEND", "RECV", "COALESCED")
+_CELLS: Final = (
+    "rank", "global_rank", "last_enqueued", "last_completed", "timed_out_seq", "op", "inside", "joint"
+)  # fmt: skip
 UNNAMED: Final = "?"
 """The name of a group where no line names it."""
 
@@ -40,71 +45,107 @@ class Instance:
         return frozenset(numbers(rows, self.world))
 
     @cached_property
+    def _cells(self) -> dict[str, list[Any]]:
+        """The columns as lists: a job has thousands of groups, each too small for expressions."""
+        return {name: self.rows[name].to_list() for name in _CELLS if name in self.rows.columns}
+
+    @cached_property
+    def _waits(self) -> list[int]:
+        seqs, ops = self._cells["timed_out_seq"], self._cells["op"]
+        inside = self._cells["inside"] if self.listed else itertools.repeat(True)
+        told = enumerate(zip(seqs, ops, inside))  # noqa: B905
+        return [n for n, (seq, op, here) in told if seq is not None and op not in _PAIRS and here]
+
+    @cached_property
+    def _behind(self) -> list[int]:
+        seqs, done, waits = self._cells["timed_out_seq"], self._cells["last_completed"], self._waits
+        reached = [seqs[n] for n in waits]
+        if self.listed:
+            both = zip(seqs, done, strict=True)
+            reached = [r for s, d in both if (r := s if s is not None else None if d is None else d + 1) is not None]
+        if not reached or not waits:
+            return []
+        high = max(reached)
+        late = [n for n in waits if seqs[n] < high]
+        if self.listed:
+            return [n for n in late if self._cells["joint"][n]]
+        low = min(seqs[n] for n in waits)
+        unnamed = self.name == UNNAMED and all(self._cells["op"][n] is None for n in waits)
+        ahead = sum(seqs[n] > low for n in waits)
+        late = [n for n in waits if seqs[n] == low] if late else late
+        # Where the ranks behind have issued what the others wait in, all wait for the older operation of somebody.
+        issued = min((e for n in late if (e := self._cells["last_enqueued"][n]) is not None), default=None)
+        caught_up = issued is not None and issued >= high and ahead * 2 <= len(waits)
+        return [] if unnamed or caught_up or len(late) * 2 > len(waits) else late
+
+    @cached_property
+    def _inside(self) -> list[int]:
+        who = list(zip(self._cells["rank"], self._cells["global_rank"], strict=True))
+        behind = {who[n] for n in self._behind}
+        return [n for n in self._waits if who[n] not in behind]
+
+    def _those(self, at: Iterable[int]) -> frozenset[int]:
+        """The ranks of rows by their places."""
+        own, other = (self._cells[c] for c in _order(self.world))
+        return frozenset(r for n in at if (r := other[n] if own[n] is None else own[n]) is not None)
+
+    @cached_property
     def waits(self) -> pl.DataFrame:
         """The rows of ranks that wait in one of its collectives."""
-        pairs = pl.col("op").is_in(list(_PAIRS)).fill_null(False)
-        inside = pl.col("inside") if self.listed else True
-        return self.rows.filter(pl.col("timed_out_seq").is_not_null() & ~pairs & inside)
+        return self.rows[self._waits]
+
+    @cached_property
+    def standing(self) -> frozenset[int]:
+        """The ranks that wait in any operation, sends and receives included."""
+        return self._those(n for n, seq in enumerate(self._cells["timed_out_seq"]) if seq is not None)
 
     @cached_property
     def behind(self) -> pl.DataFrame:
         """The rows of ranks that do not finish what another one has finished."""
-        waits = self.waits
-        reached = pl.coalesce("timed_out_seq", pl.col("last_completed") + 1)
-        high = self.rows.select(reached.max()).item() if self.listed else waits["timed_out_seq"].max()
-        if not isinstance(high, int):
-            return waits.clear()
-        late = waits.filter(pl.col("timed_out_seq") < high)
-        if self.listed:
-            return late.filter(pl.col("joint"))
-        unnamed = self.name == UNNAMED and not waits.filter(pl.col("op").is_not_null()).height
-        ahead = waits.filter(pl.col("timed_out_seq") > (waits["timed_out_seq"].min() or 0))
-        late = waits.filter(pl.col("timed_out_seq") == waits["timed_out_seq"].min()) if late.height else late
-        # Where the ranks behind have issued what the others wait in, all wait for the older operation of somebody.
-        issued = late["last_enqueued"].drop_nulls().min()
-        caught_up = isinstance(issued, int) and issued >= high and ahead.height * 2 <= waits.height
-        return late.clear() if unnamed or caught_up or late.height * 2 > waits.height else late
+        return self.rows[self._behind]
 
     @cached_property
     def inside(self) -> pl.DataFrame:
         """The rows of ranks that wait for others, and are not behind themselves."""
-        return self.waits.join(self.behind, on=["rank", "global_rank"], how="anti", nulls_equal=True)
+        return self.rows[self._inside]
 
     @cached_property
     def low(self) -> int | None:
         """The number of the oldest collective that ranks wait in."""
-        low = self.inside["timed_out_seq"].min()
-        return low if isinstance(low, int) else None
+        return min((self._cells["timed_out_seq"][n] for n in self._inside), default=None)
 
     @cached_property
     def entered(self) -> frozenset[int]:
         """The ranks known to have come to its oldest collective."""
-        if self.low is None:
+        low = self.low
+        if low is None:
             return frozenset()
-        reached = (pl.col("timed_out_seq") >= self.low) | (pl.col("last_enqueued") >= self.low)
-        return self.ranks(self.rows.filter(reached.fill_null(False))) - self.outside
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
+        return self._those(n for n, two in told if any(seq is not None and seq >= low for seq in two)) - self.outside
 
     @cached_property
     def outside(self) -> frozenset[int]:
         """The ranks that have issued its oldest collective, and whose GPU has not come to it."""
         if not self.listed or self.low is None:
             return frozenset()
-        return self.ranks(self.rows.filter((pl.col("timed_out_seq") == self.low) & ~pl.col("inside")))
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["inside"], strict=True))
+        return self._those(n for n, (seq, inside) in told if seq == self.low and inside is False)
 
     @cached_property
     def never(self) -> pl.DataFrame:
         """The rows of ranks that have not issued its oldest collective, by their own words."""
-        rows = self.rows.filter(pl.col("timed_out_seq").is_null() & (pl.col("last_enqueued") < (self.low or 0)))
-        return rows if rows.height < self.rows.height else rows.clear()
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
+        rows = [n for n, (seq, last) in told if seq is None and last is not None and last < (self.low or 0)]
+        return self.rows[rows if len(rows) < self.rows.height else []]
 
     @property
     def complete(self) -> bool:
         """Whether all members wait in one collective, so that its data does not move."""
-        waits = self.waits
-        joint = not self.listed or bool(waits["joint"].all())
+        joint = not self.listed or all(self._cells["joint"][n] is not False for n in self._waits)
         told = self.members & self.ranks(self.rows) if self.listed else self.members
         of_all = len(told) > 1 and told <= self.entered
-        return self.comparable and joint and of_all and waits.height > 1 and waits["timed_out_seq"].n_unique() == 1
+        seqs = {self._cells["timed_out_seq"][n] for n in self._waits}
+        return self.comparable and joint and of_all and len(self._waits) > 1 and len(seqs) == 1
 
     @property
     def sound(self) -> bool:
@@ -112,8 +153,12 @@ class Instance:
         return len(self.entered & self.members) * 2 >= len(self.members)
 
 
+def _order(world: bool) -> tuple[str, str]:
+    return ("global_rank", "rank") if world else ("rank", "global_rank")
+
+
 def numbers(rows: pl.DataFrame, world: bool) -> tuple[int, ...]:
-    """The ranks of rows, those of the job first; a job has thousands of groups, too small for expressions."""
-    own, other = ("global_rank", "rank") if world else ("rank", "global_rank")
+    """The ranks of rows, those of the job first where ``world``."""
+    own, other = _order(world)
     both = zip(rows[own].to_list(), rows[other].to_list(), strict=True)
     return tuple(sorted({n for one, two in both if (n := two if one is None else one) is not None}))

@@ -141,10 +141,8 @@ class _Graph:
     @cached_property
     def waiting(self) -> frozenset[int]:
         """The ranks of the job that wait for others, in a collective, a send or a receive."""
-        rows = (g.rows.filter(pl.col("timed_out_seq").is_not_null()) for g in self.placed if not g.listed)
-        inside = (g.inside for g in self.placed if g.listed)
         behind = {r for g in self.placed if g.comparable for r in g.ranks(g.behind)}
-        found = {r for g, part in zip(self.placed, (*rows, *inside), strict=True) for r in g.ranks(part)}
+        found = {r for g in self.placed for r in (g.ranks(g.inside) if g.listed else g.standing)}
         return frozenset((found - behind) | {waits for waits, _ in self.pairs} | self.elsewhere)
 
     def verdict(self) -> Verdict:

@@ -97,45 +97,46 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
 
 def _size(rows: pl.DataFrame) -> int:
     """The number of members of each group of a kind, 0 where it is not told."""
-    sizes = rows["group_size"].drop_nulls().unique()
-    return int(sizes[0]) if sizes.len() == 1 else 0
+    sizes = {size for size in rows["group_size"].to_list() if size is not None}
+    return int(sizes.pop()) if len(sizes) == 1 else 0
 
 
 def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]:
     """The groups among the rows of one name."""
     group = str(rows["group"][0])
-    tagged = rows["global_rank"].null_count() == 0
-    same = bool((rows["rank"] == rows["global_rank"]).all()) if tagged else True
-    twice = rows["rank"].drop_nulls().len() > rows["rank"].drop_nulls().n_unique()
+    ranks, places = rows["rank"].to_list(), rows["global_rank"].to_list()
+    tagged = None not in places
+    same = not tagged or all(own is None or own == place for own, place in zip(ranks, places, strict=True))
+    own_ranks = [r for r in ranks if r is not None]
+    twice = len(own_ranks) > len(set(own_ranks))
     world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
     if group == UNNAMED or not tagged or how is None:
         told = _of_group(run, rows) if world and group not in (DEFAULT, UNNAMED) else frozenset()
         if group in (DEFAULT, UNNAMED) and world:
             told = frozenset(identities(run).host_of_rank)
             told = told if len(told) == identities(run).world else frozenset()
-        seqs = rows["timed_out_seq"].drop_nulls().sort()
+        seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
         # Torch before 2.1 prints no sizes; its jobs hardly ever have several groups.
-        alike = rows["op"].drop_nulls().n_unique() == 1 and rows["numel"].drop_nulls().is_empty()
-        apart = group == UNNAMED and not alike and seqs.len() > 0 and int(seqs[-1]) - int(seqs[0]) > _CLOSE
+        alike = len({*rows["op"].to_list()} - {None}) == 1 and rows["numel"].null_count() == rows.height
+        apart = group == UNNAMED and not alike and bool(seqs) and max(seqs) - min(seqs) > _CLOSE
         one = not twice and not apart and (group != UNNAMED or same)
         told = frozenset() if apart else told
         yield Instance(group, rows, told, tagged or (world and not apart), one)
         return
-    members = {int(r): how.members(int(r)) for r in rows["global_rank"]}
-    number = {own: index for index, own in enumerate(dict.fromkeys(members.values()))}
-    of = pl.col("global_rank").replace_strict({r: number[own] for r, own in members.items()})
-    parts = rows.with_columns(of=of).partition_by("of", maintain_order=True, include_key=False)
-    for own, part in zip(dict.fromkeys(members.values()), parts, strict=True):
+    parts: dict[frozenset[int], list[int]] = {}
+    for at, place in enumerate(places):
+        parts.setdefault(how.members(place), []).append(at)
+    for own, part in parts.items():
         name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
         sure = identities(run).world > 0 or _size(rows) == len(own)
-        yield Instance(name, part, own, True, True, whole=how.only and sure)
+        yield Instance(name, rows[part], own, True, True, whole=how.only and sure)
 
 
 def _of_group(run: Run, rows: pl.DataFrame) -> frozenset[int]:
     """The ranks of the job that make up a process group: the communicator in which all that timed out have the numbers
     that the group gives them; empty where none or several fit, or one is not wholly in the log."""
-    pairs = rows.select("global_rank", "rank").drop_nulls().unique()
-    numbers = {int(g): int(r) for g, r in pairs.iter_rows()}
+    pairs = zip(rows["global_rank"].to_list(), rows["rank"].to_list(), strict=True)
+    numbers = {g: r for g, r in pairs if g is not None and r is not None}
     if len(numbers) < 2:
         return frozenset()
     places = _places(run)
