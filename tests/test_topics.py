@@ -34,6 +34,7 @@ ALLOWED = {
     "facts/journey.py": "notes of this tool's own readers",
     "rules/launch/ni116_requested_plugin_missing.py": "the names of libraries",
     "rules/network/ni212_net_plugin_load_failed.py": "what the dynamic linker says, in NCCL's line",
+    "rules/runtime/ni501_peer_died.py": "the system's own words for a reset",
     "rules/runtime/ni555_wrong_results.py": "figures in the text of a Python AssertionError",
 }
 ASKS = frozenset({"told", "telling", "mentions"})

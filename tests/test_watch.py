@@ -702,7 +702,7 @@ def test_flight_recorder_dumps_are_judged_when_all_are_there(tmp_path: Path) -> 
     found = [line for line in lines if "Flight Recorder dumps:" in line]
     assert len(found) == 1
     assert found[0].startswith("+15 3 Flight Recorder dumps:")
-    assert "rank 2" in found[0]
+    assert "Rank 2" in found[0]
 
 
 def test_the_command_gives_json_and_ends_with_the_launcher(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def ends(run: Run) -> tuple[End, ...]:
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
     rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
     rows = rows if rows.height else _told_to_end(run, errors)
-    # torch elastic names the first failure behind the others.
-    named = rows.filter(pl.col("message").is_in(playing("first-failure")))["input_id"].unique()
+    # torch elastic names the first failure behind the others. Traces alone need no grammar.
+    named = rows.filter(pl.col("message").is_in(playing("first-failure") if rows.height else ()))["input_id"].unique()
     if named.len():
         others = pl.col("message").is_in(playing("later"))
         rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))

@@ -205,7 +205,7 @@ def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
     """Horovod tells every rank that one of them ended; where it ended the job for ranks that stalled, none did."""
-    if rows.filter(pl.col("message").is_in(playing("stall-end"))).is_empty():
+    if rows.is_empty() or rows.filter(pl.col("message").is_in(playing("stall-end"))).is_empty():
         return rows
     told_so = pl.when(pl.col("message").is_in(playing("shut-down"))).then(pl.lit(CONSEQUENCE))
     return rows.with_columns(told_so.otherwise("cause").alias("cause"))

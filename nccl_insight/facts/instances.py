@@ -47,7 +47,8 @@ class Instance:
     @cached_property
     def _cells(self) -> dict[str, list[Any]]:
         """The columns as lists: a job has thousands of groups, each too small for expressions."""
-        return {name: self.rows[name].to_list() for name in _CELLS if name in self.rows.columns}
+        found = ((name, self.rows.get_column(name, default=None)) for name in _CELLS)
+        return {name: column.to_list() for name, column in found if column is not None}
 
     @cached_property
     def _waits(self) -> list[int]:

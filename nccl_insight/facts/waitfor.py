@@ -318,8 +318,9 @@ class _Graph:
         if group.listed or not at["line"].drop_nulls().sum():
             evidence = tuple(Ref(int(i), 0, said) for i in at["input_id"].head(1))
         hosts = known.hosts(ranks) if group.world else ()
-        if not hosts and rows is not None and "host" in rows.columns:
-            hosts = tuple(sorted({str(known.host(h)) for h in rows["host"].drop_nulls()}))
+        placed = rows.get_column("host", default=None) if rows is not None and not hosts else None
+        if placed is not None:
+            hosts = tuple(sorted({str(known.host(h)) for h in placed.drop_nulls()}))
         return Claim(
             self.source, proof, ranks, hosts, waiting, self._sure(group, ranks, proof), said, evidence, group.name,
             str(op[0]) if op.len() else None, seq, last, group.world, _first_s(waits),

@@ -118,11 +118,8 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline | s
     meetings, groups = _meetings(work)
     if coarse:
         end = _left_together(meetings, len(groups), start, end)
-    ahead = (
-        work["start_ns"] - work["launch_ns"]
-        if "launch_ns" in work.columns
-        else pl.repeat(None, work.height, eager=True)
-    )
+    launched = work.get_column("launch_ns", default=pl.Series("launch_ns", [None] * work.height, pl.Int64))
+    ahead = work["start_ns"] - launched
     lanes = work.select(pl.struct("rank", "device", "stream").rank("dense"))["rank"].to_numpy()
     return Timeline(
         ranks=tuple(ranks),

@@ -128,6 +128,16 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(rows).sort("line", maintain_order=True)
 
 
+def alike(text: pl.Expr) -> pl.Expr:
+    """The text without numbers and addresses: equal where lines differ in these alone."""
+    return text.str.replace_all(r"(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*", "#")
+
+
+def tells(text: pl.Expr) -> pl.Expr:
+    """Whether a last line may be a reason: it is not blank, and counts no steps."""
+    return text.str.contains(r"\S") & ~text.str.contains(PROGRESS)
+
+
 def _course(lines: pl.DataFrame) -> pl.DataFrame:
     """The first line with a stamp, the last that counts steps, and the last that says that the program is through."""
     text = pl.col("text")

@@ -24,7 +24,7 @@ _CODE: Final = late.compiled(
     r"|\b(?:exit|return|error)[ _-]?(?:code|status|value)s?\b\"?(?: of| is| was)?\s*[:=]?\s*[(\[]?\"?(-?[0-9]{1,10})\b"
     r"|\b(?:[a-z]+_)?(?:rc|ret|retcode|returncode|errorlevel)\b\"?\s*[:=]\s*(-?[0-9]{1,10})\b(?!\.[0-9])"
     r"|\bnon-?zero (?:exit )?(?:code|status):? ?\(?([0-9]{1,3})\b"
-    r"|\*\*\* \[[^\]]*\] Error ([0-9]{1,3})\b"
+    r"|\*\*\* \[[^\[\]\n]{0,200}\] Error ([0-9]{1,3})\b"
     r"|\bexit(?:ed|s|ing)? ?\(?([1-9][0-9]{0,2})\)?[.!]?$",
     re.I,
 )
