@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from nccl_insight.advise.settings.lint import fix_text
 from nccl_insight.base.errors import UsageError
