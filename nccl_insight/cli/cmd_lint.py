@@ -64,9 +64,9 @@ def register(app: typer.Typer) -> None:
             if diff:
                 write_text(output, "".join(map(_diff, named, fixed)))
                 raise typer.Exit(ExitCode.FINDINGS if [text for _, text in named] != fixed else ExitCode.OK)
+            if "-" in (scripts or []):
+                raise UsageError("lint --fix: standard input cannot be written; use --diff")
             for (path, old), new in zip(named, fixed, strict=True):
-                if "-" in (scripts or []):
-                    raise UsageError("lint --fix: standard input cannot be written; use --diff")
                 if new != old:
                     write_text(path, new)
             named = [(path, new) for (path, _), new in zip(named, fixed, strict=True)]

@@ -334,15 +334,19 @@ def _ends_within(run: Run) -> int:
     return int(alone.filter(pl.col("line") + 1 >= pl.col("last"))["input_id"].n_unique())
 
 
+def closed(run: Run) -> pl.DataFrame:
+    """The communicators (``comm_id``) that a rank closed."""
+    return run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
+
+
 @fact
 def unmatched(run: Run) -> pl.DataFrame:
     """Rows of ``pairs`` (:class:`CallSums`) with more sends than receives or fewer, where the log holds both ranks."""
     pairs = sums(run).pairs
     if pairs.is_empty() or log_is_cut(run):
         return pairs.clear()
-    ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
     known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
-    counts = pairs.join(ended, on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))
+    counts = pairs.join(closed(run), on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))
     for side in ("src", "dst"):
         for there in (known, sums(run).speaking):
             counts = counts.join(there.rename({"rank": side}), on=["comm_id", side], how="semi")

@@ -20,8 +20,8 @@ from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.last_words import tails, unwell
-from nccl_insight.facts.topics import told
-from nccl_insight.language.load import parts_of, playing, witnesses
+from nccl_insight.facts.topics import plays, told
+from nccl_insight.language.load import parts_of, witnesses
 from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
@@ -95,11 +95,10 @@ def ends(run: Run) -> tuple[End, ...]:
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
     rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
     rows = rows if rows.height else _told_to_end(run, errors)
-    # torch elastic names the first failure behind the others. Traces alone need no grammar.
-    named = rows.filter(pl.col("message").is_in(playing("first-failure") if rows.height else ()))["input_id"].unique()
+    # torch elastic names the first failure behind the others.
+    named = rows.filter(plays(rows, "first-failure"))["input_id"].unique()
     if named.len():
-        others = pl.col("message").is_in(playing("later"))
-        rows = rows.filter(~(others & pl.col("input_id").is_in(named.implode())))
+        rows = rows.filter(~(plays(rows, "later") & rows["input_id"].is_in(named.to_list())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
     pods, agents = _pods(run), _agents(rows)

@@ -14,7 +14,7 @@ import polars as pl
 
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.topics import plays, told
 from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import EFFECT
@@ -205,9 +205,9 @@ def _late_use(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
     """Horovod tells every rank that one of them ended; where it ended the job for ranks that stalled, none did."""
-    if rows.is_empty() or rows.filter(pl.col("message").is_in(playing("stall-end"))).is_empty():
+    if rows.filter(plays(rows, "stall-end")).is_empty():
         return rows
-    told_so = pl.when(pl.col("message").is_in(playing("shut-down"))).then(pl.lit(CONSEQUENCE))
+    told_so = pl.when(plays(rows, "shut-down")).then(pl.lit(CONSEQUENCE))
     return rows.with_columns(told_so.otherwise("cause").alias("cause"))
 
 

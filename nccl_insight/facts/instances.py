@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,24 +52,21 @@ class Instance:
     @cached_property
     def _waits(self) -> list[int]:
         seqs, ops = self._cells["timed_out_seq"], self._cells["op"]
-        inside = self._cells["inside"] if self.listed else itertools.repeat(True)
-        told = enumerate(zip(seqs, ops, inside))  # noqa: B905
+        inside = self._cells["inside"] if self.listed else [True] * len(seqs)
+        told = enumerate(zip(seqs, ops, inside, strict=True))
         return [n for n, (seq, op, here) in told if seq is not None and op not in _PAIRS and here]
 
     @cached_property
     def _behind(self) -> list[int]:
         seqs, done, waits = self._cells["timed_out_seq"], self._cells["last_completed"], self._waits
-        reached = [seqs[n] for n in waits]
-        if self.listed:
-            both = zip(seqs, done, strict=True)
-            reached = [r for s, d in both if (r := s if s is not None else None if d is None else d + 1) is not None]
-        if not reached or not waits:
+        if not waits:
             return []
-        high = max(reached)
-        late = [n for n in waits if seqs[n] < high]
+        low, high = min(seqs[n] for n in waits), max(seqs[n] for n in waits)
         if self.listed:
-            return [n for n in late if self._cells["joint"][n]]
-        low = min(seqs[n] for n in waits)
+            ended = (d + 1 for s, d in zip(seqs, done, strict=True) if s is None and d is not None)
+            high = max([*ended, *(s for s in seqs if s is not None)])
+            return [n for n in waits if seqs[n] < high and self._cells["joint"][n]]
+        late = [n for n in waits if seqs[n] < high]
         unnamed = self.name == UNNAMED and all(self._cells["op"][n] is None for n in waits)
         ahead = sum(seqs[n] > low for n in waits)
         late = [n for n in waits if seqs[n] == low] if late else late

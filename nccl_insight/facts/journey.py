@@ -173,9 +173,16 @@ def goes_on(run: Run) -> bool:
     if not parts:
         return False
     last = pl.concat(parts, how="vertical_relaxed").group_by("input_id").agg(pl.col("line").max())
-    own = run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64))
-    joined = last.join(own, on="input_id", how="inner")
-    return bool((joined["last_foreign_line"] > joined["line"]).any())
+    return last_of_input(run, last).height < last.height
+
+
+def last_of_input(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows (``input_id``, ``line``) behind which no line of another program stands in their input."""
+    own = run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64).fill_null(0))
+    later = own.join(rows.select("input_id", "line"), on="input_id").filter(
+        pl.col("last_foreign_line") > pl.col("line").cast(pl.Int64)
+    )
+    return rows.join(later, on=["input_id", "line"], how="anti", maintain_order="left")
 
 
 def path_of(run: Run, input_id: int) -> str:

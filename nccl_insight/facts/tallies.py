@@ -11,13 +11,13 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.calls import collectives_at, judgeable, log_is_cut, progress
+from nccl_insight.facts.calls import closed, collectives_at, judgeable, log_is_cut, progress
 from nccl_insight.facts.claims import BARRIER, CALLS, INSPECTOR, RAS
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.instances import Instance
-from nccl_insight.language.load import playing
+from nccl_insight.facts.topics import plays
 from nccl_insight.tables.run import Run, fact
 
 _ROWS: Final = {
@@ -68,8 +68,7 @@ def _placed(run: Run, rows: pl.DataFrame, comm: object) -> pl.DataFrame:
 def _of_calls(run: Run) -> Iterator[Instance]:
     if not run.has("calls") or log_is_cut(run):
         return
-    ended = run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
-    counts = progress(run).join(judgeable(run), on="comm_id", how="semi").join(ended, on="comm_id", how="anti")
+    counts = progress(run).join(judgeable(run), on="comm_id", how="semi").join(closed(run), on="comm_id", how="anti")
     counts = counts.filter((pl.col("calls").max() > pl.col("calls").min()).over("comm_id")).sort("comm_id", "rank")
     parts = counts.partition_by("comm_id", maintain_order=True)
     first = [(str(p["comm_id"][0]), int(p["calls"].min())) for p in parts]  # type: ignore[arg-type]
@@ -99,7 +98,7 @@ def _of_ras(run: Run) -> Iterator[Instance]:
         rows = reports[-1].with_columns(last_enqueued="count")
         place = [in_job(run, known, comm, *row) for row in rows.select("rank", "pid", "host").iter_rows()]
         rows = rows.with_columns(global_rank=pl.Series(place, dtype=pl.Int64))
-        found = _tally(comm, rows.select(list(_ROWS)), "counts-still" if still else "counts", op=None)
+        found = _tally(comm, rows.select(list(_ROWS)), "counts-still" if still else "counts")
         if found is not None and found.world:
             yield found
 
@@ -124,8 +123,7 @@ def _of_barrier(run: Run) -> Iterator[Instance]:
     Where the line of another rank than 0 of the job says so, numbers are those of smaller groups.
     """
     lines = causes(run)
-    lines = lines if lines.is_empty() else lines.filter(pl.col("message").is_in(playing("barrier")))
-    lines = lines if lines.is_empty() else lines.drop_nulls("failed_ranks")
+    lines = lines.filter(plays(lines, "barrier")).drop_nulls("failed_ranks")
     if lines.is_empty():
         return
     world = lines.filter(pl.col("rank") != 0).is_empty()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nccl_insight.language.load import topic_cases
+from nccl_insight.language.load import playing, topic_cases
 from nccl_insight.tables.normalise.meaning import words
 
 
@@ -19,6 +19,12 @@ def told(rows: pl.DataFrame, topic: str) -> pl.Series:
     if rows.is_empty():  # without rows of a log the grammar need not be read
         return pl.Series(topic, [], dtype=pl.String)
     return words(rows, topic_cases(topic))
+
+
+def plays(rows: pl.DataFrame, part: str) -> pl.Series:
+    """Whether the message of each row plays a part (:data:`nccl_insight.language.meanings.PARTS`)."""
+    # Without rows of a log the grammar need not be read.
+    return rows["message"].is_in(playing(part) if rows.height else ())
 
 
 def telling(rows: pl.DataFrame, topic: str, *wanted: str) -> pl.DataFrame:

@@ -318,9 +318,8 @@ class _Graph:
         if group.listed or not at["line"].drop_nulls().sum():
             evidence = tuple(Ref(int(i), 0, said) for i in at["input_id"].head(1))
         hosts = known.hosts(ranks) if group.world else ()
-        placed = rows.get_column("host", default=None) if rows is not None and not hosts else None
-        if placed is not None:
-            hosts = tuple(sorted({str(known.host(h)) for h in placed.drop_nulls()}))
+        if rows is not None and not hosts and rows.get_column("host", default=None) is not None:
+            hosts = tuple(sorted(known.hosts_at(rows, "host")))
         return Claim(
             self.source, proof, ranks, hosts, waiting, self._sure(group, ranks, proof), said, evidence, group.name,
             str(op[0]) if op.len() else None, seq, last, group.world, _first_s(waits),

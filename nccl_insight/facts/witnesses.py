@@ -22,10 +22,6 @@ def witnesses(run: Run) -> Iterator[Claim]:
     yield from _from_lines(run)
 
 
-def _hosts(rows: pl.DataFrame, known: Identities) -> tuple[str, ...]:
-    return tuple(sorted({str(known.host(h)) for h in rows["host"].drop_nulls().to_list()}))
-
-
 def _lost(run: Run, known: Identities) -> Iterator[Claim]:
     ras = run.table("ras")
     dead = pl.col("event").is_in(["dead", "dead_member"]) | (
@@ -45,7 +41,8 @@ def _lost(run: Run, known: Identities) -> Iterator[Claim]:
         if ranks:
             what = "its process is dead" if len(ranks) == 1 else "their processes are dead"
             yield Claim(
-                RAS, "dead" if is_dead else "no-answer", ranks, known.hosts(ranks) or _hosts(rows, known), (),
+                RAS, "dead" if is_dead else "no-answer", ranks,
+                known.hosts(ranks) or tuple(sorted(known.hosts_at(rows, "host"))), (),
                 Confidence.MEDIUM if is_dead else Confidence.LOW,
                 f"{rank_words(ranks)}: {what if is_dead else 'no answer'}", refs(rows, 2),
             )  # fmt: skip

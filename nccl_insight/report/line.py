@@ -40,17 +40,15 @@ def _told(line: Line) -> str:
     diagnosis, role, message = line.diagnosis, line.role, line.message
     rule = {r.name: r for r in discover()}.get(diagnosis or "")
     lines = [_short(line.text), ""]
+    benign = role == "benign"
     if diagnosis is None:
         lines.append(f"  tells       {'' if line.help else 'nothing is wrong: '}what NCCL does")
-    elif role == "benign":
-        code = f" ({rule.code})" if rule else ""
-        lines.append(f"  means       {diagnosis}{code}: nothing is wrong by itself")
-        lines.append(f"  role        benign: {_ROLES['benign']}")
     else:
         code = f" ({rule.code})" if rule else ""
         guess = "" if message else "; no message of the grammar matches, so this is a guess by its words"
-        lines += [f"  means       {diagnosis}{code}{guess}", f"  role        {role}: {_ROLES[role or '']}"]
-        lines.append(f"  harmless    {_harmless(line.level)}")
+        what = ": nothing is wrong by itself" if benign else guess
+        lines += [f"  means       {diagnosis}{code}{what}", f"  role        {role}: {_ROLES[role or '']}"]
+        lines += [] if benign else [f"  harmless    {_harmless(line.level)}"]
     if message is not None:
         where = f", in {message.source}" if message.source else ""
         lines.append(f"  printed by  {_versions(message.versions)}{where}")
@@ -59,7 +57,7 @@ def _told(line: Line) -> str:
         lines.append("  values      " + ", ".join(f"{k} = {v}" for k, v in line.values.items()))
     own = _own_help(line)
     # What holds for the whole diagnosis may not fit a line that says itself what to do.
-    brief = own or role == "benign"
+    brief = own or benign
     behind = [f"\n  more: nccl-insight explain {rule.code}"] if brief and rule else _advice(rule, role, line.values)
     return "\n".join([*lines, *own, *behind])
 

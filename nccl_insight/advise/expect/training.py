@@ -23,9 +23,10 @@ from typing import Final
 
 from nccl_insight.advise.expect.machine import Machine
 from nccl_insight.advise.expect.model import expectations
+from nccl_insight.base.bandwidth import dtype_size
 from nccl_insight.base.errors import UsageError
 
-DTYPES: Final = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+DTYPES: Final = ("fp32", "tf32", "bf16", "fp16", "fp8")
 _PART: Final = re.compile(r"(tp|pp|dp|seq|batch|micro)(\d{1,7})")
 _ASPECT: Final = 100
 
@@ -117,9 +118,10 @@ def machine_of(job: Job, machine: Machine) -> Machine:
 
 def traffic(job: Job, machine: Machine) -> Iterator[Share]:
     """What a rank in the middle of the pipeline sends in a step; ``machine`` has the nodes of the whole job."""
-    values = job.batch * job.seq * job.width * DTYPES[job.dtype]
+    element_bytes = dtype_size(job.dtype) or 0
+    values = job.batch * job.seq * job.width * element_bytes
     layers = -(-job.layers // job.pp)
-    gradients = round(job.params / (job.tp * job.pp)) * DTYPES[job.dtype]
+    gradients = round(job.params / (job.tp * job.pp)) * element_bytes
     # What, operation, ranks, distance of neighbors in ranks, size of a call, calls.
     asked = (
         ("tensor parallel", "AllReduce", job.tp, 1, values, 4 * layers * job.micro),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from nccl_insight.base.model import Finding, Severity
 from nccl_insight.report.figures.base import Figure
@@ -41,10 +42,14 @@ def _paired(figures: Sequence[Figure]) -> list[Figure]:
 
 def _about(figure: Figure, figures: Sequence[Figure], findings: Sequence[Finding]) -> Markup | None:
     shown = [f for f in findings[:FINDINGS] if figure.id in {r.id for r in related(f, figures)}]
-    loud = list({f.code: f for f in reversed(shown) if f.severity is not Severity.INFO}.values())[: -_LINKED - 1 : -1]
-    if not loud:
+    first: dict[str, Finding] = {}
+    for finding in shown:
+        if finding.severity is not Severity.INFO:
+            first.setdefault(finding.code, finding)
+    if not first:
         return None
-    links = [[", " if n else "", el("a", f"{f.code} {f.name}", href=f"#{f.anchor}")] for n, f in enumerate(loud)]
+    loud = enumerate(islice(first.values(), _LINKED))
+    links = [[", " if n else "", el("a", f"{f.code} {f.name}", href=f"#{f.anchor}")] for n, f in loud]
     return el("p", "Findings: ", links, class_="small")
 
 

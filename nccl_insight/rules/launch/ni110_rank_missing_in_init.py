@@ -12,6 +12,7 @@ from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.journey import last_of_input
 from nccl_insight.facts.settings import refs
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
@@ -72,11 +73,10 @@ def _announced(ctx: Context) -> Iterator[Hit | CannotJudge]:
     rows = run.table("arrivals")
     if rows.is_empty():
         return
-    own = run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64).fill_null(0))
-    last = rows.group_by("input_id").agg(pl.col("line").max().cast(pl.Int64).alias("_last")).join(own, "input_id")
+    last = rows.group_by("input_id").agg(pl.col("line").max())
     size = max(rows["n_expected"].drop_nulls().to_list(), default=0)
     came = rows.drop_nulls("rank")
-    met = came.height < rows.height or bool((last["last_foreign_line"] > last["_last"]).any())
+    met = came.height < rows.height or last_of_input(run, last).height < last.height
     numbers = {int(r) for r in came["rank"]}
     if met or not 1 < size <= _RANKS_MOST or not numbers <= set(range(size)):
         return
@@ -110,9 +110,8 @@ def _announced(ctx: Context) -> Iterator[Hit | CannotJudge]:
 def _no_name(ctx: Context) -> Iterator[Hit]:
     """Ranks for which the name of the first host resolves in no address family, and which say nothing after that."""
     run = ctx.run
-    own = run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64).fill_null(0))
     rows = causes(run).filter(pl.col("message").is_in(playing("no-name")) & (pl.col("c10d_family") == 4))
-    rows = rows.join(own, on="input_id").filter(pl.col("line").cast(pl.Int64) > pl.col("last_foreign_line"))
+    rows = last_of_input(run, rows)
     if rows.is_empty():
         return
     said = Trouble(rows)

@@ -93,15 +93,11 @@ def _silence(run: Run) -> Hit:
     nvlink = (run.table("topology_links")["link"].cast(pl.String) == "NVL").any()
     net = used.filter(pl.col("transport") == "NET").height > 0
     apart = ranks.height > 1 and ranks.height == ranks["host"].n_unique()
-    first, where = (
-        (_NETWORK, "the network")
-        if apart and not p2p.height
-        else (_PCIE, "P2P between GPUs")
-        if p2p.height and not nvlink
-        else (_NETWORK, "the network")
-        if net
-        else (_EACH, "")
-    )
+    first, where = _EACH, ""
+    if p2p.height and not nvlink:
+        first, where = _PCIE, "P2P between GPUs"
+    elif net or (apart and not p2p.height):
+        first, where = _NETWORK, "the network"
     steps = [first, *((_NETWORK,) if net and first is not _NETWORK else ()), _STACKS]
     return hit(
         refs(p2p if p2p.height else ranks, 2),

@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts import flight_recorder
-from nccl_insight.facts.calls import unmatched, waiting_pairs, waits_for
+from nccl_insight.facts.calls import unmatched, waits_for
 from nccl_insight.facts.identity import ranks_in_job
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.waitfor import held_up, waiting
@@ -32,7 +32,8 @@ def _recorded(run: Run) -> Iterator[Hit]:
     """Flight Recorder dumps; one finding for all pairs of one direction and operation."""
     here = flight_recorder.dumped(run)
     found = [p for p in flight_recorder.unpaired(run) if p.missing in here]
-    found = [p for p in found if p.missing not in waiting(run)] or found
+    waits = waiting(run)
+    found = [p for p in found if p.missing not in waits] or found
     if not found:
         return
     first = found[0]
@@ -59,11 +60,11 @@ def _recorded(run: Run) -> Iterator[Hit]:
 
 
 def _counted(run: Run) -> Iterator[Hit]:
-    follows = held_up(run, (missing for _, missing in waiting_pairs(run)))
-    rows = unmatched(run)
-    # Pairs whose missing side waits itself only follow.
+    rows, waits = unmatched(run), waiting(run)
     pairs = [waits_for(run, row) for row in rows.iter_rows(named=True)]
-    roots = rows.filter(pl.Series([p is None or p[1] not in waiting(run) for p in pairs], dtype=pl.Boolean))
+    follows = held_up(run, (p[1] for p in pairs if p is not None))
+    # Pairs whose missing side waits itself only follow.
+    roots = rows.filter(pl.Series([p is None or p[1] not in waits for p in pairs], dtype=pl.Boolean))
     for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)

@@ -11,6 +11,7 @@ from nccl_insight.base.units import capital, format_ranks, plural, rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.claims import DUMPS, WATCHDOG
+from nccl_insight.facts.journey import last_of_input
 from nccl_insight.facts.waitfor import Stalled, verdict
 from nccl_insight.language.load import playing
 from nccl_insight.rules._absent import LIST_DUMPS
@@ -40,9 +41,7 @@ def _unanswered(ctx: Context) -> Iterator[Hit]:
     if found is None:
         return
     said = Trouble(found.rows.filter(pl.col("message").is_in(playing("unanswered"))))
-    own = ctx.run.table("inputs").select("input_id", pl.col("last_foreign_line").cast(pl.Int64).fill_null(0))
-    since = said.rows.join(own, "input_id").filter(pl.col("line").cast(pl.Int64) > pl.col("last_foreign_line"))
-    if since.height and said.count > 1:
+    if said.count > 1 and last_of_input(ctx.run, said.rows).height:
         yield from ctx.report(
             f"The engine waits for its workers, and says nothing else ({plural(said.count, 'time')} so far)",
             explanation="An engine that has nothing to do may wait as well. Behind a request, or before its service is "

@@ -92,11 +92,7 @@ def _embedded(script: Script, part: Embedded) -> None:
         _READERS[part.kind](inner, above + part.text)
     scope = f"{part.kind} in line {part.line}"
     script.settings += [replace(s, scope=f"{scope} {s.scope}") for s in inner.settings]
-    script.problems += inner.problems
-    script.not_evaluated += inner.not_evaluated
-    script.embedded += inner.embedded
-    script.named += inner.named
-    script.assigned |= inner.assigned
+    script.take(inner)
 
 
 def lint_text(path: str, text: str, version: str | None = None, kind: str | None = None) -> LintResult:

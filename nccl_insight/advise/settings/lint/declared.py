@@ -35,6 +35,7 @@ _MAKE_SET: Final = re.compile(
     re.S,
 )
 _MAKE_VARIABLE: Final = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|\$)")
+_MAKE_USE: Final = re.compile(r"\$\$?[({]?(\w+)|\{\{[ \t]*(\w+)")
 _LUA: Final = re.compile(
     r"^[^\n-]*?\b(?:setenv|pushenv)[ \t]*\([ \t]*[\"'](\w+)[\"'][ \t]*,[ \t]*([^\n]*?)\)[ \t]*(?:--[^\n]*)?$", re.M
 )
@@ -206,6 +207,7 @@ def read_make(script: Script, text: str) -> None:
     one_shell = re.search(r"(?m)^\.ONESHELL[ \t]*:", text) is not None
     everything = re.search(r"(?m)^(?:export[ \t]*$|\.EXPORT_ALL_VARIABLES[ \t]*:|set export)", text) is not None
     named = {w for row in re.findall(r"(?m)^export[ \t]+([\w \t]+)$", text) for w in row.split()}
+    used = {a or b for a, b in _MAKE_USE.findall(text)} if "CCL_" in text else set()
     known = Known(script.room)
     recipe: list[tuple[int, str]] = []
     for number, row in _logical(text):
@@ -216,8 +218,7 @@ def read_make(script: Script, text: str) -> None:
         if row.strip() and not row.startswith("#"):
             _recipe(script, recipe, known, one_shell, just)
             recipe = []
-            used = set(re.findall(r"\$\$?[({]?(\w+)|\{\{[ \t]*(\w+)", text)) if "CCL_" in row else set()
-            _variable(script, row, number, known, everything, named, just, {a or b for a, b in used})
+            _variable(script, row, number, known, everything, named, just, used)
     _recipe(script, recipe, known, one_shell, just)
 
 

@@ -94,6 +94,14 @@ class Script:
         """Place of what comes next, in the order of running."""
         return len(self.settings) + len(self.launches) + len(self.ran)
 
+    def take(self, inner: Script) -> None:
+        """Adds what a text within this one tells that holds for the whole file."""
+        self.problems += inner.problems
+        self.embedded += inner.embedded
+        self.not_evaluated += inner.not_evaluated
+        self.named += inner.named
+        self.assigned |= inner.assigned
+
 
 @dataclass(frozen=True)
 class LintFinding:

@@ -138,12 +138,8 @@ def read_own_shell(
     script.settings += [replace(s, seq=s.seq + at) for s in inner.settings]
     script.launches += [replace(launch, seq=launch.seq + at) for launch in inner.launches]
     script.ran += [ran + at for ran in inner.ran]
-    script.problems += inner.problems
-    script.embedded += inner.embedded
-    script.not_evaluated += inner.not_evaluated
+    script.take(inner)
     script.mentioned |= inner.mentioned
-    script.assigned |= inner.assigned
-    script.named += inner.named
     script.exported_later |= inner.exported_later
     script.version = script.version or inner.version
 
