@@ -6,8 +6,6 @@ AllToAll, Gather and Scatter the buffers of all ranks together. With one rank ev
 nothing: the result is then unknown (None / null), never "0 GB/s".
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

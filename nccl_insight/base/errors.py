@@ -3,8 +3,6 @@
 Exit codes are public API (README, "Exit codes"). All codes not listed here are reserved.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

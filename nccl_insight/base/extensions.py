@@ -4,8 +4,6 @@ An entry point of the group ``nccl_insight.rules``, ``nccl_insight.grammars``, `
 ``nccl_insight.expectations`` names a package; what is in it is laid out as in nccl-insight itself.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The result types that pass between rules, engine and renderers: frozen, serializable, free of polars."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

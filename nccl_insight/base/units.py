@@ -3,8 +3,6 @@
 Bandwidth is GB/s with 1 GB = 1e9 bytes, as nccl-tests prints it; message sizes are binary (KiB, MiB).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -1,7 +1,5 @@
 """Order of versions: the only place that takes a version apart."""
 
-from __future__ import annotations
-
 
 def version_key(version: str | None) -> tuple[int, ...] | None:
     """``"2.21.5+cuda12.4"`` -> ``(2, 21, 5)``; None for text that starts with no version."""

@@ -1,7 +1,5 @@
 """Writing results so that nothing is lost: whole or not at all, never over an input, devices never replaced."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """What the driver's Xid numbers mean (NVIDIA's Xid catalog, https://docs.nvidia.com/deploy/xid-errors/)."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 #: Number -> meaning, for those that say something about a job of many GPUs.

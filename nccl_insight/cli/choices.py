@@ -1,7 +1,5 @@
 """Values that options of several commands take; the parser of the command line refuses all others."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 JavaScript = Literal["inline", "cdn", "none"]

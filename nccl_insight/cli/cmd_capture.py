@@ -1,7 +1,5 @@
 """``nccl-insight capture``: run collectives, or any command, with the right settings and keep everything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """``nccl-insight explain-log``: what a job does, in words."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 

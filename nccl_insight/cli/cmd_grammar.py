@@ -1,7 +1,5 @@
 """``grammar``: how well the grammar knows a log, what a line means, how to add a message."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """``nccl-insight lint``: launch scripts and environments, checked before they cost an allocation."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

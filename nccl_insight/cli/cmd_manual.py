@@ -1,7 +1,5 @@
 """``nccl-insight manual``: the manual page, for ``man``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``nccl-insight mcp``: the questions of an agent over the Model Context Protocol."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """``parse``: every NCCL line as one JSON object, in file order."""
 
-from __future__ import annotations
-
 import sys
 
 import typer

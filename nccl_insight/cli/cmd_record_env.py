@@ -1,7 +1,5 @@
 """``nccl-insight record-env``: the settings that record what a diagnosis needs."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """``nccl-insight redact``: logs with hosts, addresses, users and paths replaced consistently."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

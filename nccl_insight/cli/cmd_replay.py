@@ -1,7 +1,5 @@
 """``nccl-insight replay``: nccl-tests commands with the job's own mix of collectives."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """``tables`` and ``query``: the tables as files, and SQL over them."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal

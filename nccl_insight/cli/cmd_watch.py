@@ -1,7 +1,5 @@
 """``nccl-insight watch``: who lags in a job that runs, since when, one line per change."""
 
-from __future__ import annotations
-
 import typer
 
 

@@ -1,7 +1,5 @@
 """``nccl-insight why``: what is known of one rank, host or process group."""
 
-from __future__ import annotations
-
 import typer
 
 from nccl_insight.base.errors import NotJudgedError

@@ -1,7 +1,5 @@
 """``analyze --follow``: judges a growing log again whenever it has grown."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Plain text by the parser's own formatter: nothing to import for it, so that ``--help`` stays quick.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any, Final, get_args

@@ -1,7 +1,5 @@
 """Writing results: several outputs from one analysis, atomically, nothing before the analysis succeeded."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

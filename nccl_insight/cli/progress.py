@@ -1,7 +1,5 @@
 """Progress on standard error: only on a terminal, only after a second, gone before anything is printed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Redaction for ``analyze``: the same pseudonyms in every output of one call."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """The whole way from a run to its analysis."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -12,8 +12,6 @@ Links never form a circle. Failures that explain the same effect equally well, a
 in order, are no root: the first of them is the first error in the log, no more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias

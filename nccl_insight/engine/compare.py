@@ -1,7 +1,5 @@
 """What changed between two runs, ranked by how likely it explains the findings that differ."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

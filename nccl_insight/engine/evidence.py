@@ -1,7 +1,5 @@
 """Turns the references of hits into evidence with path and text, read back in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from nccl_insight.base.model import Evidence, Hit

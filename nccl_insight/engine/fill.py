@@ -4,8 +4,6 @@ A hole that a page may leave is one of ``HOLES``. ``NAME=VALUE <the same job>`` 
 before the job. What must run while the processes live is told for the next time where they have ended.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Identity of a finding that survives another run's pids, addresses and host names, and redaction."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ The line is the first of the evidence that means the finding's diagnosis and bri
 "Help"). A remedy that a line offers itself ("Set X=1 to enable") is told in any case.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

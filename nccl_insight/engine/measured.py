@@ -1,7 +1,5 @@
 """What nccl-tests or a capture measured, in sentences: collectives by operation, copies by kind."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import polars as pl

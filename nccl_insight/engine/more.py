@@ -1,7 +1,5 @@
 """What the reader can add to see more, grouped by what to add and what that enables, best first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final

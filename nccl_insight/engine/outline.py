@@ -1,7 +1,5 @@
 """The job in at most three lines: communicators, who talks over what, algorithms and channels."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

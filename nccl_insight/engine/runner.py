@@ -1,7 +1,5 @@
 """Runs rules one by one, each in isolation: a rule that fails costs its own verdict and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final

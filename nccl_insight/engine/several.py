@@ -1,7 +1,5 @@
 """What the inputs hold beside one attempt of one job, and one verdict on all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """The next step of a finding taken apart: what to look at (check), what to change (fix), what to do in words."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Final

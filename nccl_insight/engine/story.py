@@ -1,8 +1,6 @@
 """The story of a job: what happened in which order, each with time, place and evidence. Nothing is told that no line
 tells: a moment without a clock says between which stamped lines it stands, and an end that is missing is said so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Job, coverage and inputs of an analysis, from the tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

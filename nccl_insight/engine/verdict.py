@@ -1,7 +1,5 @@
 """The verdict: its status, which has to be earned, and its headline, which is the cause in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nccl_insight.base.model import Confidence, Coverage, Finding, InputInfo, Severity

@@ -7,8 +7,6 @@ contradict each other. Numbers of one process group count alike on all its ranks
 decides and a gap of one is enough.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Facts for which every call and choice of a log is looked at, worked out beside the checks that need others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Final

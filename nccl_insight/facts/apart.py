@@ -1,7 +1,5 @@
 """Figures that every rank has one of, and which ranks stand apart."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass

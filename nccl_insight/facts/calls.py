@@ -4,8 +4,6 @@ A log may have hundreds of millions of calls. They are looked at piece by piece,
 and with the calls of one rank, not with lines. The few rows that a finding shows are looked up again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What NCCL's tuner chose, of which a log may have millions of rows: counted piece by piece, in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@
 :mod:`nccl_insight.facts.absent` puts them together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -6,8 +6,6 @@ than :data:`SKEW_S`, or order is not judged. Where lines have a program's stamp 
 another zone, those that have the collector's alone are moved to the program's clock.
 """
 
-from __future__ import annotations
-
 import datetime
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Copies that a capture measured: between host and GPU, and between the GPUs of a node."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

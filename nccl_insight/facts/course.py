@@ -1,7 +1,5 @@
 """The course of the job by its program's own output: when it began, its last step, and whether it came to its end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

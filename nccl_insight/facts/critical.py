@@ -6,8 +6,6 @@ of them under compute, each between two pieces of compute (Shoeybi et al., "Mega
 layer forward, two backward; Korthikanti et al., 2022: an all-gather and a reduce-scatter in place of each).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

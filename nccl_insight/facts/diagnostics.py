@@ -1,7 +1,5 @@
 """What NCCL's own diagnostics found (table ``diagnostics``, NCCL 2.31 and later), with the hosts of the ranks."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

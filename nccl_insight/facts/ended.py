@@ -1,7 +1,5 @@
 """Which lines about an end are about this job's: others are left out, such as those of a script before it began."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -4,8 +4,6 @@ The line names a process by number, task, rank or node; :mod:`nccl_insight.facts
 rank and host. The reporter's host is never taken for the dead process's.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ allocation failed, and rely on the line before them for the reason. ``CONSEQUENC
 explain nothing.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

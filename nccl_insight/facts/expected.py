@@ -5,8 +5,6 @@ also works on machines that no table lists; the hardware table knows what health
 also notices when NCCL found less than there should be.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the health mask of a GPU's NVLink fabric says (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """GPUDirect RDMA: what NCCL said about it and what its connections use."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.facts.transports import net_links, rdma_expr

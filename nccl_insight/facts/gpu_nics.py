@@ -1,7 +1,5 @@
 """How far each NIC is from each GPU of a node, in the words of NCCL and nvidia-smi: PIX, PXB, PHB, SYS."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

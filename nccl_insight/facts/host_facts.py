@@ -1,7 +1,5 @@
 """What host tools say, with the host that each fact is of, and where the stacks of processes stand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

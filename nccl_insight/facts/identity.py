@@ -1,7 +1,5 @@
 """Which rank and host a process number, task number, node name or address means."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping

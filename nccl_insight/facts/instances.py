@@ -1,7 +1,5 @@
 """A process group and where its ranks stand, as one source tells it: what :mod:`nccl_insight.facts.waitfor` reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a run is like, as named facts that two runs can be compared by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final

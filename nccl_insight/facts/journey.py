@@ -1,7 +1,5 @@
 """How far the job got, from the milestones of its ranks and the end of its output; what proves that it is healthy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final

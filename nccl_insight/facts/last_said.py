@@ -1,7 +1,5 @@
 """What ranks printed last that no other rank printed in this form: the nearest to a reason that a silent rank gives."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import polars as pl

@@ -2,8 +2,6 @@
 that the program came to its end. No wording of a single program is known here; what is, is in the grammar.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

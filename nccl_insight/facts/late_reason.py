@@ -4,8 +4,6 @@ Waiting ranks stand inside a collective, which is neither compute nor idle time.
 others in one of these kinds of time is its own lateness, whatever clock it has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal

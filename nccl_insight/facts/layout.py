@@ -5,8 +5,6 @@ number 1 of its data-parallel group (42 // 8 % 2) and number 2 of its pipeline (
 job and its number in a group therefore tell the stride and size of all groups of that kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Ports of NICs that went down and came back, and errors that other lines report on the same device near in time."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass

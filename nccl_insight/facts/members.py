@@ -1,7 +1,5 @@
 """Who takes part: ranks with their hosts and processes, communicators, the main one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

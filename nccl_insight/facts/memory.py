@@ -1,7 +1,5 @@
 """Where NCCL's GPU memory goes: allocations of the log by rank and purpose, what connections need, what would save."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

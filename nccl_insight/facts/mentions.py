@@ -1,7 +1,5 @@
 """Lines looked up by what they say, wherever ingest put them."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.facts.topics import telling

@@ -1,7 +1,5 @@
 """Networks and NICs: what each process chose and what each host lists."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.facts.members import members

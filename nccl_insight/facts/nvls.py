@@ -1,7 +1,5 @@
 """NVLS that failed on some ranks of a communicator only: NCCL 2.27 and 2.28 go on without it there, and all hang."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.facts.topics import telling

@@ -1,7 +1,5 @@
 """A fact of every rank against the majority of its communicator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ Waiting that the schedule of a pipeline makes (:mod:`nccl_insight.facts.pipeline
 exposed communication that is on the critical path by design (:mod:`nccl_insight.facts.critical`) from the rest.
 """
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.facts.critical import MOST, critical_path

@@ -1,7 +1,5 @@
 """Distances between GPUs: NVLink, PCIe switch, CPU."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.tables.run import Run, fact

@@ -5,8 +5,6 @@ Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021). T
 or in the collective that ends the step, which looks like communication and is none.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

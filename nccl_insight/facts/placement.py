@@ -1,7 +1,5 @@
 """Where the ranks of a communicator sit in the largest one: consecutive, at a stride, or anyhow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The steps of the job as its program prints them: how long each took, when they changed, and when they stopped."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Whether a job leaves its node, and what an absence in the log can prove."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Waiting that follows the data: groups whose ranks get unequal numbers of tokens from the router of a model."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The scheduler that ran the job, and the job's number in it, as far as lines or names of files tell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """Settings that NCCL reported, by process and by communicator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import polars as pl

@@ -1,7 +1,5 @@
 """How far each rank got, by each source that tells: watchdog, Flight Recorder, call log, RAS, Inspector."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

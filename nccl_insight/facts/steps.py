@@ -1,7 +1,5 @@
 """Steps that became slower from a moment on, and whose work it is."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import dataclass
 from typing import Final, Literal

@@ -4,8 +4,6 @@ Call logs count the collectives of a communicator, RAS reports and Inspector tho
 before all have issued it, so whoever issued more than another rank waits for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What lines say beside their diagnosis, by the topics of the grammar (``grammars/topics.lark``)."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.language.load import playing, topic_cases

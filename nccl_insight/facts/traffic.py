@@ -1,7 +1,5 @@
 """Where rings cross nodes, and how the traffic between nodes spreads over NICs and GPUs."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.facts.members import rank_hosts

@@ -1,7 +1,5 @@
 """Who talks to whom over what: connections folded to pairs of ranks."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.facts.members import rank_hosts

@@ -3,8 +3,6 @@
 A table that such lines would fill is empty or half empty then, without any other sign of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What the user set in the environment, one entry for each name and value, with the release that read it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

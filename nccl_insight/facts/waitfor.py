@@ -6,8 +6,6 @@ through tensor, pipeline and data-parallel groups, the late ranks are those that
 nobody.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Who waits for whom: the waiting inside matched collectives, counted for the rank that came last."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

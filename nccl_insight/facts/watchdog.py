@@ -4,8 +4,6 @@ The numbers count the operations of a process group, alike on all its ranks. A r
 issued it and waits; one whose last issued operation is below n never came to it. The oldest unfinished operation
 of the group decides, so a gap of one is enough."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Transfers as the wire saw them: one row per collective, with waiting removed where several ranks were traced."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.base import bandwidth

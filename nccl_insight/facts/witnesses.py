@@ -1,7 +1,5 @@
 """What RAS reports and the log itself say of processes that others wait for: dead, without an answer, silent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

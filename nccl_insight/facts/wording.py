@@ -1,7 +1,5 @@
 """Release of NCCL from the wording of its messages, where a host prints no version."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Decompressed blocks of an input of any size, for readers that stop at a damage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.inputs.find import InputFile

@@ -4,8 +4,6 @@ Every bound can be changed: ``[limits]`` of the configuration, ``--limit NAME=VA
 was read before a bound was hit is used, and a finding says which one it was.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Here it becomes lines again; records stay a line of JSON each, as collectors wri
 no line of NCCL, is left as it is.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

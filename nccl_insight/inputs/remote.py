@@ -5,8 +5,6 @@ credentials are the user's. Nothing here runs unless an argument is a URL, and n
 HTTP one file, elsewhere also what a folder or a pattern of it holds.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Copies of what can be read only once: standard input, pipes, files behind URLs. Evidence is read back from them."""
 
-from __future__ import annotations
-
 import os
 import select
 import sys

@@ -5,8 +5,6 @@ A :class:`Stream` never raises for what a file holds. It ends, everything before
 output at a time, whatever a few bytes of input ask for.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import zlib

@@ -5,8 +5,6 @@ such an exit. What a killed process left is removed by the next one: a lock that
 tells whether its owner is alive, also across containers that share the directory.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import fcntl

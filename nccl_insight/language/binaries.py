@@ -4,8 +4,6 @@ A shared library, or a wheel or archive that holds some. Nothing of it is run. A
 nor the place of a message, and holds strings of other libraries that were linked in.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import tarfile

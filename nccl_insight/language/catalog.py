@@ -4,8 +4,6 @@ The index is by leading literal, so the cost of a lookup does not grow with the 
 compiled when a text first needs it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which characters a terminal may start with and may hold; the base of the determinism checks."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from functools import cache

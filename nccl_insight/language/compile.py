@@ -5,8 +5,6 @@ swallow the literal behind it is matched lazily and *guarded*: rows whose value 
 rejected afterwards, which is what "ends at the first occurrence" means.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Definitions of a grammar file as they stand there: name, body and directives, nothing parsed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

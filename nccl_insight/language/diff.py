@@ -4,8 +4,6 @@ A format is rendered a few times with values of its conversions; the call is kno
 texts. Names of arguments (``algoStr``, ``hostname``, ``busId``) help to choose values that NCCL would print.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ in a block of its own (``help: NAME``), for messages or diagnoses (``for``), beh
 (``enum: COLUMN`` with one ``value: NUMBER = words`` per line) say what numbers stand for. docs/grammar.md, "Help".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

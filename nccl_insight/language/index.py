@@ -6,8 +6,6 @@ is of use only with the key that it was written with: a digest of the grammar's 
 that take them apart. A file that cannot be read or written costs time, nothing else.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib.util

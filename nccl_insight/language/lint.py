@@ -1,7 +1,5 @@
 """Checks of the whole grammar: determinism, portability, names."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -4,8 +4,6 @@ The syntax is described in docs/grammar.md ("What a message means"). This module
 :mod:`nccl_insight.tables.normalise.meaning`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A scanner, no compiler: the text of a call is put together from its literals, wi
 stands, and given the head that the project's logger prints. Exceptions of Python stand as ``Class: text``.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -4,8 +4,6 @@ Slow (milliseconds a line) and independent of the compiler; used by tests and ``
 takes over from the compiler is only where a guarded string column ends.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A small scanner, no compiler: comments are blanked, calls of the logging macros 
 strings joined from literals and string macros. Formats that are put together at run time are counted, not guessed.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What a text can start with where an expression of the grammar stands: the ground of the determinism checks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Rows of all inputs to the tables of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 

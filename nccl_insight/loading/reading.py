@@ -1,7 +1,5 @@
 """What an input is, and its rows by the reader of its kind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

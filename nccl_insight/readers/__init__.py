@@ -7,8 +7,6 @@ read plus a row in the ``notes`` table (``kind`` is then a diagnosis name such a
 for bad content.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Result files of ``nccl-insight capture``: one JSON object a line, written as the measurements are made."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

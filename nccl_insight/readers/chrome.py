@@ -9,8 +9,6 @@ not as they should be, go through Python boundary by boundary. Blocks are small,
 stays in the processor's cache.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """What a text is by its form, where no reader knows it: a script, a table, a program's log."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -4,8 +4,6 @@ Shared by the readers of Kineto and Nsight Systems. Exposed time of a collective
 compute kernel of the same device covers; copies do not count as compute.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The channel search result that NCCL writes with NCCL_GRAPH_DUMP_FILE: graphs and their channels."""
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

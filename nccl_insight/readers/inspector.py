@@ -8,8 +8,6 @@ Sizes of AllGather and ReduceScatter are per rank in the records; here ``size_by
 nccl-tests counts it. A bus bandwidth of 0 means that Inspector has no formula for the operation.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

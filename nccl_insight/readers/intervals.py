@@ -4,8 +4,6 @@ The lanes (devices, steps of devices) are laid one behind the other on one line 
 integers is all that has to be looked at. Lanes and times too large for that go another, slower way.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -6,8 +6,6 @@ an NCCL kernel is the compiled entry point, which dispatches inside: "RING_LL" a
 Only the tree entry and the symmetric-memory kernels name their algorithm truly.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The JSON file also lists the environment and arguments of the benchmark; they ar
 time of each iteration, of several processes one by one: they are collectives like any other (util.cu of nccl-tests).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

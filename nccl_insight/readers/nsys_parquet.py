@@ -1,7 +1,5 @@
 """Parquet directories of Nsight Systems, see :mod:`nccl_insight.readers.nsys.parquet`."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

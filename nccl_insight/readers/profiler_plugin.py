@@ -4,8 +4,6 @@ Older builds leave enums and pointers unquoted, lists end with an empty object o
 API events may be 0. Lines are therefore read by pattern. Times are microseconds since the plugin started.
 """
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

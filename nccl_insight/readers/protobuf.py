@@ -4,8 +4,6 @@ Format: "Encoding" in the documentation of Protocol Buffers. A field is a number
 bytes (1), bytes (2), four bytes (5); groups (3, 4) are not used any more and count as damage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Reports of NCCL's RAS subsystem as JSON (2.28.7 and later): status and monitor events."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """What the readers of side files share: bounded reading of damaged input, decoding, and rows for ``notes``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Nodes are named as in NCCL's own dump (``GPU/0-4e000``: system, then bus id). Ba
 NCCL's model: PCI width x speed as NCCL rates it, NVLinks x the per-link figure of the GPU generation.
 """
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

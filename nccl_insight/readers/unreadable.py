@@ -4,8 +4,6 @@ Recognised by their first bytes, by the name only where the format has no mark o
 these formats takes it over by being surer of it than ``SURE``; its entry here then goes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

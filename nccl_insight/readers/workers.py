@@ -1,7 +1,5 @@
 """Where tasks run that read inputs for a run: processes of a Ray cluster."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

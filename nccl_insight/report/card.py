@@ -1,7 +1,5 @@
 """The verdict as one picture for a chat or a ticket: 1200 x 630, SVG, complete in itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """The comparison of two runs as text, markdown and JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The results of ``expect RUN`` as text for people and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Explains the choices: algorithms, settings, start-up times, calls, and what the log cannot tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.advise.settings.catalog import catalog

@@ -1,7 +1,5 @@
 """A log in plain words: who takes part, who talks to whom over what, which choices NCCL made and why."""
 
-from __future__ import annotations
-
 import textwrap
 
 from nccl_insight.base.units import plural

@@ -1,7 +1,5 @@
 """Explains the ways: who talks to whom over what, NICs, rings and trees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.base.units import format_ranks, plural, rank_words

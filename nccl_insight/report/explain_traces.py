@@ -1,7 +1,5 @@
 """Profiler traces in plain words: where the time of a step goes, who waits, and what the collectives take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural

@@ -1,7 +1,5 @@
 """Explains who takes part: the job, its communicators and what they look like."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.units import format_ranks, plural

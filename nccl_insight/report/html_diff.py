@@ -1,7 +1,5 @@
 """The comparison of two runs as one self-contained HTML page."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

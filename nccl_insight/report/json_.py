@@ -1,7 +1,5 @@
 """JSON of an analysis, schema version 1 (``nccl_insight/report/analysis-v1.json``)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, fields
 from importlib import resources

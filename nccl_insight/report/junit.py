@@ -1,7 +1,5 @@
 """JUnit XML for CI systems: a test case per finding, skipped ones for what was not judged."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from nccl_insight.base.model import Analysis, Finding, Severity

@@ -1,7 +1,5 @@
 """What a pasted line means: diagnosis, role, since when it is printed, what comes before it, what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The results of ``lint`` as text for people and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import orjson

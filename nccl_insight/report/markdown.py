@@ -1,7 +1,5 @@
 """GitHub-flavoured markdown for pasting into a ticket: below 60,000 characters, log text kept inert."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

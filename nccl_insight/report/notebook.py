@@ -1,7 +1,5 @@
 """The report's figures for notebooks: plotly figures for charts, drawings that bring their style for structure."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

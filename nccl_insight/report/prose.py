@@ -1,7 +1,5 @@
 """Small helpers for reports in words: sections, folded lists, counted things."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Logs come from strangers. Every renderer passes every string through here before its own escaping.
 """
 
-from __future__ import annotations
-
 import re
 
 from nccl_insight.base import late

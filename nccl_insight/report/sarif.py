@@ -1,7 +1,5 @@
 """SARIF 2.1.0, as code-scanning pages of forges read it: the frame that every command shares, and findings in it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

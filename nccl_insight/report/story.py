@@ -1,7 +1,5 @@
 """The story of a job as rows that every output shows: the day once, then clock, kind, what happened, and where."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

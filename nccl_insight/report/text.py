@@ -1,7 +1,5 @@
 """The terminal's view of an analysis, as compilers print: cause, findings with their lines, what to add to see more."""
 
-from __future__ import annotations
-
 import os
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """What people paste: the issue form of NVIDIA/nccl filled in, and five lines for a chat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -5,8 +5,6 @@ one and the transfer; an arrow leads from the arrival of the last rank to the tr
 Format: "Trace Event Format" of the Chromium project.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is known of one rank, host or process group, in words: its part in the cause, how far it is, what happened."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import Analysis, Finding, Role, Severity

@@ -1,7 +1,5 @@
 """Phrases that several renderers share: the verdict in words, where a finding is, what was not judged."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Findings about ranks that others wait for: who they are, and what several sources say about them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Connections closed while NCCL was accepting them, and jobs that closed in order, told from peers that went away."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

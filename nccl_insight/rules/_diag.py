@@ -1,7 +1,5 @@
 """Findings of NCCL's own diagnostics as hits of the diagnosis that names their cause."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """What mending would gain, as findings: one form for late ranks, uneven stages, slow transfers and slow steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

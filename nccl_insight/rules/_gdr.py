@@ -1,7 +1,5 @@
 """Why GPUDirect RDMA is not used: candidates from the log, the most certain first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

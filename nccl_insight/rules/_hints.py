@@ -1,7 +1,5 @@
 """Candidates: causes outside of the log that an error often has. Never a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import Confidence, Hit, Severity

@@ -1,7 +1,5 @@
 """GPUs, PCIe links and bridges, and copies between GPUs, as host tools show them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from statistics import median

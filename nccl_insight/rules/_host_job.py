@@ -1,7 +1,5 @@
 """Limits, kernel, versions, what schedulers say of the job, and where its processes stand, as host tools show them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

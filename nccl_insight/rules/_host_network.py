@@ -1,7 +1,5 @@
 """RDMA ports, their counters, GIDs, interfaces and bandwidth tests, as host tools show them."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter as Count
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ hit stands where a fact alone is a fault. ``beside`` gives sentences for finding
 stands, who holds the memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final

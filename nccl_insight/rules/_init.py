@@ -1,7 +1,5 @@
 """Communicators that started and did not get on, and what makes that doubtful."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Why ranks are late, in words, and where to look for it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

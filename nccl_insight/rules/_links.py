@@ -1,7 +1,5 @@
 """What a group of ranks can expect of its links: NVLink inside a node, the node's NICs across nodes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

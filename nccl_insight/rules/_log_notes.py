@@ -1,7 +1,5 @@
 """Findings from what ingest noted about an input."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

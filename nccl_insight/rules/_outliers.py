@@ -1,7 +1,5 @@
 """Findings about ranks that differ from the majority of their communicator: who they are, and the lines of both."""
 
-from __future__ import annotations
-
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.outliers import Outlier

@@ -1,7 +1,5 @@
 """Shared by the rules on ends of processes and jobs: which of the lines is the first cause, and how to say it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Pairs of ranks, and nodes, whose transfers are slower than those of others like them."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """Shared by the rules about TCP sockets: what the user chose, what failed, what RDMA there should be."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Words with which the sentences of findings begin: whom they are about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from nccl_insight.base.units import capital, rank_words

@@ -1,7 +1,5 @@
 """Findings made of what the readers of traces noted about the inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl

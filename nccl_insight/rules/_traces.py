@@ -1,7 +1,5 @@
 """What the rules about traces share: evidence that points at a trace file, and where a group of ranks runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import polars as pl

@@ -6,8 +6,6 @@ or the job from outside of NCCL: whatever the peers report then is its echo. All
 is what the peers of a process that ended report.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final

@@ -28,8 +28,6 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``since`` | the version of nccl-insight that has it first |
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

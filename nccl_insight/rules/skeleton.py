@@ -1,7 +1,5 @@
 """Files to start a new diagnosis from: a page with examples, and a module (``nccl-insight rules new``)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """One zip for a ticket: report, JSON, markdown, the logs (shortened when large) and checksums."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from collections import deque

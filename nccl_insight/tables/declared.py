@@ -8,8 +8,6 @@ column without a sentence has the one there, with ``{row}`` replaced by what a r
 name of a shared column is that column's type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources

@@ -1,7 +1,5 @@
 """Joins traces with the NCCL log of the same job: process groups to communicators, tuning lines to collectives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import polars as pl

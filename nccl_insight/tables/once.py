@@ -1,7 +1,5 @@
 """Values that several threads may ask for and one of them makes, and work in a thread beside others."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -6,8 +6,6 @@ code which puts a table together may count on. A table of a run always has all i
 are null. Only extensions may bring tables that are not listed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, TypeAlias, cast

@@ -1,7 +1,5 @@
 """SQL over the tables of a run, and over nothing else: no function that opens files or connections."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """Matched collectives side by side: who waited how long, each part in each collective, statistics by kind."""
 
-from __future__ import annotations
-
 import polars as pl
 
 _KIND = ["process_group", "op", "size_bytes", "dtype", "group_size"]

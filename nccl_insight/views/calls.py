@@ -1,7 +1,5 @@
 """What the job called: collectives by operation and message size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The nodes of the largest communicator in classes of those that are built and used alike."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 

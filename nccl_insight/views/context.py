@@ -1,7 +1,5 @@
 """The lines around the evidence of findings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

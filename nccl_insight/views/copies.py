@@ -1,7 +1,5 @@
 """Copies that a capture measured beside collectives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Versions and settings of the processes, and what the readers note."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The collectives of all ranks on one clock, with who waited for whom, and steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

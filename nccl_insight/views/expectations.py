@@ -1,7 +1,5 @@
 """What NCCL's model expects of a run's communicators."""
 
-from __future__ import annotations
-
 from nccl_insight.facts.expected import Band, Prediction, predictions
 
 __all__ = ["Band", "Prediction", "predictions"]

@@ -1,7 +1,5 @@
 """All figures of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nccl_insight.tables.run import Run

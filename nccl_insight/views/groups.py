@@ -1,7 +1,5 @@
 """How far each rank got in each process group: flight-recorder dumps, or the lines of torch's watchdog."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

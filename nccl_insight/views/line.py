@@ -1,7 +1,5 @@
 """What a pasted line means, and which known messages contain a part of a text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

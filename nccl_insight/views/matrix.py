@@ -1,7 +1,5 @@
 """Transports between ranks: pair by pair, and the patterns inside and between nodes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """NCCL's memory by rank and purpose, on the GPU (``device``) and in the host's memory (``host``)."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """GPU by NIC: how far each NIC is from each GPU of a node, and which connections use it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

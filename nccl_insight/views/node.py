@@ -1,7 +1,5 @@
 """Inside a node: GPUs with ranks, what joins them, NICs with names and speeds, and which GPU uses which NIC."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """All that the HTML report shows beside the analysis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Who sits where and talks over what: nodes of ranks and pairs of ranks of the largest communicator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """GPUs, NICs and settings of a job, as tickets name them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Ranks compared: start-up times by phase, and figures that every rank has one of."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rings of the largest communicator as the nodes see them."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

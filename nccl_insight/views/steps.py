@@ -1,7 +1,5 @@
 """Where the time of steps goes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

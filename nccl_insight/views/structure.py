@@ -1,7 +1,5 @@
 """What a comparison draws of each run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nccl_insight.tables.run import Run

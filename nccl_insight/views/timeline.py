@@ -1,7 +1,5 @@
 """The collectives of each rank over time, and the times without any."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Statistics of traces and benchmarks: durations, bandwidth, stragglers, the longest waits."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Trees of the largest communicator, between ranks and between nodes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

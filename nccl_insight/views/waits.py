@@ -1,7 +1,5 @@
 """Who waits for whom in matched collectives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

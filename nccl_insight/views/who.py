@@ -1,7 +1,5 @@
 """What the inputs hold of one rank, host or process group."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

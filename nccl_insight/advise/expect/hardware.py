@@ -1,7 +1,5 @@
 """The hardware table: what a GPU's links and a network carry. Data in ``machines/*.toml``."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """How many channels one send uses inside a node, and what that lets through."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A machine as the expectation model sees it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

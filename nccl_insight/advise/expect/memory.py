@@ -5,8 +5,6 @@ buffer holds all protocols), ``src/proxy.cc`` (the network's shared buffer), ``s
 granules of 2 MiB).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

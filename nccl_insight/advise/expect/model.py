@@ -8,8 +8,6 @@ messages is chosen; ``S0 = ramp x algbw / 3``. Each part has a range of healthy 
 give the ends of the band. Rates are in GB/s (1e9 bytes/s), times in microseconds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -13,8 +13,6 @@
 Ranks are placed as Megatron places them: tensor, data, pipeline. Groups of a node that run at once share its NICs.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ between releases (``machines/nccl_tuning.toml``). Formulas: NVIDIA/nccl ``src/gr
 microseconds, bandwidths in GB/s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Changed machines: what one other setting, link or size of the job would do."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Sentences about algorithms, links and assumptions."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nccl_insight.advise.expect.machine import Machine, direct_memory

@@ -4,8 +4,6 @@ Read from ``env_vars.toml`` beside this module, which names its sources. Covers 
 and libfabric plugins and PyTorch's NCCL backend.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Network interfaces that no other host can reach: loopback, bridges, tunnels, and what containers make."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Entries of the catalog for variables that a source tree reads and the catalog does not list."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

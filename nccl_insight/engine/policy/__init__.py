@@ -1,7 +1,5 @@
 """What the user wants judged, silenced or weighed differently (nccl-insight.toml, environment, options)."""
 
-from __future__ import annotations
-
 from nccl_insight.engine.policy.config import load_policy
 from nccl_insight.engine.policy.model import Ignore, Policy
 

@@ -5,8 +5,6 @@ directory or above, else the user's ``nccl-insight/nccl-insight.toml`` below the
 The first one found is the only one. Never a file beside a log: logs come from strangers.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

@@ -1,7 +1,5 @@
 """The policy itself: frozen, and how it applies to rules and findings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date

@@ -5,8 +5,6 @@ as done when retired or completed: Gloo never says ``completed``. Point-to-point
 and are matched by their pair of ranks (:mod:`nccl_insight.facts.flight_recorder.pairs`).
 """
 
-from __future__ import annotations
-
 import polars as pl
 
 from nccl_insight.base.bandwidth import SYNCHRONISING

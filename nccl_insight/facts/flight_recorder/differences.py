@@ -1,7 +1,5 @@
 """Ranks that issued different operations under one sequence number."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

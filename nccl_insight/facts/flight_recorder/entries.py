@@ -1,7 +1,5 @@
 """Entries of the dumps by process group, and how far each rank got."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

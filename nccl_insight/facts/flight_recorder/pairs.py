@@ -1,7 +1,5 @@
 """Sends and receives that have no other side."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

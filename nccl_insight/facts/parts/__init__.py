@@ -7,8 +7,6 @@ An earlier part of one input is an attempt where the launcher says that it start
 else it is a job of its own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lines of one input at which another attempt or job begins."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any

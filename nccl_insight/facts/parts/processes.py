@@ -1,7 +1,5 @@
 """Processes of the inputs, from their first to their last line that any small table knows."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The rows of some lines of a run, as tables of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """What belongs together: parts of inputs whose processes share communicators, or that nothing tells apart."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ some durations replaced; the difference is what mending them gains. After Lin et
 Large Model Training Using What-if Analysis", OSDI 2025.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ each rank's own. They are taken for met where all ranks of a role resume within 
 had come far apart.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -8,8 +8,6 @@ of ranks in lockstep, so only the last one binds. A stream that was idle without
 which itself went on when the GPU had done what was last.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Final

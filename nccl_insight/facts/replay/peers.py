@@ -4,8 +4,6 @@ Peers of a rank are those of its role: ranks that run the same kernels and opera
 with the nodes of the same kernel name at the same place of the same step.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, Final
 

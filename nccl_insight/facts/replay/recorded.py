@@ -4,8 +4,6 @@ What a rank did between two operations counts as its work. Records without start
 of a collective leave it together, so one that was shorter in it than another had come later by the difference.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import polars as pl

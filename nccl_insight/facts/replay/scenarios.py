@@ -1,8 +1,6 @@
 """What could be mended, and what each change would be: ranks and hosts as their peers, transfers as others of their
 kind, single steps as the others."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """A capture directory as one ``.tar.zst`` file."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from pathlib import Path

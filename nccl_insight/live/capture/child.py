@@ -4,8 +4,6 @@ Only this module imports torch, and only inside functions. Every line of its res
 ``kind``; lines are written as they are known, so that a hang leaves what came before.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

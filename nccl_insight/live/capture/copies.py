@@ -1,7 +1,5 @@
 """Copies between host and GPU, and between GPUs. torch is passed in."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Environment of captured processes, the world that a launcher describes, and what the machine has."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -1,7 +1,5 @@
 """Collectives of a capture, with a check of every element and the time of every turn. torch is passed in."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 import time

@@ -4,8 +4,6 @@ So one NIC, cable or node that swallows traffic costs its pairs and not the whol
 the others go on without.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

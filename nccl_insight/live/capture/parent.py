@@ -1,7 +1,5 @@
 """Starts the ranks of a capture (or a given command) with a deadline and gathers what they leave."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

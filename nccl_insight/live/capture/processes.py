@@ -4,8 +4,6 @@ Whatever ends this process ends the children: SIGTERM and SIGHUP are turned into
 a guard process ends their groups when this process is gone without a word (SIGKILL).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

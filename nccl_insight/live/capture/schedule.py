@@ -1,7 +1,5 @@
 """Which nodes measure with which, so that one bad node, NIC or cable shows after few rounds."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

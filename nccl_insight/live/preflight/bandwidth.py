@@ -1,7 +1,5 @@
 """Verdicts on measured bandwidths: against what the machine type gives, against siblings, node against node."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final

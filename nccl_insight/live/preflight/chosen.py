@@ -1,7 +1,5 @@
 """Checks by name (``--only``), and checks of the site's own (``--plugin``)."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import shlex

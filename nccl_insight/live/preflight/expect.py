@@ -1,7 +1,5 @@
 """Expectations: parsed from options and files, compared with what was found, recorded from a good node."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

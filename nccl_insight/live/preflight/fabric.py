@@ -1,7 +1,5 @@
 """Checks of what joins GPUs and nodes: NVLink, NVSwitch services, RDMA ports, partitions, addresses, errors."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Checks of the GPUs: lost ones, errors since boot, memory health, clocks, links. Reads files first, tools last."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Health of the GPUs as NVML tells it, or nvidia-smi where NVML is missing: one record, one set of checks."""
 
-from __future__ import annotations
-
 import json
 import re
 import statistics

@@ -1,7 +1,5 @@
 """What a preflight reports: checks, their outcome, and the result as lines and an exit code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reading the node: files under ``/proc`` and ``/sys``, limits, tools. Nothing is written or changed."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import os

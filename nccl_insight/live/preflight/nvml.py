@@ -4,8 +4,6 @@ A call into a driver that hangs never returns, so the gate runs this file with a
 from it. Only the standard library and ``pynvml`` are imported here.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys

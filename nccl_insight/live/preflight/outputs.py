@@ -1,7 +1,5 @@
 """A preflight for other programs: JSON, JUnit, a Prometheus textfile, and a history with its trend."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

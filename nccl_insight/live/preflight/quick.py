@@ -1,7 +1,5 @@
 """Checks that take no collective: devices, drivers, libraries, limits, kernel settings, NCCL_* variables."""
 
-from __future__ import annotations
-
 import re
 import resource
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ were read), so that a rename, a copy with truncation, a new file, a hole and a s
 apart.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

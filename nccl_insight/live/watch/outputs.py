@@ -1,7 +1,5 @@
 """What watch gives to other programs: JSON lines, a command for each event, OpenMetrics in a file or over HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

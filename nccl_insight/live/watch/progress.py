@@ -1,7 +1,5 @@
 """How far each rank of each communicator is, what changed, and what to do on a stall."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import deque

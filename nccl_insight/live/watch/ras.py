@@ -5,8 +5,6 @@ are each answered by a line; ``VERBOSE STATUS`` by the report, up to the end of 
 an unknown command with a line ``ERROR: ...`` and give their report as text.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 

@@ -1,7 +1,5 @@
 """What one look at a job shows: a report of RAS, new lines of logs, new records of Inspector."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias

@@ -5,8 +5,6 @@ print only Init COMPLETE, from the thread's previous completion on. A line of a 
 belongs to the latest init of the same process and device, then of the process.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Rows of tables from rows of messages; positions that order the lines of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 

@@ -6,8 +6,6 @@ number of a communicator size completes its init, it belongs to the k-th communi
 only ever compared within one process, and in line order, because they are reused.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Connection lines: flags to booleans, the method's name, and what the number in brackets means."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -4,8 +4,6 @@ The result is kept in ``tables/columns.txt`` (``python tools/columns.py``), beca
 than reading a small log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

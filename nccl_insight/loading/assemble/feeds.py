@@ -4,8 +4,6 @@ A table of millions of rows is put together piece by piece: joining its rules' r
 several times its own memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 

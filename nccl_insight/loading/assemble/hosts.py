@@ -5,8 +5,6 @@ Where one writer cut another's line, the rest of the first text stands glued bef
 it, is that host. So is one that no other process has, where no name of a host begins like the debris: ``53gpu1``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

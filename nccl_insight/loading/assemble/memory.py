@@ -5,8 +5,6 @@ allocations: an upper bound for processes that destroy communicators. A shared b
 releases (where it is allocated and where it is shared); the same pointer counts once.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

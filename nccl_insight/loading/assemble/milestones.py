@@ -1,7 +1,5 @@
 """How far each rank of each communicator got: one row per rank, with the line of every step that its log shows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 

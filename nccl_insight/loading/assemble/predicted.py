@@ -7,8 +7,6 @@ times for one call, nested; an answer counts for the last question of its thread
 (``numPipesOps`` 0) are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

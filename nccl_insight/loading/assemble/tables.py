@@ -1,7 +1,5 @@
 """All tables of a run from the messages of all its logs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final

@@ -3,8 +3,6 @@
 Every rank prints its own view of its host; the first complete dump of each host is taken, further ones would repeat it.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -4,8 +4,6 @@ A WARN that no grammar rule knows is still a row (``message`` null, ``diagnosis`
 is never lost. ``family`` is the older name of ``diagnosis``, with ``other`` where it had none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

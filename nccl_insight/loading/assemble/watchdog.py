@@ -1,7 +1,5 @@
 """The ``watchdog`` table: where each rank stands in each process group, as the lines of torch's watchdog say."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

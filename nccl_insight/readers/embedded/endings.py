@@ -5,8 +5,6 @@ Two kinds mean something on the last lines of an input only (``AT_THE_END``): a 
 of a line of NCCL that was not written to its end.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

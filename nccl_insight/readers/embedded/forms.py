@@ -2,8 +2,6 @@
 complaint, progress, or that a program came to its end. What is known of single programs is in the grammar.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Final

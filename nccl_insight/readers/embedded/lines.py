@@ -1,7 +1,5 @@
 """Which lines between those of an NCCL log may belong to the output of other programs that is read, too."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -6,8 +6,6 @@ optional. A row is told by its shape: size, count, type, optional operation, opt
 (8 or 16 with per-iteration columns).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -5,8 +5,6 @@ tqdm, Hugging Face's dictionaries, Lightning, torchtitan, MaxText, Keras, plain 
 Nothing is known of a program here; a counter with a time, a rate or a stamp is enough.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

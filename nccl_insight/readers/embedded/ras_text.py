@@ -3,8 +3,6 @@
 Values can be garbage (releases before 2.27.5 report communicators that do not exist); they are kept as printed.
 """
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

@@ -4,8 +4,6 @@ Pastes lose tabs and join cells (``PXBNODE``, ``SYSSYS``), terminals add underli
 read by their alphabet, not by columns.
 """
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

@@ -1,7 +1,5 @@
 """What a launcher, collector or service puts in front of a process's lines: its rank, local rank, number and host."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ apart by the tag in front of them (``[rank5]:``, ``(Worker_TP3 pid=77)``, ``3: `
 Exceptions whose line is a message of its own (torch's quote of NCCL's error) are not here: they belong to that message.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Final

@@ -4,8 +4,6 @@ Test scripts check a collective with known values (the sum of all ranks, the num
 where it names a collective or a sending rank beside two numbers that differ.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Dumps of the flight recorder of PyTorch."""
 
-from __future__ import annotations
-
 import re
 
 from nccl_insight.inputs.find import InputFile

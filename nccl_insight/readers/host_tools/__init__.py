@@ -4,8 +4,6 @@
 ``peer_bandwidth`` and ``env``. A new tool is a :class:`Tool` in one of the modules here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final

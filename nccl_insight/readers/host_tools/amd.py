@@ -1,7 +1,5 @@
 """rocm-smi and amd-smi: values of GPUs, and the matrices of how they are linked."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Bandwidth tests: p2pBandwidthLatencyTest, nvbandwidth, perftest, rocm-bandwidth-test."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What schedulers say of a job: kubectl (describe, get events, get pods, -o yaml), sacct, scontrol, squeue, sinfo."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

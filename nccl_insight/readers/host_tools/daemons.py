@@ -3,8 +3,6 @@
 What their lines mean stands in the grammar. Here it is only told that a text is such a log, and what it spans.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """DCGM's checks of GPUs: ``dcgmi diag`` (3 and 4), ``dcgmi health``, ``dcgmi discovery``, ``dcgmi dmon``."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Interfaces: ``ethtool``, ``ethtool -S``, ``ip addr``, ``ip link``, ``ifconfig``."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

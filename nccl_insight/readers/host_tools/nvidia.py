@@ -1,7 +1,5 @@
 """nvidia-smi (tables, -q, dmon, pmon, --query-gpu, topo -p2p) and what it prints when a GPU or the driver is gone."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

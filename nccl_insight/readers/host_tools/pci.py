@@ -1,7 +1,5 @@
 """``lspci -vv``: links, access control services, which bridge a device stands under."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

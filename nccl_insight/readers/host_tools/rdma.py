@@ -1,7 +1,5 @@
 """RDMA devices, their ports, GIDs and counters: ibstat, ibv_devinfo, show_gids, rdma, perfquery, sysfs and more."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Tools whose output is keys with values, and nothing that other modules read: a row a tool."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace

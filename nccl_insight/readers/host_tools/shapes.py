@@ -1,7 +1,5 @@
 """The shapes that outputs of tools have in common: indented keys with values, tables, matrices, boxes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

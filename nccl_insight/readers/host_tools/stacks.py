@@ -1,7 +1,5 @@
 """Stacks of processes: py-spy, gdb, pstack, cuda-gdb, faulthandler, backtraces printed at a signal, /proc/PID/stack."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The host itself: limits, kernel command line, modules, NUMA nodes, file systems, versions, environment."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Traces of torch.profiler (Kineto)."""
 
-from __future__ import annotations
-
 import re
 
 from nccl_insight.inputs.find import InputFile

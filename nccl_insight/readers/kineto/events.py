@@ -1,7 +1,5 @@
 """Column builders for the events of a Kineto trace that matter to communication."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass, field

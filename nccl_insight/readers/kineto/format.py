@@ -4,8 +4,6 @@ The file is read as a stream of any size; only events of GPU activity and commun
 from ``distributedInfo`` or from a process group's member list; the file name is used only as a marked fallback.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -1,8 +1,6 @@
 """What the CPU did in a Kineto trace, read a second time for the few ranks that stand idle: calls of the CUDA runtime,
 operations, annotations and Python functions, beside the times in which the GPU was busy."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

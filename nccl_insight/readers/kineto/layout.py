@@ -5,8 +5,6 @@ Of what looks otherwise, and of kernels of NCCL, whose metadata count, nothing i
 decoded and makes the same rows of them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Final

@@ -5,8 +5,6 @@ the arguments (``"rank": 3``). Numbers that pair events (correlation, external i
 the events of each rank are collected apart. Source: SGLang's profile_merger.py, TraceLens' trace_fuse.py.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Final

@@ -1,7 +1,5 @@
 """The ``collectives`` table of a Kineto trace: kernels joined with what the framework recorded about them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

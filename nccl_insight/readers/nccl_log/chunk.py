@@ -4,8 +4,6 @@ Columns that start with ``_`` are the record's surroundings: ``_line, _sub, _lev
 its head in the chunk's table of heads (columns of ``HEAD``); the others are what the rule captured.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

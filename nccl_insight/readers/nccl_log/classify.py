@@ -5,8 +5,6 @@ one rule, so the catalog is asked once per shape; extraction then checks every r
 the shape's rule does not accept are looked up one by one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final

@@ -1,7 +1,5 @@
 """How much of a log the grammar understands."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ One line of the file stays one line. The time that a collector wrote beside the 
 ``kubectl logs --timestamps`` does. What holds no text of a job is left as it is.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

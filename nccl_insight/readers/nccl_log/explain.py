@@ -1,7 +1,5 @@
 """What a single line means, in words, for people."""
 
-from __future__ import annotations
-
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
 from nccl_insight.language.syntax import Expr, Sequence
 from nccl_insight.readers.nccl_log import recover

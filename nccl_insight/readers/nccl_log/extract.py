@@ -1,7 +1,5 @@
 """Typed columns out of the texts of one rule, all rows at once."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import lru_cache

@@ -7,8 +7,6 @@ before it can accept one of the texts, because a literal that stands in all text
 these. All else is left to classification.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ A word of capitals behind ``NCCL`` and a full head is a level too, whatever its 
 Anything may stand in front of the host: mpirun tags, srun labels, Ray actors, ISO timestamps, quotes.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

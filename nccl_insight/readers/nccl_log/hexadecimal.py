@@ -3,8 +3,6 @@
 Only what is printed back to the same characters is taken for a number, so nothing is lost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Final

@@ -4,8 +4,6 @@ A row that keeps a piece of text must own it: a column that polars cut out of a 
 text in memory, which would make memory grow with the log.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

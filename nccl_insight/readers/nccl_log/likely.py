@@ -5,8 +5,6 @@ which one stands in every line that matters; all these are looked for at once, a
 about further. As an alternation, for which Rust's engine is twice as fast as an automaton.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

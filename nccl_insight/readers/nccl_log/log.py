@@ -1,7 +1,5 @@
 """Reading of one NCCL log: chunks in parallel, one result in line order."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Records as JSON objects, one per line, in file order (the output of ``parse``)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -3,8 +3,6 @@
 Everything here is Python per line; it only sees the lines that the vectorised path could not take.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

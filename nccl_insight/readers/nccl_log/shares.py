@@ -4,8 +4,6 @@ A large file is cut into ranges at line ends, small files go together. What two 
 code that joins the chunks of one process, in any grouping, so the result does not depend on who read what.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The text of a chunk cut into lines, and lines into head, level and body, all at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Rule skeletons for unknown lines."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

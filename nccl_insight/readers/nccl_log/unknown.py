@@ -1,7 +1,5 @@
 """Templates of records that no rule knows."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -1,7 +1,5 @@
 """One chunk while it is taken apart: records go to rules, heads to a table of heads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final
 

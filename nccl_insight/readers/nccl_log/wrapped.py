@@ -5,8 +5,6 @@ is taken for a wrapped log, and not for chance, only where records of several ki
 on in a line that begins no record: ranks print one message alike, and a table has rows of one width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

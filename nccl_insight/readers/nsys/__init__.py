@@ -1,7 +1,5 @@
 """Databases of Nsight Systems."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nccl_insight.inputs.find import InputFile

@@ -1,7 +1,5 @@
 """Which NCCL call launched a kernel, by the NVTX ranges around its launch."""
 
-from __future__ import annotations
-
 from typing import Final, TypeAlias
 
 import polars as pl

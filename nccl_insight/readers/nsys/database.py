@@ -4,8 +4,6 @@ Tables and columns are looked up first, because exports are lazy: what was not r
 from tables that hold environment variables, command lines or captured output.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import urllib.parse

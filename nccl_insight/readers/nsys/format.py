@@ -5,8 +5,6 @@ the session plus its start in UTC. The operation of a kernel comes from the NVTX
 communicator and rank come from NVTX payloads, which are there only if the export included blobs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

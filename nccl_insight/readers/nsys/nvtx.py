@@ -1,7 +1,5 @@
 """NVTX ranges of NCCL and of torch in an Nsight Systems export, and the payloads that NCCL attaches to them."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 from collections.abc import Mapping

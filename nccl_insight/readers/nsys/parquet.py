@@ -4,8 +4,6 @@ The columns that are read go into a database in memory, so that both exports are
 environment variables and captured output are not opened. The directory's list of texts stands for all of it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections.abc import Iterator

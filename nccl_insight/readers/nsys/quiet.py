@@ -1,7 +1,5 @@
 """Keeps off standard error what Rust prints when it panics: the exception says it in one line."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Profiles of rocprofv3: databases (rocpd, SQLite) and JSON."""
 
-from __future__ import annotations
-
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers.nsys import MAGIC

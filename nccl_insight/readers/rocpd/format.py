@@ -4,8 +4,6 @@ Tables of a database carry the id of the recording in their names. A profile hol
 kernels are told by name, each process and agent is a lane, and the rank comes from the file's name where it says one.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -3,8 +3,6 @@
 Source: rocprofiler-sdk, ``source/lib/output/generateJSON.cpp``. Times are nanoseconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 

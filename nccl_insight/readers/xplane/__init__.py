@@ -1,7 +1,5 @@
 """Profiles of XLA (JAX, TensorFlow, torch_xla) on GPUs."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

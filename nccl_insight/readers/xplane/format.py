@@ -7,8 +7,6 @@ annotated (``step_num``). Sizes, groups and global ranks are not recorded; GPUs 
 numbers them. Fields: ``tsl/profiler/protobuf/xplane.proto`` of openxla/xla.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

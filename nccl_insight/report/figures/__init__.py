@@ -1,7 +1,5 @@
 """Figures of a run: plain plotly dictionaries with a sentence and a table behind each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """What the job called: collectives by operation and message size."""
 
-from __future__ import annotations
-
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.report.figures.base import OVERLAY, SERIES, Figure, Trace, axis, layout

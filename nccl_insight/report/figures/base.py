@@ -1,7 +1,5 @@
 """What a figure is, and the colors and symbols that all figures share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape

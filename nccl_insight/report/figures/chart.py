@@ -1,8 +1,6 @@
 """Charts as static drawings: the page shows them at once, in previews, on paper and without scripts; plotly's figure of
 the same data takes their place when it comes into view."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Figures of what a capture measured beside collectives: host copies by rank, and the matrix of GPU pairs."""
 
-from __future__ import annotations
-
 from dataclasses import astuple
 
 from nccl_insight.base.model import Analysis

@@ -1,7 +1,5 @@
 """How far each rank got in each process group: flight-recorder dumps, or the lines of torch's watchdog."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nccl_insight.base.units import format_ranks, plural, rank_words

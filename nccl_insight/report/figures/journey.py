@@ -1,7 +1,5 @@
 """How far each rank got: rank by milestone, ranks that got equally far in one row."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from nccl_insight.base.model import Analysis, Milestones

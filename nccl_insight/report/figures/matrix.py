@@ -1,7 +1,5 @@
 """The matrix of transports: rank by rank with the borders of nodes; alike nodes folded where there are many."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Where NCCL's memory goes: bytes by rank and purpose, on the GPU and in the host's memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nccl_insight.base.model import Analysis

@@ -1,7 +1,5 @@
 """GPU by NIC: how far each NIC is from each GPU, and which connections use it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from nccl_insight.base.model import Analysis

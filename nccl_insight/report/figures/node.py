@@ -1,7 +1,5 @@
 """Inside a node: GPUs with ranks, what joins them, NICs with names and speeds, and which GPU uses which NIC."""
 
-from __future__ import annotations
-
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import plural
 from nccl_insight.report.figures import node_topology, svg

@@ -1,7 +1,5 @@
 """A node as its topology file describes it: NVLink above the GPUs, PCIe switches, NICs and sockets below."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

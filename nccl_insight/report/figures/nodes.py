@@ -1,7 +1,5 @@
 """Colors of transports; findings by host and rank."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

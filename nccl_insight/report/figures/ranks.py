@@ -1,7 +1,5 @@
 """Ranks compared: start-up times by phase, outliers, NICs by GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from nccl_insight.base.model import Analysis

@@ -1,7 +1,5 @@
 """Rings as the nodes see them: where each enters and leaves a node, by which GPU and NIC; alike channels folded."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

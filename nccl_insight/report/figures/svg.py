@@ -4,8 +4,6 @@ Elements that stand for a rank or a host carry ``data-r`` and ``data-h``: the pa
 that names them is pointed at, and the filter by rank and host uses them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from html import escape
 

@@ -1,7 +1,5 @@
 """The cluster as tiles, one per node, colored by what the reader chooses; alike nodes are classes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

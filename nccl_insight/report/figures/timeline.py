@@ -1,7 +1,5 @@
 """Time of each rank: the timeline of collectives and what a step goes into."""
 
-from __future__ import annotations
-
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.report.figures.base import (

@@ -1,7 +1,5 @@
 """Figures of traces and benchmarks: timeline, durations, bandwidth, gains, steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

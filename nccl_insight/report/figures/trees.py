@@ -1,7 +1,5 @@
 """Trees between nodes: the chain of ranks inside a node is one box."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

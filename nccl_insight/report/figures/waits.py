@@ -1,7 +1,5 @@
 """Who waits for whom: waiting and transfer apart, the rank that comes last marked, in every matched collective."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nccl_insight.base.model import Analysis

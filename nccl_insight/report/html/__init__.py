@@ -1,7 +1,5 @@
 """The HTML report: one self-contained file that is complete without JavaScript and never uses the network."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from nccl_insight.base.errors import UsageError

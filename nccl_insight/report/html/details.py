@@ -1,7 +1,5 @@
 """The rest of the report: versions, environment, what was not analyzed, where everything comes from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Figures on the page: a sentence, a drawing, plotly's figure over it where scripts run, and the table behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice

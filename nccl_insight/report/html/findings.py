@@ -1,7 +1,5 @@
 """The findings, each with its figures, next step and evidence among the lines around it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

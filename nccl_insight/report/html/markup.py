@@ -1,7 +1,5 @@
 """HTML built from values, so that nothing reaches the page unescaped: only :class:`Markup` is trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The document around the sections: head, content-security policy, navigation, scripts, embedded copies."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """First screen of the report: verdict, what to do first, the job, how much was understood."""
 
-from __future__ import annotations
-
 import re
 
 from nccl_insight.base.model import Analysis, Finding, Role, Severity

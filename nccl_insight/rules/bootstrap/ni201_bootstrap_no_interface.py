@@ -1,7 +1,5 @@
 """NCCL finds no usable network interface for its bootstrap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

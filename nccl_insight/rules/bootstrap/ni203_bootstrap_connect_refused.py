@@ -1,7 +1,5 @@
 """A TCP connection to a peer was refused or aborted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """A stray connection broke NCCL's bootstrap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Traffic between hosts goes through an interface that other hosts cannot reach."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """NCCL_SOCKET_IFNAME names an interface that does not exist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Lines are missing from the log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Several writers tore each other's lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

@@ -1,7 +1,5 @@
 """The log cannot answer the usual questions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

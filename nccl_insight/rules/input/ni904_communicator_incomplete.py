@@ -1,7 +1,5 @@
 """The log holds only some ranks of a communicator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Ref

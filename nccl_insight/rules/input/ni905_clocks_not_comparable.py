@@ -1,7 +1,5 @@
 """The traces have no common clock, so start skew is not judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

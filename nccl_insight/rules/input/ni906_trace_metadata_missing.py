@@ -1,7 +1,5 @@
 """A trace lacks what some figures need: rank, message sizes, groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

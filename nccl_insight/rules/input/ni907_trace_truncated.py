@@ -1,7 +1,5 @@
 """A trace ends in the middle or is damaged; what could be read was used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

@@ -1,7 +1,5 @@
 """A recorder dropped events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

@@ -1,7 +1,5 @@
 """The inputs are not one job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The inputs hold several attempts of one job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

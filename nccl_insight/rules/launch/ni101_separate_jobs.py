@@ -1,7 +1,5 @@
 """What should be one job runs as several independent ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

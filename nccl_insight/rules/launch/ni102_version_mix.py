@@ -1,7 +1,5 @@
 """Ranks of one communicator run different NCCL versions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

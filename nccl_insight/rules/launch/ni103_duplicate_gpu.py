@@ -1,7 +1,5 @@
 """Two ranks of one communicator use the same GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The NVIDIA driver is older than the CUDA runtime that NCCL was built for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """A variable is set that no NCCL version reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """A variable is set that this NCCL version advises against."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

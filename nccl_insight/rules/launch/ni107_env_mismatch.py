@@ -1,7 +1,5 @@
 """Ranks of one communicator run with different values of a setting that must agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

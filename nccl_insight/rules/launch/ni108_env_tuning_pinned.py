@@ -1,7 +1,5 @@
 """Settings for experiments are left in force."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.advise.settings.check import check_pinned

@@ -1,7 +1,5 @@
 """One rank number appears twice in a communicator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Ranks never started init while the others wait for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

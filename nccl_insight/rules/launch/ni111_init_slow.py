@@ -1,7 +1,5 @@
 """Creating a communicator took long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

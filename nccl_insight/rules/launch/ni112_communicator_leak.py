@@ -1,7 +1,5 @@
 """Communicators are created again and again and never destroyed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """This NCCL version has a documented bug that the log shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A setting has a value that NCCL cannot parse or use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

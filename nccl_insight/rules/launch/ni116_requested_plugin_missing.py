@@ -1,7 +1,5 @@
 """A plugin that the user asked for was not found."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

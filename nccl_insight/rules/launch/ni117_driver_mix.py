@@ -1,7 +1,5 @@
 """Hosts of one communicator have different CUDA drivers or toolkits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

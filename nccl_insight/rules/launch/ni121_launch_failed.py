@@ -1,7 +1,5 @@
 """The launcher could not start processes of the job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """GPUs of one node cannot see each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """/dev/shm is too small for NCCL's segments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity

@@ -1,7 +1,5 @@
 """GPU memory of a peer process could not be mapped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit

@@ -1,7 +1,5 @@
 """A GPU ran out of memory while NCCL allocated its buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit

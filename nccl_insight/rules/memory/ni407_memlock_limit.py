@@ -1,7 +1,5 @@
 """The locked-memory limit of the ranks is too small for RDMA."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity

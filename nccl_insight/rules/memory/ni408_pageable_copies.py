@@ -1,7 +1,5 @@
 """Copies between host and GPU use pageable memory and hold up the step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """NCCL cannot allocate host memory through cuMem."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity

@@ -1,7 +1,5 @@
 """A resource of the host or process is used up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity

@@ -1,7 +1,5 @@
 """NCCL takes a lot of GPU memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Ref

@@ -1,7 +1,5 @@
 """GPUs of one node exchange data through host memory because P2P is not possible."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

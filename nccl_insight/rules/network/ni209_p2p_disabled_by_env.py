@@ -1,7 +1,5 @@
 """P2P between GPUs is switched off or limited by a setting."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Nodes talk over TCP sockets although RDMA was there or asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Traffic goes over TCP sockets because a setting says so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

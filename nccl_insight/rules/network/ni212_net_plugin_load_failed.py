@@ -1,7 +1,5 @@
 """A network plugin was found and cannot be used."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

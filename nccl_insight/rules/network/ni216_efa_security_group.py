@@ -1,7 +1,5 @@
 """The AWS security group may block EFA between the hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

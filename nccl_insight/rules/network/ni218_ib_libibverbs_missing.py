@@ -1,7 +1,5 @@
 """libibverbs is not installed, so that NCCL cannot use InfiniBand or RoCE."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import Action, CannotJudge, Hit, Severity

@@ -1,7 +1,5 @@
 """An RDMA device is listed but cannot be opened."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

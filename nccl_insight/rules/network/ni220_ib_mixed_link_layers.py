@@ -1,7 +1,5 @@
 """InfiniBand and RoCE devices are used together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

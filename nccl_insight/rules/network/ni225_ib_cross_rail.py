@@ -1,7 +1,5 @@
 """NICs of different rails may not reach each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

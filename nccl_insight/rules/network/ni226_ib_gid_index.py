@@ -1,7 +1,5 @@
 """The RoCE GID index may be wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """InfiniBand packets were not acknowledged in spite of all retries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

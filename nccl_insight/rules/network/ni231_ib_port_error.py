@@ -1,7 +1,5 @@
 """An InfiniBand port went down while the job ran and did not come back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """The hosts may be on InfiniBand fabrics that are not connected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

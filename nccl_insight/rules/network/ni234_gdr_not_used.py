@@ -1,7 +1,5 @@
 """RDMA connections go through host memory: GPUDirect RDMA is not used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

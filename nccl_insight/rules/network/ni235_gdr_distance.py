@@ -1,7 +1,5 @@
 """GPUDirect RDMA is off because GPU and NIC are too far apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

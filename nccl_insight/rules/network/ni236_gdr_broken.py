@@ -1,7 +1,5 @@
 """GPUDirect RDMA is probably broken on these hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

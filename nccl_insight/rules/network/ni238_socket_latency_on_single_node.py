@@ -1,7 +1,5 @@
 """A one-node job reports network Socket, which is harmless."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Ranks of one communicator chose different networks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Several GPUs send over one NIC while other NICs of the host are idle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

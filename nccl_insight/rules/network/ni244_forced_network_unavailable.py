@@ -1,7 +1,5 @@
 """The network that NCCL_NET asks for is not there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

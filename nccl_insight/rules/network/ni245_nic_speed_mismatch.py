@@ -1,7 +1,5 @@
 """A NIC runs at a lower speed than its peers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """A port of a NIC went down and came back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity

@@ -1,7 +1,5 @@
 """The GID table of a NIC changed while the job ran."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity

@@ -1,7 +1,5 @@
 """A peer process exited."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

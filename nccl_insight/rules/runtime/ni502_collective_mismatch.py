@@ -1,7 +1,5 @@
 """Ranks of one communicator issue different collectives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

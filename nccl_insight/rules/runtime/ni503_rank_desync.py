@@ -1,7 +1,5 @@
 """Ranks of a process group are at different collectives: some never reached what others wait in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

@@ -1,7 +1,5 @@
 """The framework's watchdog gave up on a collective."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

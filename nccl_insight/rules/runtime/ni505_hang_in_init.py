@@ -1,7 +1,5 @@
 """Init started on all ranks and never finished."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity

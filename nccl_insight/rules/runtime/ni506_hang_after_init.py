@@ -1,7 +1,5 @@
 """Init finished on all ranks and the first collective did not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

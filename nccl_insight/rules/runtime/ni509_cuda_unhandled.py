@@ -1,7 +1,5 @@
 """A CUDA call of NCCL failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

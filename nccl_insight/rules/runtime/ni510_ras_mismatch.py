@@ -1,7 +1,5 @@
 """NCCL's RAS report says that ranks of a communicator have launched different numbers of operations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """NCCL's RAS report lacks data of some processes, or calls them dead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Some ranks stopped before a collective that the others issued."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

@@ -1,7 +1,5 @@
 """A send has no receive, or the reverse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The NVIDIA driver reported an Xid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """A self-diagnosis of NCCL found something wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

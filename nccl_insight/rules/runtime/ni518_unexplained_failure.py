@@ -1,7 +1,5 @@
 """NCCL reported trouble that no diagnosis explains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

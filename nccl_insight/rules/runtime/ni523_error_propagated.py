@@ -1,7 +1,5 @@
 """Lines printed on the way out after another fault; where they are all there is, nothing says why the job failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

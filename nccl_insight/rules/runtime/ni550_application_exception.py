@@ -1,7 +1,5 @@
 """The program itself failed first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A process of the job was killed from outside."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A process of the job crashed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The scheduler ended the job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Final

@@ -1,7 +1,5 @@
 """A checker found wrong data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The CUDA libraries of the process do not fit the kernel driver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity

@@ -1,7 +1,5 @@
 """PCIe peer-to-peer may hang because ACS or an IOMMU redirects it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

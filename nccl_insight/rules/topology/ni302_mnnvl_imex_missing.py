@@ -1,7 +1,5 @@
 """Multi-node NVLink is there and its IMEX channel is not usable."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity

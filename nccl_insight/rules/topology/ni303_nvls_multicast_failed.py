@@ -1,7 +1,5 @@
 """NVLink SHARP multicast could not be set up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

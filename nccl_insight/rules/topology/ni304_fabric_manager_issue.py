@@ -1,7 +1,5 @@
 """The NVIDIA Fabric Manager is not running properly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity

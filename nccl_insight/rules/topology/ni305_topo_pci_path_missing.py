@@ -1,7 +1,5 @@
 """NCCL cannot find a GPU or NIC in /sys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Ranks of one communicator have different numbers of channels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

@@ -1,7 +1,5 @@
 """A GPU reaches its NIC through the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Rings cross node boundaries more often than once per node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

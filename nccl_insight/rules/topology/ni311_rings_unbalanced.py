@@ -1,7 +1,5 @@
 """The traffic between nodes is spread unevenly over the NICs of a host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

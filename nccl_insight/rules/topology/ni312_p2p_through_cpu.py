@@ -1,7 +1,5 @@
 """GPUs of one node reach each other through the CPU although they have NVLink."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

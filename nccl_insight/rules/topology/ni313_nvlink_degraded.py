@@ -1,7 +1,5 @@
 """A GPU has fewer or slower NVLinks than its peers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

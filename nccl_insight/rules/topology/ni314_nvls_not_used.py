@@ -1,7 +1,5 @@
 """NVLink SHARP (NVLS) is available and not used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Hosts of one NVLink domain do not use multi-node NVLink."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

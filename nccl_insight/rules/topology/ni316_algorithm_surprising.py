@@ -1,7 +1,5 @@
 """The algorithm or protocol chosen is unusual for the size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

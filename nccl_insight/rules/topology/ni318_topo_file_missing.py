@@ -1,7 +1,5 @@
 """A topology or graph file that was asked for cannot be read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

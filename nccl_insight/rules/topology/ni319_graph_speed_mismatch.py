@@ -1,7 +1,5 @@
 """A host finds slower ways through its topology than the other hosts of its communicator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """NCCL's own model of the machine is slow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

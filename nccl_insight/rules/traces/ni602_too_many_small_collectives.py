@@ -1,7 +1,5 @@
 """Most collectives are too small to use the bandwidth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

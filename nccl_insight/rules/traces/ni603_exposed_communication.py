@@ -1,7 +1,5 @@
 """Communication that compute does not hide takes a large part of the step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

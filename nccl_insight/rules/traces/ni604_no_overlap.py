@@ -1,7 +1,5 @@
 """Communication and compute run one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

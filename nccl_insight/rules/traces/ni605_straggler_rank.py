@@ -1,7 +1,5 @@
 """Ranks, a host or a stage for which the others wait."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

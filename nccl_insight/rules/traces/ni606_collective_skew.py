@@ -1,7 +1,5 @@
 """The work of ranks is uneven, without one guilty rank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

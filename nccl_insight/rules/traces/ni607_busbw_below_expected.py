@@ -1,7 +1,5 @@
 """Large collectives reach much less bus bandwidth than their links allow."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

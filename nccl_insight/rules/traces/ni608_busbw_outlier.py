@@ -1,7 +1,5 @@
 """Some transfers are clearly slower than others of the same operation and size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """All-to-all messages differ strongly in size between ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Communication dominates the step time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """What the bandwidth model predicts for the recorded communication, beside what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

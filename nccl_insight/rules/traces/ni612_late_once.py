@@ -1,7 +1,5 @@
 """Ranks that were late in a single step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import Hit

@@ -1,7 +1,5 @@
 """All ranks of a group are in the same operation and none finishes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

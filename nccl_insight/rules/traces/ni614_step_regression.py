@@ -1,7 +1,5 @@
 """Steps became slower from a moment on and stayed so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit

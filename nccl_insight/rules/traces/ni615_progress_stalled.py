@@ -1,7 +1,5 @@
 """Steps came in a rhythm, and then none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The steps that the program prints became slower and stayed so, or every n-th stands out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity

@@ -1,7 +1,5 @@
 """The GPUs of all ranks stand idle for a part of some steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

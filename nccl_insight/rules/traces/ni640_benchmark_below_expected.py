@@ -1,7 +1,5 @@
 """nccl-tests or a capture measured clearly less than healthy machines of this kind reach."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

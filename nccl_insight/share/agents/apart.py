@@ -1,7 +1,5 @@
 """SQL of an agent in a process of its own, with limits of memory and time: what it costs cannot end the server."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

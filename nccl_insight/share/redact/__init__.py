@@ -9,8 +9,6 @@ user names, paths outside the system's own directories, job names and job number
 Not promised: names that appear only in free text of other programs, organisation names, model names.
 """
 
-from __future__ import annotations
-
 from nccl_insight.share.redact.apply import redact_analysis, redact_run
 from nccl_insight.share.redact.collect import collect
 from nccl_insight.share.redact.redactor import COVERED, NOT_PROMISED, Redactor

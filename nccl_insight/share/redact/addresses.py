@@ -1,7 +1,5 @@
 """Pseudonyms of addresses that keep their kind and which of them share a subnet."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Redaction of whole runs and analyses."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable

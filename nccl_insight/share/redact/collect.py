@@ -1,7 +1,5 @@
 """Learns names from the tables of a run and from raw text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain

@@ -1,7 +1,5 @@
 """Redaction of whole files, a few MiB at a time."""
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import contextlib

@@ -5,8 +5,6 @@ Any program prints its settings like that, so the last word of a key decides (``
 ``master``), count only before a value that looks like a name: with a number or a mark in it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final

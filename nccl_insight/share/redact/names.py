@@ -1,7 +1,5 @@
 """The names that were found and their pseudonyms."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -5,8 +5,6 @@ words (``words.txt``) are those that occur in the sources and manuals of at leas
 without names of people and places, and their plurals.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib import resources

@@ -1,7 +1,5 @@
 """What names look like in text."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

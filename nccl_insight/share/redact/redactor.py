@@ -1,7 +1,5 @@
 """Replaces names in text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

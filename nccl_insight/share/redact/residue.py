@@ -1,7 +1,5 @@
 """What looks like an identifier in redacted text and was left: for whoever reads before sharing."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ No word of such a row says what it is, the columns do: ``squeue``, ``sacct``, ``
 any table whose head names a user, a job or a host.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final

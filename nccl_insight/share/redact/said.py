@@ -5,8 +5,6 @@ then replaced wherever they stand. Behind a plain word of place (``on``, ``from`
 a host counts: letters and a number, where the letters are no part of a machine, a program or a training.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final

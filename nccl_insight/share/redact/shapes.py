@@ -4,8 +4,6 @@ Most lines of a log are a few hundred texts with other numbers in them. What bec
 out once for each text: its numbers, pointers and times are masked, and what stood under the mask is put back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """What stands for a word: hosts, users, addresses, paths and identifiers by their form."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """nccl-tests commands that reproduce a job's own mix of collectives."""
 
-from __future__ import annotations
-
 from nccl_insight.share.replay.commands import LAUNCHERS, Command, Options, commands, render_json, render_script
 from nccl_insight.share.replay.groups import Shape
 from nccl_insight.share.replay.mix import Mix, Pattern, mix_of

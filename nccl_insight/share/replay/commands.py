@@ -1,7 +1,5 @@
 """nccl-tests commands for a mix: a shell script with the weights as comments, or JSON."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the groups of a job look like: how many ranks on how many nodes, contiguous or strided."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The mix of collectives of a job: operations, types, sizes, groups, and how much of each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

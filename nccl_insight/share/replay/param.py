@@ -4,8 +4,6 @@ One JSON list: the process groups first, then one entry for each collective, blo
 are in elements: ``in_msg_size`` and ``out_msg_size`` of one rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

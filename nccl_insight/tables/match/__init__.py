@@ -4,8 +4,6 @@
 of them are one operation, ``clocks`` whether their times can be compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import polars as pl

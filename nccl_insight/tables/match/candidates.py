@@ -1,7 +1,5 @@
 """Rows of collectives and of transfers that can have partners on other ranks, with the group that these are in."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Whether the clocks of ranks can be compared."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Jobs that traces belong to, and ranks and peers as numbers of the job."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

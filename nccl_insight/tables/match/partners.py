@@ -6,8 +6,6 @@ Where ranks differ, a common clock decides; without one the rows stay unmatched.
 A Send and its Recv are one transfer, found in the same way among the rows of one pair and direction.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import polars as pl

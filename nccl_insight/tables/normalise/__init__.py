@@ -4,8 +4,6 @@ A grammar rule names one by ``//! normalise:``. Each takes the rows of one rule 
 one an item of a list). Columns that begin with ``_`` pass through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

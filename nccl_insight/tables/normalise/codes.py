@@ -1,7 +1,5 @@
 """Numbers that stand for names: datatypes, reductions, algorithms, patterns, kinds of plugin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Normalisers of NCCL's own diagnostics: sets of ranks, properties of ports, the tag of a line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

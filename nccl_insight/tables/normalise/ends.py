@@ -4,8 +4,6 @@ Sources: signal(7), wait(2) (a shell's exit code above 128 is 128 + the signal),
 reasons, Kubernetes' container states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 

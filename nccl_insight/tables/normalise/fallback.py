@@ -3,8 +3,6 @@
 They serve such lines alone, so what they say is a guess: findings that rest on them have low confidence.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from nccl_insight.language.meanings import Meaning, parse_case

@@ -1,7 +1,5 @@
 """The help that the grammar has for one line, with its values filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import polars as pl

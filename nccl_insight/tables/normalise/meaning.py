@@ -1,7 +1,5 @@
 """The columns ``diagnosis`` and ``role`` of rows of a message, from the meaning that its grammar rule gives."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias

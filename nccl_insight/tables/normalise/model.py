@@ -1,7 +1,5 @@
 """Normalisers of NCCL's model of the machine: paths between nodes, the table of the tuning model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

@@ -3,8 +3,6 @@
 The texts stand in ``strerror.txt``.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib import resources

@@ -1,7 +1,5 @@
 """Lists, trees, rings and settings: spans of a message that hold several values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What explain-log tells of a run, part by part."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nccl_insight.tables.run import Run

@@ -1,7 +1,5 @@
 """The choices: channels, algorithms, settings, start-up times, calls, and what the log does not tell."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Inputs and warnings of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

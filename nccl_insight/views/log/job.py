@@ -1,7 +1,5 @@
 """Who takes part: the job and its communicators."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Who talks to whom over what: NICs, transports and trees."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Who waits in which process group, and what the collectives of traces take."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

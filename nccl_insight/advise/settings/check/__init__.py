@@ -4,8 +4,6 @@ Each check is a pure function of names, values and the NCCL version (None when i
 :class:`Issue` objects. Their names are those of the diagnoses where one exists.
 """
 
-from __future__ import annotations
-
 from nccl_insight.advise.settings.check.combine import check_together
 from nccl_insight.advise.settings.check.issue import Issue, as_number, switched_off, switched_on
 from nccl_insight.advise.settings.check.names import check_deprecated, check_name, check_too_new

@@ -1,7 +1,5 @@
 """Settings that contradict each other, undo each other, or choose something with a cost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Set-up mistakes of the Inspector profiler plugin, whose effect is that nothing is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

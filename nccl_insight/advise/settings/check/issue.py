@@ -1,7 +1,5 @@
 """What a check reports, and how NCCL reads a number."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of names: unknown, deprecated, not there yet."""
 
-from __future__ import annotations
-
 from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog
 from nccl_insight.advise.settings.check.issue import Issue, source_of
 from nccl_insight.base.model import Severity

@@ -1,7 +1,5 @@
 """Settings for experiments that were left set."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from nccl_insight.advise.settings.catalog import Catalog, catalog

@@ -1,7 +1,5 @@
 """Checks of values: what NCCL reads from the text, and what was meant."""
 
-from __future__ import annotations
-
 import re
 
 from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog

@@ -1,7 +1,5 @@
 """Checks launch scripts and environments before a job spends its allocation. Executes nothing."""
 
-from __future__ import annotations
-
 from nccl_insight.advise.settings.lint.check import KINDS, lint_environment, lint_text
 from nccl_insight.advise.settings.lint.fix import fix_text
 from nccl_insight.advise.settings.lint.kinds import kind_of

@@ -1,7 +1,5 @@
 """What the arguments of launchers and container tools mean: settings, nested scripts, the program started."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

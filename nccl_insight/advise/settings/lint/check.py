@@ -1,7 +1,5 @@
 """The entry points: one file, or the variables of an environment, in; findings with their lines out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reads files that declare settings in their own way: HCL, TOML, INI, make, just, Lua, Tcl, Groovy, notebooks."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

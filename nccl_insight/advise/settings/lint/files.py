@@ -1,7 +1,5 @@
 """Reads the smaller kinds of files: Dockerfiles, nccl.conf and .env files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePath
 

@@ -1,7 +1,5 @@
 """Corrects names and values in a file, where only one meaning is possible; the rest is left to people."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Checks of who runs where: environments that a launcher starts afresh, addresses of one host, hidden GPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice

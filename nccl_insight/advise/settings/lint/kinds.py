@@ -1,7 +1,5 @@
 """What a file is, from its name and its first lines. What is not known is not judged."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePath
 from typing import Final

@@ -1,7 +1,5 @@
 """Checks of how a script launches: what reaches the processes, and what containers need."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """What a file says about the machines it runs on, and settings that belong to other ones."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice

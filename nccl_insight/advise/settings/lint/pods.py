@@ -1,7 +1,5 @@
 """Checks of manifests beyond single variables: shared and locked memory, replicas that differ, addresses."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """What NCCL will print with the settings of a script, and where: the question before a run that should be analyzed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Reads Python launch scripts: what they put into the environment, and when. Nothing is imported or run."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

@@ -4,8 +4,6 @@ Commands are taken in the order in which they would run: a function where it is 
 and fish differ in a few words only.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Splits shell text into words, operators and here-documents, and expands what needs no execution."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
