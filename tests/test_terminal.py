@@ -85,6 +85,12 @@ def test_a_result_that_is_too_wide_loses_empty_columns_then_becomes_blocks() -> 
     assert show_frame(frame, "json") == frame.write_json() + "\n"
 
 
+def test_a_piped_result_of_many_columns_loses_the_empty_ones_and_says_so() -> None:
+    few, many = ({"rank": [3]} | {f"empty_{k}": [None] for k in range(count)} for count in (39, 346))
+    assert "empty_38" in show_frame(pl.DataFrame(few), "table")
+    assert show_frame(pl.DataFrame(many), "table") == "rank\n----\n3\n(346 empty columns left out)\n"
+
+
 def test_a_text_of_a_log_cannot_move_the_cursor_of_a_result() -> None:
     assert "\x1b" not in show_frame(pl.DataFrame({"text": ["a\x1b[2Jb"]}), "table")
 

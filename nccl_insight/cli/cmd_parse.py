@@ -14,9 +14,13 @@ def register(app: typer.Typer) -> None:
         all_: bool = typer.Option(False, "--all", help="Also lines that are not NCCL's (level null)."),
     ) -> None:
         """Stream one JSON object per NCCL record; message is null where no rule knows the line."""
+        from nccl_insight.base.errors import NotJudgedError
         from nccl_insight.inputs.find import find_inputs
         from nccl_insight.readers.nccl_log.objects import parse_objects
 
-        out = sys.stdout
+        found = False
         for text in parse_objects(find_inputs(paths), keep_foreign=all_):
-            out.write(text)
+            sys.stdout.write(text)
+            found = found or bool(text)
+        if not found:
+            raise NotJudgedError(f"parse: no NCCL line in {' '.join(paths)}; --all prints the lines of other programs")

@@ -17,6 +17,8 @@ from nccl_insight.report.sanitize import one_line
 
 # More than what a file system rounds a file up to.
 _PROBE_BYTES: Final = 1 << 17
+# Columns of a result up to which all are shown where no terminal bounds the width.
+_WIDE_COLUMNS: Final = 40
 
 
 def _inert(frame: pl.DataFrame) -> pl.DataFrame:
@@ -87,7 +89,8 @@ def show_frame(frame: pl.DataFrame, kind: str, width: int | None = None) -> str:
     """A result as an aligned table, json (one array), csv or ndjson.
 
     A table that is wider than ``width`` loses its empty columns; if that is not enough, each row becomes a block of
-    ``column: value`` lines. None never does either, so that piped output does not depend on a terminal.
+    ``column: value`` lines. With None, which keeps piped output apart from any terminal, only a table of more than
+    ``_WIDE_COLUMNS`` columns loses its empty ones.
 
     Raises:
         UsageError: unknown kind.
@@ -100,16 +103,16 @@ def show_frame(frame: pl.DataFrame, kind: str, width: int | None = None) -> str:
         return frame.write_json() + "\n"
     if kind != "table":
         raise UsageError(f"--format {kind!r}: use table, csv, json or ndjson")
-    if width is None:
+    if width is None and len(frame.columns) <= _WIDE_COLUMNS:
         return _grid(frame)
     full = _grid(frame)
-    if _fits(full, width):
+    if width is not None and _fits(full, width):
         return full
     kept = [name for name in frame.columns if frame[name].null_count() < frame.height]
     dropped = len(frame.columns) - len(kept)
     slim = _grid(frame.select(kept)) if kept else full
     said = f"({dropped} empty columns left out)\n" if dropped else ""
-    if _fits(slim, width):
+    if width is None or _fits(slim, width):
         return slim + said
     return _blocks(frame.select(kept) if kept else frame, width) + said
 
