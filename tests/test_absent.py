@@ -338,6 +338,28 @@ def test_call_log_and_ras_that_agree(tmp_path: Path) -> None:
     assert not [f for f in analysis.findings if f.name == "ras-mismatch"]
 
 
+def test_a_rank_that_prints_none_of_the_calls_that_all_others_print_issued_none(tmp_path: Path) -> None:
+    _, found = judged(log(tmp_path / "run.log", *inits(), *(call(r, 0) for r in range(3))))
+    assert [(f.name, f.ranks) for f in found] == [("collective-not-reached", (3,))]
+    # Where half of the processes print none, calls are not logged there.
+    _, found = judged(log(tmp_path / "run.log", *inits(), *(call(r, 0) for r in range(2))))
+    assert found == []
+
+
+REPORT = """\t - [0] Timeout at collective: ALLREDUCE, #5000
+\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
+\t     [3] finished collective #4999, but didn't join collective #5000 (count from 1)"""
+
+
+@pytest.mark.parametrize(("group", "late"), [(0, 3), (1, 7)])
+def test_the_report_of_a_rank_names_others_by_their_numbers_in_its_group(tmp_path: Path, group: int, late: int) -> None:
+    """Group 1 is of 4 neighbors: number 3 of the group of rank 4 is rank 7."""
+    lines = [old_timeout(4 if group else 0, group, 0, 5000), REPORT]
+    lines += [old_timeout(r, 1, r % 4, 5000) for r in (5, 6, 1, 2, 3)] if group else []
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert [(f.name, f.ranks) for f in found] == [("rank-desync", (late,))]
+
+
 @pytest.mark.parametrize("behind", [1, 2])
 def test_standings_hold_the_numbers_of_every_source(tmp_path: Path, behind: int) -> None:
     calls = [call(r, n) for n in range(5) for r in range(4) if r != 3 or n < 5 - behind]
@@ -434,7 +456,7 @@ def test_operations_of_two_groups_in_another_order(tmp_path: Path) -> None:
     assert found == []
     (crossed,) = (f for f in analysis.findings if f.name == "collective-mismatch")
     assert crossed.ranks == (2,)
-    assert "another order" in crossed.title
+    assert "Another order" in crossed.title
 
 
 @pytest.mark.parametrize(("lacking", "named"), [(3, []), (7, [(7,)])])
@@ -459,6 +481,12 @@ def unnamed_timeout(number: int, seq: int) -> str:
         f"[E ProcessGroupNCCL.cpp:828] [Rank {number}] Watchdog caught collective operation timeout: "
         f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600065 milliseconds before timing out."
     )
+
+
+def test_old_lines_of_several_groups_do_not_say_which_ranks_they_are_of(tmp_path: Path) -> None:
+    lines = [*(unnamed_timeout(n, 5000) for n in (0, 1, 3)), *(unnamed_timeout(n, 800) for n in (0, 1, 4, 5))]
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert found == []
 
 
 @pytest.mark.parametrize("late", [1, 6])

@@ -14,7 +14,8 @@ from typing import Final
 from nccl_insight.base.model import Confidence
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.claims import CALLS, DUMPS, LOG, SOURCES, WATCHDOG, Claim
-from nccl_insight.facts.waitfor import verdict
+from nccl_insight.facts.waitfor import verdict, waiting
+from nccl_insight.facts.watchdog import odd_calls
 from nccl_insight.facts.witnesses import witnesses
 from nccl_insight.tables.run import Run, fact
 
@@ -67,6 +68,16 @@ def tells(run: Run, source: str, ranks: Iterable[int]) -> bool:
     """Whether what a source says of these ranks is part of an absence, so that it needs no finding of its own."""
     wanted = set(ranks)
     return bool(wanted) and any(c.source == source and wanted <= set(c.ranks) for a in absences(run) for c in a.claims)
+
+
+def held_up(run: Run, ranks: Iterable[int]) -> bool:
+    """Whether something tells why these ranks do not come: others that are late, or called something else."""
+    judged = [verdict(run, source) for source in SOURCES]
+    if absences(run) or flight_recorder.mismatches(run) or odd_calls(run) or any(v.crossed for v in judged):
+        return True
+    late = {r for v in judged for c in v.claims for r in c.ranks}
+    told = bool(late) or any(v.stalled for v in judged)
+    return told and (late | waiting(run)).issuperset(ranks)
 
 
 def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:

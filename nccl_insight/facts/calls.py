@@ -21,6 +21,8 @@ POINT_TO_POINT = ("Send", "Recv", "SendRecv", "PutSignal", "WaitSignal", "Signal
 CALL: Final = ("op", "count", "dtype", "root")
 _PROCESS: Final = ("comm_id", "host", "pid", "rank")
 _LOOKED_AT: Final = (*_PROCESS, OWNER, *CALL, "size_bytes", "peer", "input_id", "line")
+# Processes that print calls, to one that prints none.
+_SPEAK: Final = 3
 # So many rows of partial sums are put together; they grow with what differs, never with lines.
 _LEAST: Final = 500_000
 _SMALL: Final = (pl.col("calls", "small", "small_bytes").sum(),)
@@ -184,9 +186,26 @@ def _far(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@fact
+def _mute(run: Run) -> pl.DataFrame:
+    """Ranks that print no collective of a communicator although their calls would be here: ``comm_id, rank, host,
+    input_id, line``. Their process prints other calls, or nearly all processes print theirs."""
+    key = ["comm_id", "rank"]
+    made = run.table("ranks").filter(pl.col("init_complete")).drop_nulls([*key, "host", "pid"])
+    made = made.unique(key, keep="first", maintain_order=True).select(*key, "host", "pid", "input_id", "line")
+    told = sums(run).progress.select(key)
+    spoke = made.join(pl.concat([told, sums(run).speaking]), on=key, how="semi").select("host", "pid").unique()
+    none = made.join(told, on=key, how="anti").join(spoke.with_columns(spoke=True), on=["host", "pid"], how="left")
+    few = none.filter(pl.col("spoke").is_null()).select("host", "pid").n_unique() * _SPEAK <= spoke.height
+    return none.filter(pl.col("spoke") | few).drop("pid", "spoke")
+
+
+@fact
 def progress(run: Run) -> pl.DataFrame:
     """How far each rank came: ``comm_id, rank, host, calls, last_op, input_id, line`` (of its last call)."""
-    return sums(run).progress
+    told = sums(run).progress
+    none = _mute(run).join(told, on="comm_id", how="semi").with_columns(calls=0)
+    return pl.concat([told, none], how="diagonal_relaxed")
 
 
 @fact
@@ -345,8 +364,9 @@ def unmatched(run: Run) -> pl.DataFrame:
         return pairs.clear()
     known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
     counts = pairs.join(closed(run), on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))
+    speaking = pl.concat([sums(run).speaking, _mute(run).select("comm_id", "rank")])
     for side in ("src", "dst"):
-        for there in (known, sums(run).speaking):
+        for there in (known, speaking):
             counts = counts.join(there.rename({"rank": side}), on=["comm_id", side], how="semi")
     return counts.sort("comm_id", "src", "dst")
 
@@ -354,6 +374,14 @@ def unmatched(run: Run) -> pl.DataFrame:
 def waiting_pairs(run: Run) -> tuple[tuple[int, int], ...]:
     """Who waits in a send or a receive for whom, by their ranks in the job."""
     return tuple(pair for row in unmatched(run).iter_rows(named=True) if (pair := waits_for(run, row)) is not None)
+
+
+@fact
+def matched_pairs(run: Run) -> tuple[tuple[int, int], ...]:
+    """The ranks of the job between which as many sends as receives were issued: the last ones may not have ended."""
+    rows = sums(run).pairs.filter(pl.col("sends") == pl.col("recvs")).select("comm_id", "src", "dst")
+    placed = ((rank_in_job(run, comm, src), rank_in_job(run, comm, dst)) for comm, src, dst in rows.iter_rows())
+    return tuple((src, dst) for src, dst in placed if src is not None and dst is not None)
 
 
 def waits_for(run: Run, row: Mapping[str, Any]) -> tuple[int, int] | None:

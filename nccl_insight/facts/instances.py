@@ -137,8 +137,7 @@ class Instance:
     def complete(self) -> bool:
         """Whether all members wait in one collective, so that its data does not move."""
         joint = not self.listed or all(self._cells["joint"][n] is not False for n in self._waits)
-        told = self.members & self.ranks(self.rows) if self.listed else self.members
-        of_all = len(told) > 1 and told <= self.entered
+        of_all = len(self.members) > 1 and self.members <= self.entered
         seqs = {self._cells["timed_out_seq"][n] for n in self._waits}
         return self.comparable and joint and of_all and len(self._waits) > 1 and len(seqs) == 1
 

@@ -27,17 +27,17 @@ _MOST_COMMS: Final = 5
 
 @fact
 def counted(run: Run, source: str) -> tuple[Instance, ...]:
-    """The process groups of which a source counts that some ranks issued more than others."""
+    """The process groups of which a source counts how much each rank issued, also where all issued as much."""
     return tuple({CALLS: _of_calls, RAS: _of_ras, INSPECTOR: _of_records, BARRIER: _of_barrier}[source](run))
 
 
 def _tally(name: str, rows: pl.DataFrame, proof: str, strict: bool = False, op: str | None = None) -> Instance | None:
-    """The group, where counts differ. Its ranks behind are told only where most of the others agree.
+    """The group; its ranks behind are told only where most of the others agree.
 
     ``strict``: nobody is ahead of those, as in a log that was cut while the job ran.
     """
     low, high = rows["last_enqueued"].min(), rows["last_enqueued"].max()
-    if not isinstance(low, int) or low == high:
+    if not isinstance(low, int):
         return None
     size = pl.col("ranks").fill_null(1)
     sizes = rows.group_by("last_enqueued").agg(size.sum()).sort("ranks", "last_enqueued")
@@ -67,19 +67,15 @@ def _of_calls(run: Run) -> Iterator[Instance]:
     if not run.has("calls") or log_is_cut(run):
         return
     counts = progress(run).join(judgeable(run), on="comm_id", how="semi").join(closed(run), on="comm_id", how="anti")
-    counts = counts.filter((pl.col("calls").max() > pl.col("calls").min()).over("comm_id")).sort("comm_id", "rank")
-    parts = counts.partition_by("comm_id", maintain_order=True)
-    first = [(str(p["comm_id"][0]), int(p["calls"].min())) for p in parts]  # type: ignore[arg-type]
-    missed = collectives_at(run, first[:_MOST_COMMS]).unique("comm_id", keep="first") if parts else counts
-    for (comm, _), part in zip(first, parts, strict=True):
-        op = missed.filter(pl.col("comm_id") == comm)["op"]
+    counts = counts.with_columns(low=pl.col("calls").min().over("comm_id")).sort("comm_id", "rank")
+    first = counts.filter(pl.col("calls") > pl.col("low")).select("comm_id", "low").unique().sort("comm_id").rows()
+    missed = collectives_at(run, first[:_MOST_COMMS]).select("comm_id", "op").iter_rows() if first else ()
+    op_of = dict(missed)
+    for part in counts.partition_by("comm_id", maintain_order=True):
+        comm = str(part["comm_id"][0])
         rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
         found = _tally(
-            comm,
-            _placed(run, rows.cast({"rank": pl.Int64}), comm),
-            "calls",
-            True,
-            str(op[0]) if op.len() else "collective",
+            comm, _placed(run, rows.cast({"rank": pl.Int64}), comm), "calls", True, op_of.get(comm, "collective")
         )
         if found is not None:
             yield found
@@ -161,13 +157,14 @@ def in_job(
 
 @fact
 def _of_report(run: Run) -> dict[tuple[str | None, int | None], int]:
-    """The rank of each process in the only communicator that is larger than all others of a RAS report."""
-    rows = run.table("ras_ranks").drop_nulls(["comm_hash", "rank", "pid"])
-    sizes = rows.group_by("comm_hash").agg(pl.col("rank").n_unique()).sort("rank", descending=True)
-    if sizes.is_empty() or (sizes.height > 1 and sizes["rank"][0] == sizes["rank"][1]):
-        return {}
-    largest = rows.filter(pl.col("comm_hash") == sizes["comm_hash"][0])
-    return {(h, int(p)): int(r) for h, p, r in largest.select("host", "pid", "rank").iter_rows()}
+    """The rank of each process in the largest communicator of a RAS report, and in those as large, if it is one."""
+    place = ("comm_hash", "rank", "pid", "host")
+    lost = run.table("ras").filter(pl.col("event").is_in(["dead_member", "incomplete_member"]))
+    rows = pl.concat([run.table("ras_ranks").select(place), lost.select(place)], how="vertical_relaxed")
+    rows = rows.drop_nulls(["comm_hash", "rank", "pid"]).with_columns(size=pl.col("rank").n_unique().over("comm_hash"))
+    pairs = rows.filter(pl.col("size") == pl.col("size").max()).select("host", "pid", "rank").unique()
+    alike = pairs.height == pairs["rank"].n_unique() == pairs.select("host", "pid").n_unique()
+    return {(h, int(p)): int(r) for h, p, r in pairs.iter_rows()} if alike else {}
 
 
 @fact

@@ -18,7 +18,7 @@ import polars as pl
 from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder, watchdog
-from nccl_insight.facts.calls import sums, waiting_pairs
+from nccl_insight.facts.calls import matched_pairs, waiting_pairs
 from nccl_insight.facts.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
@@ -26,6 +26,7 @@ from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
+from nccl_insight.facts.witnesses import lost
 from nccl_insight.tables.run import Run, fact
 
 # What only a process in the middle of an operation meets.
@@ -35,7 +36,6 @@ _TRANSFERS: Final = (
 )  # fmt: skip
 _CLOSED: Final = "peer-died"
 _FEW: Final = 16
-_SEVERAL: Final = 8
 _MOST_GROUPS: Final = 3
 _MOST_RANKS: Final = 1 << 20
 
@@ -73,13 +73,14 @@ class Crossed:
 class Verdict:
     """What one source says: the ranks that others wait for, groups that stand still, and operations in another order.
 
-    ``waiting``: all ranks that wait.
+    ``waiting``: all ranks that wait. ``held``: also those that may wait behind others where they are not late.
     """
 
     claims: tuple[Claim, ...] = ()
     stalled: tuple[Stalled, ...] = ()
     crossed: tuple[Crossed, ...] = ()
     waiting: frozenset[int] = frozenset()
+    held: frozenset[int] = frozenset()
 
 
 @fact
@@ -100,16 +101,8 @@ def verdict(run: Run, source: str) -> Verdict:
         parts, known = counted(run, source), frozenset()
         better = takewhile(lambda s: s != source, SOURCES) if parts else ()
         elsewhere = frozenset(r for s in better for r in verdict(run, s).waiting)
-        pairs = waiting_pairs(run) if source == CALLS and parts else ()
+        pairs = waiting_pairs(run) if source == CALLS else ()
     return _Graph(run, source, parts, pairs, known, elsewhere).verdict()
-
-
-def held_up(run: Run, ranks: Iterable[int]) -> bool:
-    """Whether all these ranks are late by some source, or wait themselves in a job of which one tells why it stands."""
-    judged = [verdict(run, source) for source in SOURCES]
-    late = {r for v in judged for c in v.claims for r in c.ranks}
-    told = bool(late) or any(v.stalled for v in judged)
-    return told and (late | waiting(run)).issuperset(ranks)
 
 
 def waiting(run: Run) -> frozenset[int]:
@@ -153,8 +146,17 @@ class _Graph:
         count = len(self.waiting)
         every = self.source == DUMPS or (self.waiting == set(range(count)) and (count == 2 or count % 4 == 0))
         free = [] if crossed else [g for g in free if g.complete and (g.whole or every) and g.name not in odd]
+        # What a rank issued behind an operation that others did not come to cannot move.
+        lacks = [(g.entered, gone) for g in self.placed if (gone := g.members - g.entered)]
+        free = [
+            g
+            for g in free
+            if (g.listed and bool(g.waits["started"].all()))
+            or not any(gone - g.entered and g.entered & here for here, gone in lacks)
+        ]
         whole = [_stalled(g) for g in free if g.whole] or [_stalled(g) for g in free]
-        return Verdict(claims, tuple(whole), crossed, self.waiting)
+        rest = {r for g in self.placed for r in g.members} - self.waiting
+        return Verdict(claims, tuple(whole), crossed, self.waiting, self.waiting | (rest - self._unexcused(rest)))
 
     def _claims(self) -> Iterator[Claim]:
         for group in self.groups:
@@ -162,6 +164,7 @@ class _Graph:
                 yield from self._own_words(group, group.ranks(group.behind), group.ranks(group.never))
         behind = {r for g in self.placed if g.comparable for r in g.ranks(g.behind)}
         never = {r for g in self.placed if g.comparable for r in g.ranks(g.never)} - self.waiting - behind
+        never = self._unexcused(never) or never
         if behind or never:
             own = [c for group in self.placed for c in self._own_words(group, behind, never)]
             yield from own
@@ -177,17 +180,27 @@ class _Graph:
         if self.source in (DUMPS, WATCHDOG):
             yield from self._silent()
 
+    def _unexcused(self, late: set[int]) -> set[int]:
+        """Those of several late ranks that wait nowhere: in each of their groups that another rank waits in, or is
+        late, they have issued less. Where all members issued as much, they may all stand in it behind one of them."""
+        if len(late) < 2 or not all(g.proof in COUNTED for g in self.placed):
+            return late
+        less: dict[str, frozenset[int]] = {}
+        for group in self.placed:
+            less[group.name] = less.get(group.name, frozenset()) | group.ranks(group.never)
+        stuck = self.waiting | late
+        paired = matched_pairs(self.run) if self.source == CALLS else ()
+        late = late - {r for pair in paired if stuck.issuperset(pair) for r in pair}
+        return late - {r for g in self.placed for r in (g.members & late) - less[g.name] if g.members & stuck - {r}}
+
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""
         late, all_late = group.ranks(group.behind) & set(behind), {*behind, *never}
         own = group.ranks(group.never) & set(never)
         if own and (group.comparable or group.proof not in COUNTED):
-            # Of several ranks with fewer collectives some may wait in sends and receives, which RAS does not count.
-            unsure = len(all_late) > 1 and (
-                group.proof == "counts-still"
-                or (group.proof == "calls" and sums(self.run).speaking.height > 0)
-                or (group.proof in COUNTED and len(all_late) * _SEVERAL > len(self.waiting))
-            )
+            # Several ranks with fewer may wait for each other; all may wait for a process that is gone.
+            unsure = group.proof in COUNTED and self._unexcused(all_late) != all_late
+            unsure |= self.source == RAS and not {r for r, dead in lost(self.run).items() if dead} <= all_late
             yield self._claim(group, all_late, "counts" if unsure else group.proof, group.never)
         elif late:
             yield self._claim(group, all_late, "lagging" if group.listed else "behind", group.behind)
@@ -225,6 +238,8 @@ class _Graph:
         late |= {r for _, r in self.pairs if r not in self.known and r not in held} if not late else set()
         if not late and not alone and self.source == WATCHDOG:
             yield from self._left_out()
+        elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
+            return  # of several ranks without a dump each may be the one
         elif late and (len(late) == 1 or self._believed(late, set(self.waiting))):
             told = [g for g in alone if g.members - g.entered <= late]
             for g in sorted(told, key=lambda g: (len(g.members), g.name))[:_MOST_GROUPS]:

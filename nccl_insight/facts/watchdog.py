@@ -63,8 +63,20 @@ def _groups(run: Run) -> Iterator[Instance]:
     fits = _fitting(run, {str(rows["kind"][0]): rows for rows in kinds})
     for rows in kinds:
         how = fits.get(str(rows["kind"][0]))
+        rows = _with_reported(rows, how) if how is not None and rows["global_rank"].null_count() else rows
         for part in rows.drop("kind").partition_by("group", maintain_order=True):
             yield from _split(run, part, how)
+
+
+def _with_reported(rows: pl.DataFrame, how: Grid) -> pl.DataFrame:
+    """The rows with the ranks of the job of those that a report names, by where the rank above it is."""
+    rows = rows.sort("input_id", "line")
+    above = pl.col("global_rank").forward_fill().over("input_id")
+    places = [
+        place if place is None or not told else dict(enumerate(sorted(how.members(place)))).get(rank)
+        for rank, place, told in rows.select("rank", above, told=pl.col("global_rank").is_null()).iter_rows()
+    ]
+    return rows.with_columns(global_rank=pl.Series(places, dtype=rows["global_rank"].dtype))
 
 
 def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid | None]:
@@ -85,7 +97,8 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     found: list[dict[str, Grid | None]] = [
         {
             DEFAULT: Grid(1, world, only=told > 0 or world % 2 == 0),
-            **{name: grid(told, world, size_of[name]) for name, told in pairs.items()},
+            # One number alone tells no size.
+            **{n: grid(told, world, size_of[n]) if len(told) > 1 or size_of[n] else None for n, told in pairs.items()},
         }
         for world in worlds
         if most > 1
@@ -111,8 +124,7 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
     if group == UNNAMED or not tagged or how is None:
         told = _of_group(run, rows) if world and group not in (DEFAULT, UNNAMED) else frozenset()
         if group in (DEFAULT, UNNAMED) and world:
-            told = frozenset(identities(run).host_of_rank)
-            told = told if len(told) == identities(run).world else frozenset()
+            told = frozenset(range(identities(run).world))
         seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
         # Torch before 2.1 prints no sizes; its jobs hardly ever have several groups.
         alike = len({*rows["op"].to_list()} - {None}) == 1 and rows["numel"].null_count() == rows.height

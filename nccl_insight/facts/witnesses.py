@@ -10,7 +10,7 @@ from nccl_insight.facts.claims import LOG, RAS, Claim
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import in_job
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 
 def witnesses(run: Run) -> Iterator[Claim]:
@@ -20,20 +20,29 @@ def witnesses(run: Run) -> Iterator[Claim]:
     yield from _from_lines(run)
 
 
-def _lost(run: Run, known: Identities) -> Iterator[Claim]:
+def _gone(run: Run) -> pl.DataFrame:
+    """The rows in which RAS calls a process dead (``dead``), or has no answer of it."""
     ras = run.table("ras")
     dead = pl.col("event").is_in(["dead", "dead_member"]) | (
         (pl.col("event") == "peer") & pl.col("status").is_in(["PEER_DEAD", "PEER_TIMEOUT_DEAD"])
     )
     rows = ras.filter((dead | (pl.col("event") == "incomplete_member")) & pl.col("report").is_not_null())
-    rows = rows.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null()).with_columns(dead.alias("_dead"))
-    if rows.is_empty():
-        return
-    gone: dict[int, bool] = {}
-    for comm, rank, pid, host, is_dead in rows.select("comm_hash", "rank", "pid", "host", "_dead").iter_rows():
+    return rows.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null()).with_columns(dead=dead)
+
+
+@fact
+def lost(run: Run) -> dict[int, bool]:
+    """The ranks that RAS has no answer of, and whether it calls them dead."""
+    known, gone = identities(run), dict[int, bool]()
+    for comm, rank, pid, host, is_dead in _gone(run).select("comm_hash", "rank", "pid", "host", "dead").iter_rows():
         placed = in_job(run, known, comm, rank, pid, host)
         if placed is not None:
             gone[placed] = gone.get(placed, False) or bool(is_dead)
+    return gone
+
+
+def _lost(run: Run, known: Identities) -> Iterator[Claim]:
+    gone, rows = lost(run), _gone(run)
     for is_dead in (True, False):
         ranks = tuple(sorted(r for r, d in gone.items() if d is is_dead))
         if ranks:

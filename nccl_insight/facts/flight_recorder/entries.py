@@ -24,7 +24,8 @@ class Group:
 
 def timed_ranks(entries: pl.DataFrame) -> frozenset[int]:
     """Ranks whose dump tells when operations started (torch records that only with timing enabled)."""
-    return frozenset(entries.filter(pl.col("time_started_ns").is_not_null())["rank"].to_list())
+    began = pl.col("time_started_ns").is_not_null() | (pl.col("state") == "started")
+    return frozenset(entries.filter(began)["rank"].to_list())
 
 
 def _with_key(rows: pl.DataFrame) -> pl.DataFrame:

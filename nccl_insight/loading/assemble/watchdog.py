@@ -27,6 +27,9 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     rows = errors.filter(pl.col("message").is_in([*playing("time-out"), *playing("standing"), *playing("dump-signal")]))
     if rows.is_empty():
         return None
+    # The report of a rank names others, by their numbers in the group that its own lines are of.
+    listed = column(rows, "rank_list", pl.String).str.extract_all("[0-9]+").cast(pl.List(pl.Int32))
+    rows = rows.with_columns(listed=listed).explode("listed")
     tag = pl.col("launcher").fill_null("")
     number = column(rows, "pg_id", pl.Int64).cast(pl.String)
     named = pl.coalesce(
@@ -40,10 +43,17 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     named = pl.when(twins & (named != DEFAULT)).then(pl.format("{} ({})", named, guid)).otherwise(named)
     marked = rows.with_columns(
         named.alias("group"),
-        pl.coalesce(tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank").alias("of"),
-        pl.col("launcher_rank").alias("global_rank"),
+        pl.coalesce(
+            "listed", tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank"
+        ).alias("of"),
+        pl.when(pl.col("listed").is_null()).then("launcher_rank").alias("global_rank"),
         column(rows, "seq", pl.Int64).alias("seq"),
-        column(rows, "enqueued_seq", pl.Int64).alias("enqueued_seq"),
+        pl.coalesce(
+            column(rows, "enqueued_seq", pl.Int64),
+            pl.when(pl.col("listed").is_not_null()).then(
+                pl.coalesce(column(rows, "seq", pl.Int64), column(rows, "completed_seq", pl.Int64), 0)
+            ),
+        ).alias("enqueued_seq"),
         column(rows, "completed_seq", pl.Int64).alias("completed_seq"),
         column(rows, "work_op", pl.String).alias("work_op"),
         column(rows, "numel_in", pl.Int64).alias("numel"),
@@ -61,13 +71,20 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
         own = own.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
         marked = marked.join(own, on=key, how="left", nulls_equal=True, maintain_order="left")
         marked = marked.with_columns(pl.coalesce("group", "only").alias("group")).drop("only")
-    marked = marked.with_columns(pl.col("group").fill_null(UNKNOWN))
+    told = pl.col("listed").is_not_null()
+    above = pl.when(told).then(pl.col("group").forward_fill().over("input_id"))
+    marked = marked.with_columns(pl.coalesce("group", above, pl.lit(UNKNOWN)).alias("group"))
+    alike = pl.col("of").eq(pl.col("global_rank")).all().over("group") & pl.col("group").is_in([DEFAULT, UNKNOWN])
+    alike &= pl.col("global_rank").is_not_null().any().over("group")
+    marked = marked.with_columns(pl.coalesce("global_rank", pl.when(told & alike).then("of")).alias("global_rank"))
     waits = pl.col("seq").filter(pl.col("seq").is_not_null() & ~pl.col("message").is_in(playing("dump-signal")))
     oldest = pl.col("seq") == pl.col("seq").min()
-    # Without a rank of the job, lines of several inputs are of several ranks.
-    own_input = pl.when(pl.col("global_rank").is_null()).then("input_id").alias("_input")
+    # Without a rank of the job, lines of several inputs are of several ranks, and so may be numbers without a group.
+    untold = pl.col("global_rank").is_null()
+    own_input = pl.when(untold).then("input_id").alias("_input")
+    own_seq = pl.when(untold & (pl.col("group") == UNKNOWN)).then("seq").alias("_seq")
     return (
-        marked.group_by("group", "of", "global_rank", own_input, maintain_order=True)
+        marked.group_by("group", "of", "global_rank", own_input, own_seq, maintain_order=True)
         .agg(
             pl.col("input_id", "line").first(),
             pl.col("host", "pid", "timestamp").drop_nulls().first(),
@@ -80,7 +97,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
             pl.col("timeout_ms").drop_nulls().first(),
             pl.col("duration_ms").drop_nulls().first().alias("ran_ms"),
         )
-        .drop("_input")
+        .drop("_input", "_seq")
         .rename({"of": "rank"})
     )
 

@@ -111,7 +111,8 @@ def _crossed(run: Run, found: Crossed) -> Hit:
     return hit(
         found.evidence,
         whom=(*found.ranks, *tied, *hosts, *identities(run).hosts(tied)),
-        title=f"{ranks_on(found.ranks, hosts)} {wait} in {found.where}, {others} in {found.elsewhere}: another order",
+        title=f"Another order of operations: {ranks_on(found.ranks, hosts)} {wait} in {found.where}, {others} in "
+        f"{found.elsewhere}",
         next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # then compare the order of calls on both sides",
         explanation=f"{capital(rank_words(found.ranks))} did not come to the operation of {others}, nor these to "
         "theirs. Nobody is missing: the two sides issue the operations of two process groups in another order, so "

@@ -7,11 +7,9 @@ from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.rules._absent import subject, with_others
-from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context, hit
 
 
@@ -33,31 +31,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             yield with_others(run, _from_ras(item), item)
         elif item.lead.proof in ("enqueued", "behind"):
             yield with_others(run, _from_watchdog(item), item)
-    yield from _from_report(ctx)
-
-
-def _from_report(ctx: Context) -> Iterator[Hit]:
-    """What torch's own desync report says; its ranks are those of the process group, which most jobs have one of."""
-    said = ctx.lines()
-    if said is None:
-        return
-    lists = said.rows["rank_list"].drop_nulls().str.extract_all("[0-9]+").explode().drop_nulls()
-    ranks = tuple(sorted({int(rank) for rank in lists}))
-    if not ranks or any(set(ranks) <= set(item.lead.ranks) for item in absences(ctx.run)):
-        return
-    seq = said.value("desync_seq")
-    where = f" collective {seq}" if seq else " any collective"
-    hosts = identities(ctx.run).hosts(ranks)
-    yield ctx.hit(
-        said.evidence,
-        whom=(*ranks, *hosts),
-        title=f"{ranks_on(ranks, hosts)} did not join{where}, as torch's desync report says",
-        explanation="On a time-out each rank looks up in the store how far all ranks came. Those that are named are "
-        "furthest behind: they are somewhere else in the program, stuck, or gone.",
-        observed=said.text,
-        first_s=said.first_s,
-        last_s=said.last_s,
-    )
 
 
 def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
@@ -111,7 +84,8 @@ def _from_watchdog(item: Absent) -> Hit:
     behind = f"{seq - (last or 0):,} apart" if far else "one operation behind"
     if lead.proof == "enqueued":
         title = (
-            f"{subject(item)} issued no collective after {last}{group}; {rank_words(lead.waiting)} waited in "
+            f"{subject(item)} issued no collective{f' after {last}' if last else ''}{group}; "
+            f"{rank_words(lead.waiting)} waited in "
             f"{seq} ({lead.op or 'operation unknown'})"
         )
     else:

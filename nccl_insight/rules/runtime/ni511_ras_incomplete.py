@@ -42,7 +42,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         # Each communicator of a report numbers its ranks.
         columns = ("comm_hash", "rank", "pid", "host")
         in_report = {in_job(run, known, *row) for row in members.select(columns).iter_rows()}
-        ranks = tuple(sorted(r for r in in_report if r is not None and r in ranks)) if None not in in_report else ranks
+        alone = members["comm_hash"].n_unique() == 1
+        ranks = ranks if None in in_report and alone else tuple(sorted(r for r in in_report if r is not None))
     if not corrupt.height and tells(run, RAS, placed if whole else () if known.rank_of_process else ranks):
         return  # ranks that did not come, which more than RAS says: one finding
     ranks = tuple(placed) if whole else ranks

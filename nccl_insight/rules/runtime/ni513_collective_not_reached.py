@@ -42,9 +42,13 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 def _stopped(item: Absent) -> Hit:
     lead = item.lead
     reached, most = lead.last or 0, lead.seq or 0
+    did = (
+        f"stopped after {plural(reached, 'collective')}"
+        if reached
+        else "never issued the first collective of its group"
+    )
     return Hit(
-        title=f"{subject(item)} stopped after {plural(reached, 'collective')}; "
-        f"{plural(len(lead.waiting), 'rank')} went on to {most}",
+        title=f"{subject(item)} {did}; {plural(len(lead.waiting), 'rank')} went on to {most}",
         next_step=f"py-spy dump --pid <pid of rank {lead.ranks[0]}>   # while it hangs; then read what that rank "
         "printed last",
         explanation=f"The next collective of this communicator, {lead.op} number {reached + 1}, was issued by the "

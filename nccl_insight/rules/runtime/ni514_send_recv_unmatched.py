@@ -7,10 +7,12 @@ import polars as pl
 from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts import flight_recorder
+from nccl_insight.facts.absent import held_up
 from nccl_insight.facts.calls import unmatched, waits_for
+from nccl_insight.facts.claims import CALLS
 from nccl_insight.facts.identity import ranks_in_job
 from nccl_insight.facts.settings import refs
-from nccl_insight.facts.waitfor import held_up, waiting
+from nccl_insight.facts.waitfor import verdict, waiting
 from nccl_insight.rules.context import Context, hit
 from nccl_insight.tables.run import Run
 
@@ -60,7 +62,8 @@ def _recorded(run: Run) -> Iterator[Hit]:
 def _counted(run: Run) -> Iterator[Hit]:
     rows, waits = unmatched(run), waiting(run)
     pairs = [waits_for(run, row) for row in rows.iter_rows(named=True)]
-    follows = held_up(run, (p[1] for p in pairs if p is not None))
+    missing = {p[1] for p in pairs if p is not None}
+    follows = held_up(run, missing) or bool(missing - waits and missing <= verdict(run, CALLS).held)
     # Pairs whose missing side waits itself only follow.
     roots = rows.filter(pl.Series([p is None or p[1] not in waits for p in pairs], dtype=pl.Boolean))
     for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):

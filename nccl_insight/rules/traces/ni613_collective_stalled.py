@@ -24,13 +24,14 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     run = ctx.run
     if absences(run):
         return
+    if flight_recorder.mismatches(run) or verdict(run, DUMPS).crossed:
+        return
+    for source, told in ((DUMPS, _from_dumps), (WATCHDOG, _from_watchdog)):
+        if found := verdict(run, source).stalled:
+            yield told(run, found[0], _more(len(found) - 1))
+            return
     if not flight_recorder.dumped(run):
-        found = verdict(run, WATCHDOG).stalled
-        yield from (_from_watchdog(item, _more(len(found) - 1)) for item in found[:1])
-        if not found:
-            yield from _unanswered(ctx)
-    elif not flight_recorder.mismatches(run) and (found := verdict(run, DUMPS).stalled):
-        yield _from_dumps(run, found[0], _more(len(found) - 1))
+        yield from _unanswered(ctx)
 
 
 def _unanswered(ctx: Context) -> Iterator[Hit]:
@@ -54,7 +55,7 @@ def _more(others: int) -> str:
     return f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck likewise." if others else ""
 
 
-def _from_watchdog(item: Stalled, more: str) -> Hit:
+def _from_watchdog(run: Run, item: Stalled, more: str) -> Hit:
     """A group of which every rank timed out in the same operation: nobody is missing."""
     all_of = "" if item.whole else " that the log holds"
     return hit(
