@@ -32,6 +32,7 @@ _WORTH: Final = 0.15
 _DRAIN_NS: Final = 60_000
 _DRAINS: Final = ("Synchronize", "Memcpy", "EventQuery")
 _FOREIGN: Final = re.compile(r"torch/|<|.{0,200}site-packages")
+_OF_TORCH: Final = re.compile(r"nccl:|c10d::|record_param_comms|ProfilerStep")
 _ALLOCATES: Final = re.compile(r"(?:cuda|hip)(?:Malloc|Free)")
 _TINY_SHARE: Final = 0.6
 _SLOWER: Final = 1.5
@@ -117,6 +118,23 @@ def _idle_of(run: Run, input_id: int) -> _Idle | None:
     return _measured(read_host(source))
 
 
+def asked_from(run: Run, input_id: int, launched: Sequence[int]) -> list[str]:
+    """The code around calls that launched something at ``launched`` (ns on the trace's clock), empty where the trace
+    does not tell: a module, a function of the user, an annotation or the outermost operation, as far as recorded."""
+    from nccl_insight.readers.kineto.host import read_host
+
+    source = next(i for i in run.inputs if i.input_id == input_id)
+    trace = read_host(source) if input_id in _files(run).values() else None
+    if trace is None or trace.launches.is_empty():
+        return [""] * len(launched)
+    work = run.table("gpu_work").filter(pl.col("input_id") == input_id)
+    ahead: int = work["start_ns"].min() - trace.gpu["start_ns"].min()  # type: ignore[operator, assignment]
+    thread = dict(trace.launches.select("at_ns", "tid").iter_rows())
+    parts = {t: _self_times(trace.cpu.filter(pl.col("tid") == t)) for t in set(thread.values())}
+    of = [(at - ahead, thread.get(at - ahead)) for at in launched]
+    return ["" if tid is None else parts[tid].asked(at) for at, tid in of]
+
+
 def _measured(trace: HostTrace | None) -> _Idle | None:
     if trace is None or trace.launches.is_empty():
         return None
@@ -189,6 +207,26 @@ class _Part:
             if near and self._drains(event) and self.begins[event] < first:
                 return int(self.ends[event] - self.begins[event]), self._label(event, lines)
         return None
+
+    def asked(self, at: int) -> str:
+        """Who stands around what runs at a time."""
+        piece = int(np.searchsorted(self.end, at, side="right"))
+        inside = piece < self.start.size and self.start[piece] <= at
+        event = int(self.event[piece]) if inside else -1
+        module = own = annotation = outermost = ""
+        while event >= 0:
+            name, cat = self.names[event], self.cats[event]
+            if cat == "python_function":
+                module = module or (name if name.startswith("nn.Module: ") else "")
+                own = own or ("" if module == name or _FOREIGN.match(name) else name)
+            elif cat == "user_annotation":
+                annotation = annotation or ("" if _OF_TORCH.match(name) else name)
+            elif cat == "cpu_op" and not _OF_TORCH.match(name):
+                outermost = name
+            event = self.around[event]
+        backward = outermost.startswith("autograd::engine")
+        outermost = f"backward of {outermost.rpartition(':')[2].strip()}" if backward else outermost
+        return ", ".join(filter(None, (module.removeprefix("nn.Module: "), own))) or annotation or outermost
 
     def drains(self) -> list[tuple[int, str]]:
         """The end and the name of each call that waits for the GPU."""

@@ -6,6 +6,7 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Hit, Severity
 from nccl_insight.base.units import format_ns
+from nccl_insight.facts.exposed import asked_by, exposed_by
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
@@ -29,6 +30,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     first = mend_first(run, worst["exposed_share"] - warn)
     waiting = wait_share(run)
     explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
+    explanation += _whose(run, worst["input_id"], worst["rank"], worst["device"])
     if waiting is not None:
         explanation += f" Of the matched communication time {waiting:.0%} is waiting for the last rank."
     inline = worst["inline_share"] if not severe and worst["exposed_share"] >= warn else 0.0
@@ -61,6 +63,20 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         if inline
         else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)",
     )
+
+
+def _whose(run: Run, input_id: int, rank: int | None, device: int) -> str:
+    """Of which process group and operation most of it is, and which code asked for that."""
+    of = (pl.col("input_id") == input_id) & pl.col("rank").eq_missing(rank) & (pl.col("device") == device)
+    rows = exposed_by(run).filter(of)
+    if rows.is_empty() or rows["op"][0] is None:
+        return ""
+    row = rows.row(0, named=True)
+    group = f" of {row['process_group']}" if row["process_group"] else ""
+    text = f" {row['op']}{group} is {row['share']:.0%} of it ({format_ns(row['exposed_ns'])} in {row['count']} calls)"
+    codes = asked_by(run, input_id).filter(pl.col("op") == row["op"])
+    code = f", most of it asked for by {codes['code'][0]} ({format_ns(codes['exposed_ns'][0])})" if codes.height else ""
+    return f"{text}{code}."
 
 
 def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
