@@ -231,7 +231,70 @@ REPORTS = (
         ("h100-07", "node.reason"),
         "Xid 79 gpu 3",
     ),
+    ("amd-smi monitor", "GPU  POWER  GPU_TEMP  MEM_TEMP\n  0  248 W     55 °C     48 °C\n"
+        "  1  121 W     41 °C     40 °C\n",
+        ("GPU 1", "gpu.gpu_temp"), "41 °C"),
+    (
+        "amd-smi",
+        "GPU: 0\n    ECC:\n        TOTAL_UNCORRECTABLE_COUNT: 3\n    ECC_BLOCKS:\n        UMC:\n            "
+        "UNCORRECTABLE_COUNT: 3\n",
+        ("GPU 0", "gpu.ecc.uncorrectable.umc"),
+        "3",
+    ),
+    ("ibportstate", "# Port info: Lid 2 port 25\nLinkState:.......................Down\n"
+        "PhysLinkState:...................Polling\n", ("lid 2/25", "port.physical_state"), "polling"),
+    (
+        "kubectl get -o yaml",
+        '{\n    "apiVersion": "v1",\n    "kind": "Pod",\n    "metadata": {\n        "name": "train-3"\n'
+        '    },\n    "status": {\n        "containerStatuses": [\n            {\n                "lastState": {\n'
+        '                    "terminated": {\n                        "exitCode": 137,\n'
+        '                        "reason": "OOMKilled"\n',
+        ("train-3", "pod.last_state.exit_code"),
+        "137",
+    ),
+    (
+        "journalctl",
+        "Aug 17 06:18:00 n17 systemd-networkd[5398]: ib6: Lost carrier\n"
+        "Aug 17 06:18:06 n17 systemd-networkd[5398]: ib6: Gained carrier\n",
+        ("ib6", "kernel.link"),
+        "up",
+    ),
+    ("switch log", "Aug 20 13:08:44.1 leaf3 NOTICE swss#orchagent: :- PfcWdActionHandler: PFC Watchdog "
+        "detected PFC storm on port Ethernet4, queue index 3, queue id 0x15 and port id 0x10.\n",
+        ("Ethernet4", "switch.pfc_storm"), "queue index 3"),
 )  # fmt: skip
+
+
+def _matrix(cells: dict[tuple[int, int], str], usual: str, gpus: int = 4) -> str:
+    rows = [f"        {'    '.join(f'GPU{n}' for n in range(gpus))}    CPU Affinity"]
+    for row in range(gpus):
+        values = "    ".join("X" if row == at else cells.get((row, at), usual) for at in range(gpus))
+        rows.append(f"GPU{row}    {values}    0-51")
+    return "\n".join(rows) + "\n"
+
+
+def _dmon(busy: int) -> str:
+    rows = [f"    {n}    500     60     {busy if n == 2 else 99}   {345 if n == 2 else 1980}" for n in range(4)]
+    return "\n".join(["# gpu    pwr  gtemp     sm   pclk", "# Idx      W      C      %    MHz", *rows, ""])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (_matrix({(1, 2): "SYS", (2, 1): "SYS"}, "NV18"), "nvlink-degraded"),
+        (_matrix({}, "NV18"), None),
+        (_matrix({(0, 1): "NV4", (1, 0): "NV4", (2, 3): "NV4", (3, 2): "NV4"}, "SYS"), None),
+        (_dmon(busy=99), "gpu-throttled"),
+        (_dmon(busy=0), None),
+        ("GPU 6: NVIDIA A100-SXM4-80GB (UUID: GPU-9667d95e)\n"
+            "NVML: Unable to retrieve NVLink information as all links are inactive\n", "nvlink-degraded"),
+        ("nvbandwidth Version: v0.7\nRunning device_to_device_memcpy_read_ce.\n"
+            " Invalid value when checking the pattern at 0x7\n", "wrong-results"),
+    ],
+)  # fmt: skip
+def test_one_device_or_pair_unlike_the_others(tmp_path: Path, text: str, name: str | None) -> None:
+    loud = {n for n, level in names(analyze(tmp_path, report=text)).items() if level is not Severity.INFO}
+    assert loud == ({name} if name else set())
 
 
 @pytest.mark.parametrize(("tool", "text", "key", "value"), REPORTS, ids=[r[0] for r in REPORTS])

@@ -115,6 +115,12 @@ KNOWN: Final = (
         "core dump", "it holds the memory of a process that crashed",
         "gdb -batch -ex 'thread apply all bt' <program> {path}   # the stacks at the crash", _core,
     ),
+    Known(
+        "report of GPUs of another vendor", "only those of NVIDIA and AMD are read", "",
+        lambda head, name: bool(
+            re.search(rb"\| (?:npu-smi|MX-SMI|HL-SMI|IX-ML|mthreads-gmi) |MetaX System Management|npu-smi info", head)
+        ),
+    ),
     Known("program or library", "it is no log and no trace", "", _starts(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe")),
     Known(
         "PyTorch checkpoint or zip archive", "it holds no log", "unzip -l {path}",

@@ -1,6 +1,7 @@
 """GPUs, PCIe links and bridges, and copies between GPUs, as host tools show them."""
 
 import re
+from collections import Counter as Count
 from collections.abc import Iterator, Mapping
 from statistics import median
 from textwrap import shorten
@@ -17,14 +18,19 @@ from nccl_insight.rules._host_words import Beside, Judge, Said, by_facts, listed
 from nccl_insight.rules.context import hit
 from nccl_insight.tables.run import Run
 
-# PCIe: payload of x16 per direction by GT/s (half of it is a link in trouble), and its generation.
-_GENERATION: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SLOW_GPU_REASONS: Final = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 # Below these a pair of PCIe peers is staged or broken, on any board since Gen3: GB/s and microseconds.
 _PEER_GBPS: Final = 3.0
 _PEER_US: Final = 20.0
 _OF_HOST: Final = 0.7
 _OF_PEERS: Final = 0.4
+# A GPU at work whose clock is below this share of the others' is held back; fewer of them tell nothing.
+_AT_WORK: Final = 50
+_OF_CLOCK: Final = 0.6
+_FEW: Final = 3
+# What cells of a matrix of pairs say where the two can talk directly; so many pairs of all make the others odd.
+_DIRECT: Final = re.compile(r"NV[0-9]+|XGMI|OK|ENABLED|yes")
+_MOST_PAIRS: Final = 0.75
 
 
 def _below(buses: str, device: str) -> bool:
@@ -115,6 +121,7 @@ def links(run: Run) -> Iterator[Said | Beside]:
             if rate and top and rate.number is not None and rate.number < top and not _idle(kind, own, rate.number):
                 unit = " GT/s" if key == "link_speed" else ""
                 slow.append((rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}"))
+    narrow += _narrower(devices)
     if narrow or slow:
         worst = [*narrow, *slow]
         yield by_facts(
@@ -132,6 +139,21 @@ def links(run: Run) -> Iterator[Said | Beside]:
             confidence=Confidence.HIGH if narrow else Confidence.MEDIUM,
             action=Action.ISOLATE,
         )
+
+
+def _narrower(devices: Mapping[tuple[int, str | None, str], Mapping[str, Fact]]) -> list[tuple[Fact, str]]:
+    """GPUs with fewer lanes than their like on the host, where nothing says how many they can have."""
+    widths: dict[tuple[int, str | None], list[Fact]] = {}
+    for (input_id, host, name), own in devices.items():
+        if name.startswith("GPU") and "pci.link_width" in own and "pci.link_max_width" not in own:
+            widths.setdefault((input_id, host), []).append(own["pci.link_width"])
+    return [
+        (f, f"{f.device} x{f.value}, others x{most:g}")
+        for group in widths.values()
+        if (most := max(g.number or 0 for g in group))
+        for f in group
+        if (f.number or 0) < most
+    ]
 
 
 def _least(
@@ -173,7 +195,7 @@ def memory(run: Run) -> Iterator[Said | Beside]:
     gpus = listed(dict.fromkeys(f.device for f in every if f.device))
     parts = []
     if "uncorrectable" in worst:
-        total = sum(int(f.number or 0) for f in worst["uncorrectable"])
+        total = sum(int(f.number or 0) for f in _once(worst["uncorrectable"]))
         parts.append(f"{plural(total, 'uncorrectable memory error')} since the driver was loaded")
     parts += ["rows could not be remapped"] if "remap failed" in worst else []
     if "pending" in worst:
@@ -197,6 +219,12 @@ def memory(run: Run) -> Iterator[Said | Beside]:
         expected="no uncorrectable error, nothing pending, every GPU readable",
         action=Action.ISOLATE,
     )
+
+
+def _once(errors: list[Fact]) -> list[Fact]:
+    """Errors of a device by part only where there is no total of all its parts."""
+    totals = {(f.input_id, f.device) for f in errors if f.name.endswith(".total")}
+    return [f for f in errors if f.name.endswith(".total") or (f.input_id, f.device) not in totals]
 
 
 def fabric(run: Run) -> Iterator[Said | Beside]:
@@ -229,7 +257,16 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
 
 
 def nvlinks(run: Run) -> Iterator[Said | Beside]:
-    """Error counters of NVLinks, where no table of links tells of them."""
+    """NVLinks that are off, and error counters of links, where no table of links tells of them."""
+    off = [f for f in named(run, r"nvlink\.active") if f.value == "0"]
+    if off:
+        yield by_facts(
+            "nvlink-degraded", f"All NVLinks of {listed(f.device for f in off)} are inactive", off,
+            "nvidia-smi nvlink -s; systemctl status nvidia-fabricmanager; dmesg -T | grep -iE 'xid|nvlink' "
+            "  # on that host; fix: start the fabric manager, else reset the GPU or drain the host",
+            Severity.WARNING, explanation="Copies of this GPU go over PCIe, if at all; every collective waits.",
+            observed="all links inactive", expected="all links active", action=Action.TRIAGE,
+        )  # fmt: skip
     bad = [f for f in named(run, r"nvlink\..*error.*") if (f.number or 0) > 0]
     if bad and run.table("nvlinks").is_empty():
         said = listed(
@@ -249,13 +286,14 @@ def nvlinks(run: Run) -> Iterator[Said | Beside]:
 
 def throttled(run: Run) -> Iterator[Said | Beside]:
     """GPUs that the hardware holds back."""
-    slow = [
-        fact
+    told = [
+        (fact, fact.name.rsplit(".", 1)[-1].replace("_", " "))
         for fact in named(run, r"gpu\.clock_reason\..*|gpu\..*violation_status")
         if fact.value.lower() == "active" and _held_back(fact.name.rsplit(".", 1)[-1])
-    ]
-    if slow:
-        said = listed(f"{f.device} {f.name.rsplit('.', 1)[-1].replace('_', ' ')}" for f in slow)
+    ] or list(_slower_clocks(run))
+    if told:
+        slow = [fact for fact, _ in told]
+        said = listed(f"{fact.device} {why}" for fact, why in told)
         yield by_facts(
             "gpu-throttled",
             f"GPUs are held back by the hardware: {said}",
@@ -269,6 +307,19 @@ def throttled(run: Run) -> Iterator[Said | Beside]:
             expected="no hardware or thermal slowdown active",
             action=Action.ISOLATE,
         )
+
+
+def _slower_clocks(run: Run) -> Iterator[tuple[Fact, str]]:
+    """GPUs at work whose clock is far below that of the others of their host."""
+    at_work: dict[tuple[int, str | None], list[Fact]] = {}
+    for (input_id, host, _), own in by_device(named(run, r"gpu\.(?:clock\.sm|utilization)")).items():
+        if len(own) == 2 and (own["gpu.utilization"].number or 0) >= _AT_WORK:
+            at_work.setdefault((input_id, host), []).append(own["gpu.clock.sm"])
+    for clocks in at_work.values():
+        usual = median([f.number or 0.0 for f in clocks])
+        for fact in clocks:
+            if len(clocks) >= _FEW and (fact.number or 0) < _OF_CLOCK * usual:
+                yield fact, f"runs at {fact.value} MHz, others at {usual:g}"
 
 
 def _held_back(reason: str) -> bool:
@@ -375,6 +426,57 @@ def peers(run: Run) -> Iterator[Said | Beside]:
         )
 
 
+def copies(run: Run) -> Iterator[Said | Beside]:
+    """What nvbandwidth says where a copy failed or brought other data."""
+    for told in named(run, r"nvbandwidth\.message"):
+        if told.value.startswith("WAIVED"):
+            continue
+        wrong = "pattern" in told.value
+        yield by_facts(
+            "wrong-results" if wrong else "cuda-unhandled",
+            "nvbandwidth: a copy between GPUs brought other data"
+            if wrong
+            else f"nvbandwidth failed: {told.value[:80]}",
+            [told],
+            "nvbandwidth -t device_to_device_memcpy_read_sm; dmesg -T | grep -i xid; lspci -vvv | grep ACSCtl   # on "
+            "that host, with no job on it; then drain it",
+            Severity.ERROR,
+            explanation="The test copies without NCCL: what fails here fails in any program.",
+            observed=told.value,
+            expected="the test ends with a bandwidth",
+            action=Action.ISOLATE,
+        )
+        return
+
+
+def pairs(run: Run) -> Iterator[Said | Beside]:
+    """Pairs of GPUs that are not linked as nearly all others of their host are."""
+    tables: dict[tuple[int, str | None, str], dict[str, Fact]] = {}
+    for fact in named(run, r"p2p\.(?:link|status|access)"):
+        if "->GPU" in fact.device or ":" in fact.device:
+            tables.setdefault((fact.input_id, fact.host, fact.name), {})[fact.device] = fact
+    for (_, _, name), cells in tables.items():
+        usual, times = Count(f.value for f in cells.values()).most_common(1)[0]
+        odd = [f for f in cells.values() if f.value != usual]
+        if not odd or not _DIRECT.fullmatch(usual) or times < _MOST_PAIRS * len(cells):
+            continue
+        linked = name == "p2p.link"
+        yield by_facts(
+            "nvlink-degraded" if linked else "p2p-not-available",
+            f"GPUs are not linked like the others of their host: {listed((f'{f.device} {f.value}' for f in odd), 2)}, "
+            f"other pairs {usual}",
+            odd,
+            "nvidia-smi nvlink -s; nvidia-smi topo -m; dmesg -T | grep -iE 'xid|nvlink|xgmi'   # on that host (AMD: "
+            "amd-smi topology); then reset the GPUs or drain the host",
+            Severity.WARNING,
+            explanation="On a host whose GPUs are all linked alike, one pair that is not has lost a link or its "
+            "configuration. NCCL goes around it or through the host, and all ranks wait for that.",
+            observed=listed(f"{f.device} {f.value}" for f in odd),
+            expected=f"{usual} between all GPUs",
+            action=Action.ISOLATE,
+        )
+
+
 def capability(run: Run) -> Iterator[Said | Beside]:
     """nvidia-smi topo -p2p: pairs without peer-to-peer."""
     without = [f for f in named(run, r"p2p\.status") if f.value not in ("OK", "X", "U")]
@@ -430,4 +532,6 @@ def holders(run: Run) -> Iterator[Said | Beside]:
             )
 
 
-JUDGES: Final[tuple[Judge, ...]] = (acs, links, memory, fabric, nvlinks, throttled, dcgm, peers, capability, holders)
+JUDGES: Final[tuple[Judge, ...]] = (
+    acs, links, memory, fabric, nvlinks, throttled, dcgm, peers, copies, pairs, capability, holders,
+)  # fmt: skip

@@ -201,7 +201,8 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
     if down:
         yield by_facts("job-ended-by-scheduler", f"Nodes are out of service: "
             f"{listed(f'{f.device} {f.value}' for f in down)}", down,
-                  "scontrol show node <node> | grep -E 'State|Reason'   # why", Severity.INFO,
+                  "scontrol show node <node> | grep -E 'State|Reason'   # why",
+                  Severity.WARNING if all(f.tool == "scontrol show" for f in down) else Severity.INFO,
                   observed=listed(f.value for f in down), expected="nodes of the job in service",
                   confidence=Confidence.LOW)  # fmt: skip
 

@@ -22,7 +22,6 @@ _LOST_SHARE: Final = 1e-6
 _FLAPS: Final = 3
 _WIRE: Final = 0.75
 _LARGE: Final = 65536
-_OVERHEAD_MTU: Final = 1500
 
 
 def _ports(run: Run) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
@@ -187,6 +186,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
         broken += [say(n, c) for n, c in _over(own, _BROKEN) if _worth(c) >= 10]
         flaps += [say(n, c) for n, c in _over(own, _FLAP) if _worth(c) >= (1 if c.grew else _FLAPS)]
     since = "Counters run since the driver was loaded: read them twice, some minutes apart, to see what grows."
+    crowded += [(f, f"{f.device} PFC storm on {f.value}") for f in named(run, r"switch\.pfc_storm")]
     if crowded:
         yield by_facts(
             "network-congestion",

@@ -1,12 +1,17 @@
 """rocm-smi and amd-smi: values of GPUs, and the matrices of how they are linked."""
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from nccl_insight.readers.host_tools import shapes
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, slug
 
 _VALUE: Final = re.compile(r"(?:GPU|CPU)\[([0-9]+)\]\s*: (?P<key>.*?):\s+(?P<value>\S.*)$")
+# What amd-smi calls what other tools show of a link, too; a row of its table of links.
+_LINK: Final = {"gpu.pcie.width": "pci.link_width", "gpu.pcie.speed": "pci.link_speed",
+    "gpu.bus.max_pcie_width": "pci.link_max_width", "gpu.bus.max_pcie_speed": "pci.link_max_speed"}  # fmt: skip
+_METRIC: Final = re.compile(r"GPU([0-9]+)\s+[0-9a-f:.]{7,14}\s+([0-9]+) Gb/s\s+[0-9]+ Gb/s\s+([A-Z]+)\s*$")
 _SECTION: Final = re.compile(r"=+\s+(\S.*?)\s+=+$")
 
 
@@ -64,8 +69,17 @@ def _amd(out: Output, found: Found) -> str:
             devices.add(device)
         elif device and item.value:
             path = [a for a in item.above if a != "GPU"]
-            found.fact(item.line, device, slug("/".join(["gpu", *path, item.key])), item.value)
+            name = slug("/".join(["gpu", *path, item.key]))
+            if errors := re.fullmatch(r"gpu\.ecc(?:_blocks\.(\w+)\.|\.(total)_)((?:un)?correctable)_count", name):
+                name = f"gpu.ecc.{errors[3]}.{errors[1] or errors[2]}"
+            value, _, unit = item.value.partition(" GT/s") if item.value.endswith("GT/s") else (item.value, "", None)
+            found.fact(item.line, device, _LINK.get(name, name), value, "GT/s" if unit is not None else None)
     for line, text in [*out.lines, (0, "END TABLE:")]:
+        if metric := _METRIC.match(text):
+            device = f"GPU {metric[1]}"
+            devices.add(device)
+            found.fact(line, device, "xgmi.rate", metric[2], "Gbit/s")
+            found.fact(line, device, "xgmi.type", metric[3])
         if match := re.match(r"([A-Z0-9 -]+ TABLE):", text.strip()):
             name = f"p2p.{slug(title.removesuffix(' TABLE'))}"
             name = "p2p.link" if "LINK TYPE" in title else name
@@ -77,6 +91,21 @@ def _amd(out: Output, found: Found) -> str:
         else:
             part.append((line, text))
     return "; ".join([count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))])
+
+
+def _monitor(out: Output, found: Found) -> str:
+    """``amd-smi monitor``: a row for each GPU; columns end where their names end."""
+    gpus: set[str] = set()
+    ends: list[tuple[str, int, int]] = []
+    for line, text in out.lines:
+        if re.match(r"GPU\s+[A-Z]", text):
+            at = [0, *(m.end() for m in re.finditer(r"\S+", text))]
+            ends = [(slug(text[a:b]), a, b) for a, b in pairwise(at)]
+        elif ends:
+            gpus.add(device := f"GPU {text[: ends[0][2]].strip()}")
+            for name, start, end in ends[1:]:
+                found.fact(line, device, f"gpu.{name}", text[start:end].strip())
+    return f"{count(len(gpus), 'GPU')}: {listed([name for name, *_ in ends[1:]], 8)}"
 
 
 def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
@@ -100,4 +129,7 @@ TOOLS: Final = (
     Tool("amd-smi", "AMD GPUs (amd-smi)", ("GPU: ", "TABLE:", "AMD-SMI"), r"GPU: [0-9]+\s*$|(?:ACCESS|WEIGHT"
         r"|HOPS|LINK TYPE|NUMA BW|LINK METRIC) TABLE:|\|\s*AMD-SMI ",
          r"GPU: |\s+\S|[A-Z0-9 -]+:|[0-9a-fA-F]{4}:|GPU[0-9]+\s|[|+]|Legend|\*", _amd),
+    Tool("amd-smi monitor", "samples of AMD GPUs (amd-smi monitor)", ("GPU  ",),
+        r"GPU\s+(?:XCP\s+)?(?:POWER|GPU_T|MEM_T|GFX|VRAM|ENC|DEC|THROT|SINGLE|PCIE)[A-Z_% ]*\S*\s", r"\s*[0-9]+\s+\S",
+        _monitor),
 )  # fmt: skip

@@ -102,8 +102,9 @@ def _nvbandwidth(out: Output, found: Found) -> str:
             found.fact(line, f"GPU {match[1]}", "gpu.bus_id", bus_id(match[3]) or match[3])
         elif match := re.match(r"SUM (\S+) ([0-9.]+)", text):
             found.fact(line, None, f"{match[1]}.sum", match[2], "GB/s")
-        elif match := re.match(r"(WAIVED|ERROR): ?(.*)", text):
+        elif re.match(r"WAIVED: |ERROR: |ASSERT in|\s?Invalid value when checking|\[CUDA_ERROR", text):
             found.fact(line, None, "nvbandwidth.message", text)
+            says += [] if text.startswith("WAIVED") else [text.strip()[:100]]
     part: list[tuple[int, str]] = []
     title: re.Match[str] | None = None
     for line, text in [*out.lines, (0, "Running end.")]:
@@ -141,7 +142,7 @@ def _nvb_matrix(
 
 
 _HEADS: Final = re.compile(
-    r" ?(?:Dual-port|Number of qps|Connection type|Mtu|Link type|GID index|Transport type|Device"
+    r"\s*(?:Dual-port|Number of qps|Connection type|Mtu|Link type|GID index|Transport type|Device"
     r"|Data ex\. method|TX depth)\s*:"
 )
 
@@ -156,7 +157,9 @@ def _perftest(out: Output, found: Found) -> str:
             r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*?(BW|Latency).*Test", text
         ):
             test = f"{match[1]} {match[2]}"
-        for key, value in re.findall(r"([A-Z][A-Za-z .]+?)\s*:\s+(\S+)", text) if _HEADS.match(text) else ():
+        for key, value in (
+            re.findall(r"([A-Z][a-zA-Z.]*(?: [A-Za-z.]+)*)\s*:\s+(\S+)", text) if _HEADS.match(text) else ()
+        ):
             values.setdefault(key.strip(), value)
             device = values.get("Device")
         if "#bytes" in text:
@@ -214,13 +217,14 @@ TOOLS: Final = (
          r"|\*\*\*NOTE|So you can|NOTE:|\s*(?:GPU|CPU)\s", _p2p),
     Tool("nvbandwidth", "bandwidth between GPUs and hosts (nvbandwidth)", ("nvbandwidth Version", "Running "),
         r"nvbandwidth Version: |Running (?:host|device|all)_[a-z_]+\.$",
-         r"Running |Built|CUDA |Driver |MPI|Process |[Dd]evice [0-9]|mem|SUM|NOTE|Performance|\s*[0-9]+\s|WAIVED"
-         r"|ERROR|\S+\s*$", _nvbandwidth),
+         r"Running |Built|CUDA |Driver |MPI|Process |[Dd]evice [0-9]|mem|SUM|NOTE|Performance|\s*[0-9]+\s|WAIVED|Waived"
+         r"|ERROR|ASSERT|\s?Invalid|\s?Current|\[CUDA|\S+\s*$", _nvbandwidth),
     Tool("perftest", "RDMA bandwidth or latency test (ib_write_bw, perftest)", (" Test", "#bytes", "Dual-port"),
         r"\s+(?:RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*(?:BW|Latency).* Test"
         r"|\s*#bytes\s+#iterations",
          r"\s+\S|-{20,}|[0-9]+\s|\*{10,}|Conflicting|Completion with|Failed|Couldn't|Unable|WARNING"
-         r"|ethernet_read", _perftest),
+         r"|ethernet_read|(?:Dual-port|Number of|Connection|PCIe|ibv_wr|[TR]X|CQ|Mtu|Link|GID|Max|rdma_cm|Data ex|local"
+         r"|remote)[^:]{0,30}:", _perftest),
     Tool("rocm-bandwidth-test", "bandwidth between AMD GPUs (rocm-bandwidth-test)",
         ("RocmBandwidthTest", "copy peak bandwidth"),
         r"\s*RocmBandwidthTest Version|\s*(?:Uni|Bi)directional copy peak bandwidth", r"\s+\S|D/D|[0-9]+\s", _rocm),

@@ -80,7 +80,7 @@ def _yaml(out: Output, found: Found) -> str:
     """``kubectl get -o yaml`` of pods: what the status says; only lines, so a cut file is read to its cut."""
     pod, says = "", []
     metadata = ""
-    for item in shapes.tree([(n, re.sub(r"^(\s*)- ", r"\1  ", t)) for n, t in out.lines]):
+    for item in shapes.tree([(n, _unquoted(t)) for n, t in out.lines]):
         above = "/".join(item.above)
         value = item.value.strip("\"'")
         metadata = above if item.key == "metadata" else metadata
@@ -101,6 +101,11 @@ def _yaml(out: Output, found: Found) -> str:
         elif item.key == "restartCount":
             found.fact(item.line, pod, "pod.restarts", value)
     return "; ".join(dict.fromkeys(says)) or count(len(out.lines), "line")
+
+
+def _unquoted(text: str) -> str:
+    """A line of JSON or YAML as the key and value it is, without quotes and marks of lists."""
+    return re.sub(r"^(\s*)- ", r"\1  ", re.sub(r'^(\s*)"([\w.-]+)": ?', r"\1\2: ", text)).rstrip(",{[ ")
 
 
 def _sacct(out: Output, found: Found) -> str:
@@ -184,8 +189,9 @@ TOOLS: Final = (
         r"(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON", r"\S+\s{2,}\S", _events),
     Tool("kubectl get", "pods or nodes (kubectl get)", ("STATUS",),
         r"(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+(?:RESTARTS|ROLES|AGE)", r"\S+\s{2,}\S", _pods),
-    Tool("kubectl get -o yaml", "objects of Kubernetes (kubectl get -o yaml)", ("apiVersion:",), r"apiVersion: ",
-        r"\S+:|\s+\S|- |---", _yaml),
+    Tool("kubectl get -o yaml", "objects of Kubernetes (kubectl get -o yaml)", ("apiVersion",),
+        r'apiVersion: |\s*"apiVersion": "',
+        r"\S+:|\s+\S|- |---|[]{}]", _yaml),
     Tool("sacct", "jobs and their ends (sacct)", ("JobID",), r"\s*JobID(?:Raw)?[\s|]+\S",
         r"[0-9]+|-{3,}|\s{8,}", _sacct),
     Tool("scontrol show", "a job or node (scontrol show)", ("JobId=", "NodeName="), r"JobId=[0-9]"

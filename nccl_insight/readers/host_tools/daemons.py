@@ -38,7 +38,11 @@ def _daemon(out: Output, found: Found) -> str:
 
 _KERNEL: Final = re.compile(
     r"(?:<[0-9]+>)?\[\s*[0-9]+\.[0-9]{6}\]\s|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] "
-    r"|[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} \S+ kernel: "
+    r"|[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} \S+ kernel: |kern +:[a-z]+ *: |[0-9],[0-9]+,[0-9]+,[-c];"
+)
+_SYSTEM: Final = (
+    r"(?:[A-Z][a-z]{2} +[0-9]+ [0-9:]{8}(?:\.[0-9]+)?|[0-9]{4}-[0-9-]{5}T[0-9:.]{8,15}\S{0,6}) [\w.-]+ [\w./@:-]+"
+    r"(?:\[[0-9]+\])?: "
 )
 
 
@@ -46,9 +50,13 @@ def _dmesg(out: Output, found: Found) -> str:
     who: dict[str, int] = {}
     for line, text in out.lines:
         if link := re.search(
-            r"mlx5_core ([\w:.]+)(?: (\S+))?: Link (down|up)|\b([\w.]{1,40}): NIC Link is (Down|Up)", text
+            r"mlx5_core ([\w:.]+)(?: (\S+))?: Link (down|up)|\b([\w.]{1,40}): (?:NIC Link is (Down|Up)"
+            r"|([Ll]ost|[Gg]ained) carrier)",
+            text,
         ):
-            found.fact(line, link[2] or link[1] or link[4], "kernel.link", (link[3] or link[5]).lower())
+            state = (link[3] or link[5] or link[6]).lower()
+            device = link[2] or link[1] or link[4]
+            found.fact(line, device, "kernel.link", {"lost": "down", "gained": "up"}.get(state, state))
         elif event := re.search(r"mlx5_core (\S+): Port module event: (.*)", text):
             found.fact(line, event[1], "kernel.module", event[2])
         if version := re.search(r"NVRM: loading NVIDIA .*?  ([0-9]{3}\.[0-9.]+)", text):
@@ -97,7 +105,7 @@ def _imex(out: Output, found: Found) -> str:
     return listed(says, 6) or count(len(out.lines), "line")
 
 
-_SWITCH: Final = r"(?:%[A-Z0-9_]+-[0-7]-[A-Z0-9_]+:|NOTICE \S*orchagent: )"
+_SWITCH: Final = r"(?:%[A-Z0-9_]+-[0-7]-[A-Z0-9_]+:|(?:NOTICE|WARNING|ERR) \S*orchagent: )"
 _SWITCH_PORT: Final = re.compile(r"(?:Interface|Port) ([A-Za-z][\w/.-]*),? .*?\b(?:is|to) (up|down)\b")
 
 
@@ -107,6 +115,9 @@ def _syslog(out: Output, found: Found) -> str:
         if match := re.search(r"(%[A-Z0-9_]+-([0-7])-[A-Z0-9_]+): (.*)", text):
             found.fact(line, None, f"switch.severity_{match[2]}", f"{match[1]} {match[3]}")
             bad += [match[3]] if int(match[2]) <= 3 else []
+        if storm := re.search(r"detected PFC storm on port ([\w/.-]+),? (queue index [0-9]+)?", text):
+            found.fact(line, storm[1], "switch.pfc_storm", storm[2] or "a queue")
+            bad.append(storm[0])
         if port := _SWITCH_PORT.search(text):
             found.fact(line, port[1], "kernel.link", port[2])
             bad += [port[0]]
@@ -132,7 +143,10 @@ TOOLS: Final = (
         r"Connectivity Table Legend|Node #[0-9]+ |Nodes From\\To", r"Node|[A-Z ]|\s|[0-9]", _imex),
     Tool("dmesg", "kernel log (dmesg)",
         ("NVRM", "mlx5_core ", "nvidia-nv", "amdgpu ", "pcieport", "kernel: ", "DMAR", "AER", "EDAC",
-            "Linux version"), _KERNEL.pattern, _KERNEL.pattern, _dmesg),
+            "Linux version", "segfault at"), _KERNEL.pattern, _KERNEL.pattern, _dmesg),
+    Tool("journalctl", "log of a host (syslog, journalctl)",
+        ("systemd[", "systemd-", "fabricmanager", "kubelet[", "containerd[", "slurmd[", "NetworkManager", "nvlsm"),
+        _SYSTEM, _SYSTEM, _dmesg),
     Tool("switch log", "log of a switch (syslog)",
         ("-0-", "-1-", "-2-", "-3-", "-4-", "-5-", "-6-", "-7-", "orchagent"),
         r".{0,120}" + _SWITCH, r".{0,120}" + _SWITCH, _syslog),

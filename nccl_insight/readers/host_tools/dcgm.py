@@ -141,8 +141,9 @@ def _dmon(out: Output, found: Found) -> str:
 
 _BOX: Final = r"[|+]|\s*$"
 TOOLS: Final = (
-    Tool("dcgmi diag", "checks of GPUs (dcgmi diag)", ("Diagnostic ", "Successfully ran diagnostic"),
-        r"\| Diagnostic\s+\| Result|Successfully ran diagnostic", r"[|+]", _diag),
+    Tool("dcgmi diag", "checks of GPUs (dcgmi diag)", ("Diagnostic ", "Successfully ran diagnostic", "-----  "),
+        r"\| Diagnostic\s+\| Result|Successfully ran diagnostic"
+        r"|[|+]-----  [A-Z][a-z]+  -+\+", r"[|+]", _diag),
     Tool("dcgmi health", "health of GPUs (dcgmi health)", ("Health Monitor Report",), r"\| Health Monitor Report",
         r"[|+]", _health),
     Tool("dcgmi discovery", "GPUs that DCGM sees (dcgmi discovery)", ("Device Information",), r"\| (?:GPU"

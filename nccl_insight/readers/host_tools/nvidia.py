@@ -92,6 +92,7 @@ _QUERY: Final = (
         r"|HW Power Brake Slowdown|SW Thermal Slowdown|SW Power Cap|SW Power Capping)$", "gpu.clock_reason.", None),
     (r"ECC Errors/Volatile/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.volatile.", "errors"),
     (r"ECC Errors/Aggregate/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.aggregate.", "errors"),
+    (r"ECC Errors/(?P<n>\w+/(?:.RAM Correctable|Single Bit/Total))$", "gpu.ecc.corrected.", "errors"),
     (r"ECC Errors/(?:Volatile|Aggregate)/.*Threshold Exceeded$", "gpu.ecc.sram_threshold_exceeded", None),
     (r"Remapped Rows/Uncorrectable Error$", "gpu.remap.uncorrectable", "rows"),
     (r"Remapped Rows/Correctable Error$", "gpu.remap.correctable", "rows"),
@@ -314,6 +315,9 @@ def _list(out: Output, found: Found) -> str:
         elif match := re.match(r"\s*Link ([0-9]+): (.*?(?:Error|Count)[^:]*): ([0-9]+)", text):
             found.fact(line, device, f"nvlink.{match[1]}.{slug(match[2])}", match[3])
             bad += [f"{device} link {match[1]} {match[2]} {match[3]}"] if match[3] != "0" else []
+        elif "all links are inactive" in text:
+            found.fact(line, device, "nvlink.active", "0")
+            bad.append(f"{device} all links inactive")
     off = sum("inactive" in text for text in links)
     says = [f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})"]
     says += [f"{count(len(links), 'NVLink line')}" + (f", {off} inactive" if off else "")] if links else []
@@ -326,8 +330,10 @@ def _cells(out: Output, found: Found) -> str:
         key=lambda g: int(g[3:]),
     )
     links: dict[str, int] = {}
-    for _, row, column, cell in shapes.matrix(out.lines, r"(?:GPU|NIC)[0-9]+|mlx5_\S+"):
+    for line, row, column, cell in shapes.matrix(out.lines, r"(?:GPU|NIC)[0-9]+|mlx5_\S+"):
         if row != column and re.fullmatch(r"NV[0-9]+|[A-Z]{3,4}|[CP]2[CP]", cell):
+            if row.startswith(column[:3]):
+                found.fact(line, f"{row}->{column}", "p2p.link", cell)
             links[cell] = links.get(cell, 0) + 1
     return f"{count(len(gpus), 'GPU')} ({listed(gpus, 8)}); paths {listed(sorted(links), 8)}"
 
@@ -341,8 +347,8 @@ TOOLS: Final = (
          r"\|\s*NVIDIA-SMI [0-9]|Unable to determine the device handle|No devices were found"
          r"|NVIDIA-SMI has failed|Failed to initialize NVML",
          r"[|+]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z]|Make sure that the latest|Unable to determine", _table),
-    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG", "Product Name  "), r"=+NVSMI LOG=+"
-        r"|\s{4}Product Name\s{3,}: ",
+    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG", "Product Name  ", "Driver Version  "),
+        r"=+NVSMI LOG=+|\s{4}Product Name\s{3,}: |Driver Version\s{5,}: ",
         r"\s+\S|GPU [0-9A-Fa-f]{4}|[A-Z][A-Za-z ]+\s+: |=+NVSMI", _query),
     Tool("nvidia-smi -q -x", "GPUs in detail as XML (nvidia-smi -q -x)", ("nvidia_smi_log",),
         r"<!DOCTYPE nvidia_smi_log|\s*<nvidia_smi_log", r"\s*<", _xml),
@@ -361,5 +367,6 @@ TOOLS: Final = (
         r"\s*(?:GPU|NIC)[0-9]+[\s:]|\s*mlx|\s*Legend:|\s*NIC Legend|\s+(?:X|[A-Z]{2,4}#?)\s+= ", _cells,
         weak=True, also="topology"),
     Tool("nvidia-smi -L", "GPUs and their NVLinks (nvidia-smi -L, nvlink)", ("(UUID: ",),
-        r"\s*GPU [0-9]+: .*\(UUID: [A-Z]", r"\s*(?:GPU [0-9]+:|MIG |Link [0-9]+:)", _list, also="topology"),
+        r"\s*GPU [0-9]+: .*\(UUID: [A-Z]", r"\s*(?:GPU [0-9]+:|MIG |Link [0-9]+:|NVML: Unable)", _list,
+        also="topology"),
 )  # fmt: skip

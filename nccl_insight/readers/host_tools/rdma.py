@@ -10,6 +10,8 @@ from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, li
 # Keys of the tools, and the fact each one is.
 _KEYS: Final = {
     "state": "port.state", "physical_state": "port.physical_state", "phys_state": "port.physical_state",
+    "linkstate": "port.state", "physlinkstate": "port.physical_state", "linkwidthactive": "port.width",
+    "linkspeedactive": "port.speed", "linkspeedextactive": "port.speed",
     "rate": "port.rate",
     "link_layer": "port.link_layer", "base_lid": "port.lid", "port_lid": "port.lid", "sm_lid": "port.sm_lid",
     "active_mtu": "port.active_mtu",
@@ -175,11 +177,13 @@ _SELECTS: Final = ("PortSelect", "CounterSelect", "CounterSelect2")
 def _perfquery(out: Output, found: Found) -> str:
     before, device = len(found.facts), None
     for line, text in out.lines:
-        if match := re.match(r"#.*?counters: (?:Lid|LID) ([0-9]+).* port ([0-9]+)", text):
+        if match := re.match(r"#.*?(?:counters|info): (?:Lid|LID) ([0-9]+).* port ([0-9]+)", text):
             device = f"lid {match[1]}/{match[2]}"
+        elif match := re.match(r"(LinkState|PhysLinkState|LinkWidthActive|LinkSpeed(?:Ext)?Active):\.*(\S.*)", text):
+            _port(found, line, device or "", match[1], match[2])
         elif (match := re.match(r"([A-Za-z0-9]+):\.*\s*(\S+)", text)) and match[1] not in _SELECTS:
             _counters(found, line, device, _words(match[1]), match[2])
-    return _said(found, before)
+    return _said(found, before) if any(f[3].startswith("counter.") for f in found.facts[before:]) else _ports(found)
 
 
 def _words(name: str) -> str:
@@ -246,6 +250,8 @@ TOOLS: Final = (
         r"(?:[a-z_0-9]+ [0-9]+ ){3}", r"link ", _rdma_statistic),
     Tool("perfquery", "counters of an InfiniBand port (perfquery)", ("ounters:", "PortXmit"), r"# ?(?:Port"
         r"|PortXmit|PortRcv)[A-Za-z ]*counters: ", r"[A-Za-z0-9]+:\.*|#", _perfquery),
+    Tool("ibportstate", "state of an InfiniBand port (ibportstate, smpquery)", ("Port info:",), r"# Port info: Lid",
+        r"[A-Za-z0-9]+:\.*|#|(?:Peer )?PortInfo:", _perfquery),
     Tool("sysfs infiniband", "state and IB counters of RDMA ports (sysfs)", ("infiniband/",),
         r"(?:\S*/)?infiniband/[^/\s]+/ports/[0-9]+/\S+(?:\s*[:=]\s*|\s+)\S", r"(?:\S*/)?infiniband/", _sysfs),
     Tool("ibdev2netdev", "RDMA devices and their interfaces (ibdev2netdev)", ("==>",),

@@ -77,7 +77,8 @@ def table(lines: Lines, header: str) -> Iterator[tuple[int, dict[str, str]]]:
 def _cells(text: str, spans: list[tuple[int, int | None]], bars: bool, ruled: bool) -> list[str]:
     if bars:
         return [cell.strip() for cell in text.strip().strip("|").split("|")]
-    if not ruled:
+    fits = all(text[a - 1 : a].strip() == "" == text[b : b + 1].strip() for a, b in spans if a and b is not None)
+    if not ruled or not fits:
         for words in (re.split(r"\s{2,}", text.strip()), text.split()):
             if len(words) == len(spans):
                 return words
