@@ -99,8 +99,7 @@ def register(app: typer.Typer) -> None:
                 typer.echo(f"setting  {setting.place}  {setting.name} = {setting.default or '(no default)'}")
         typer.echo(
             f"{tree.library} {tree.version or '(version not found)'}: {len(tree.calls)} logging calls, {found} not "
-            "known; "
-            f"{len(tree.settings)} settings, {len(new)} not known; {tree.computed} formats are made at run time",
+            f"known; {len(tree.settings)} settings, {len(new)} not known; {tree.computed} formats are made at run time",
             err=True,
         )
         if found or new:

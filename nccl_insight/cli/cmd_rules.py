@@ -61,9 +61,8 @@ def _explanation(rule: Rule) -> str:
 
     kind = rule.finding_class.value
     head = (
-        f"{rule.code} {rule.name}\n"
-        f"severity {severity_word(rule.severity)}, confidence {rule.confidence.value}, action {rule.action.value}, "
-        f"class {kind} ({_CLASSES[kind]})"
+        f"{rule.code} {rule.name}\nseverity {severity_word(rule.severity)}, confidence {rule.confidence.value}, action "
+        f"{rule.action.value}, class {kind} ({_CLASSES[kind]})"
     )
     parts = [head, rule.doc.strip()]
     if rule.caused_by:

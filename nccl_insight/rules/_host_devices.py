@@ -79,9 +79,8 @@ def acs(run: Run) -> Iterator[Said | Beside]:
         "sudo setpci -s <bridge> ECAP_ACS+0x6.w=0000   # each bridge named here, on bare metal, until the next boot; "
         "then check: sudo lspci -vvv | grep ACSCtl",
         Severity.WARNING,
-        explanation="With ReqRedir+ a switch does not pass requests from GPU to GPU (or GPU to NIC) on, but "
-        "sends them up to the root "
-        "complex. Peer-to-peer copies get slow there, or hang where the IOMMU does not let them through."
+        explanation="With ReqRedir+ a switch does not pass requests from GPU to GPU (or GPU to NIC) on, but sends them "
+        "up to the root complex. Peer-to-peer copies get slow there, or hang where the IOMMU does not let them through."
         + (" The job's ranks talk over P2P without NVLink, so their first collective meets it." if joined else "")
         + " In a virtual machine ACS cannot be off: use NCCL_P2P_DISABLE=1 there.",
         observed=f"ReqRedir+ at {plural(len(found), 'bridge')}",
@@ -131,9 +130,8 @@ def links(run: Run) -> Iterator[Said | Beside]:
             "sudo lspci -vvv -s <device> | grep -E 'LnkCap|LnkSta'   # on that host, under load; then reseat the "
             "card or riser, or drain the host",
             Severity.WARNING,
-            explanation="A link that came up with fewer lanes or a lower rate carries that share of the traffic "
-            "only; every copy to "
-            "the host, to the NIC or to a PCIe peer of that device is slower, and all ranks wait for it.",
+            explanation="A link that came up with fewer lanes or a lower rate carries that share of the traffic only; "
+            "every copy to the host, to the NIC or to a PCIe peer of that device is slower, and all ranks wait for it.",
             observed=listed(text for _, text in worst),
             expected="the width and rate that both ends of the link support",
             confidence=Confidence.HIGH if narrow else Confidence.MEDIUM,
@@ -208,13 +206,11 @@ def memory(run: Run) -> Iterator[Said | Beside]:
         "cuda-hardware-error",
         f"GPU {gpus}: {', '.join(parts)}" if gpus else f"GPUs do not answer: {', '.join(parts)}",
         every,
-        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host; then drain it, reset the GPU "
-        "(nvidia-smi --gpu-reset) or reboot, "
-        "and replace it if rows cannot be remapped or errors come back",
+        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host; then drain it, reset the GPU (nvidia-smi "
+        "--gpu-reset) or reboot, and replace it if rows cannot be remapped or errors come back",
         Severity.ERROR if {"remap failed", "unreadable"} & set(worst) else Severity.WARNING,
-        explanation="A program that touches such memory is ended with an ECC error, and a GPU that the driver "
-        "cannot read takes part in "
-        "nothing; the other ranks then wait or report lost connections.",
+        explanation="A program that touches such memory is ended with an ECC error, and a GPU that the driver cannot "
+        "read takes part in nothing; the other ranks then wait or report lost connections.",
         observed=", ".join(parts),
         expected="no uncorrectable error, nothing pending, every GPU readable",
         action=Action.ISOLATE,
@@ -243,14 +239,12 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
             "fabric-manager-issue",
             f"The NVLink fabric is not ready: {said}" if not health else f"The NVLink fabric reports a problem: {said}",
             bad,
-            "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host; fix: "
-            "systemctl restart nvidia-fabricmanager with no "
-            "job on the GPUs, in the version of the driver; in a virtual machine or multi-node fabric see the "
-            "service on its host",
+            "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host; fix: systemctl "
+            "restart nvidia-fabricmanager with no job on the GPUs, in the version of the driver; in a virtual machine "
+            "or multi-node fabric see the service on its host",
             Severity.ERROR if not health else Severity.WARNING,
-            explanation="On machines with NVSwitch the fabric manager has to register each GPU before CUDA can "
-            "use it with others. Until State is "
-            "Completed and Status is Success, multicast (NVLS) and often CUDA itself fail.",
+            explanation="On machines with NVSwitch the fabric manager has to register each GPU before CUDA can use it "
+            "with others. Until State is Completed and Status is Success, multicast (NVLS) and often CUDA itself fail.",
             observed=said,
             expected="Fabric State: Completed, Status: Success",
         )
@@ -275,11 +269,9 @@ def nvlinks(run: Run) -> Iterator[Said | Beside]:
         yield by_facts(
             "nvlink-degraded", f"NVLinks count errors: {said}", bad,
             "nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on that host, twice while the job runs; if they grow "
-            "drain "
-            "the host and reset the GPU",
+            "drain the host and reset the GPU",
             Severity.WARNING, explanation="Packets on an NVLink arrive damaged and are sent again. Counters run since "
-                "the "
-                "last reset of the GPU.",
+                "the last reset of the GPU.",
             observed=said, expected="0, or not growing", action=Action.TRIAGE,
         )  # fmt: skip
 
@@ -414,10 +406,9 @@ def peers(run: Run) -> Iterator[Said | Beside]:
                 next_step="NCCL_P2P_DISABLE=1 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl; "
                 "cat /proc/cmdline | grep -o 'iommu[^ ]*'; fix: ACS off on the bridges above the GPUs, or "
                 "iommu=pt on the kernel command line",
-                explanation="The driver reports peer access, but the copies do not go the direct way: ACS or an "
-                "IOMMU sends them through the "
-                "root complex or the host's memory. NCCL trusts the report and picks P2P, which is then slower "
-                "than shared memory, or hangs.",
+                explanation="The driver reports peer access, but the copies do not go the direct way: ACS or an IOMMU "
+                "sends them through the root complex or the host's memory. NCCL trusts the report and picks P2P, which "
+                "is then slower than shared memory, or hangs.",
                 observed=listed(texts, 3) + slow,
                 expected="about 12 GB/s (Gen3 x16), 25 (Gen4), 50 (Gen5) between PCIe peers, more over NVLink",
                 severity=Severity.WARNING,

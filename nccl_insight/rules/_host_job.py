@@ -56,9 +56,8 @@ def shared_memory(run: Run) -> Iterator[Said | Beside]:
                 "df -h /dev/shm; ls -lS /dev/shm   # in the container; fix: docker run --shm-size=16g, "
                 "--ipc=host, or an emptyDir of medium Memory",
                 Severity.WARNING,
-                explanation="NCCL keeps its buffers between processes of a node in /dev/shm, and so do data "
-                "loaders: some 10 MiB for each pair "
-                "of ranks. 64 MiB is what Docker gives by default.",
+                explanation="NCCL keeps its buffers between processes of a node in /dev/shm, and so do data loaders: "
+                "some 10 MiB for each pair of ranks. 64 MiB is what Docker gives by default.",
                 observed=f"{size}, {share:g} % used" if full else size,
                 expected="about 1 GiB for 8 ranks, free",
             )
@@ -382,12 +381,10 @@ def services(run: Run) -> Iterator[Said | Beside]:
                 + (f": {why.value[:140]}" if why else ""),
                 [f for f in (fact, why) if f],
                 f"journalctl -u {fact.device} -b --no-pager | tail -30; nvidia-smi -q | grep -A 8 Fabric   # on that "
-                f"host; "
-                f"fix: the package of the driver's version, then systemctl restart {fact.device}",
+                f"host; fix: the package of the driver's version, then systemctl restart {fact.device}",
                 Severity.ERROR if fact.value.startswith("failed") else Severity.WARNING,
-                explanation="The service that sets up NVLink between GPUs or hosts does not run. Without it CUDA, "
-                "NVLS or "
-                "multi-node NVLink does not work on machines with NVSwitch.",
+                explanation="The service that sets up NVLink between GPUs or hosts does not run. Without it CUDA, NVLS "
+                "or multi-node NVLink does not work on machines with NVSwitch.",
                 observed=fact.value,
                 expected="active (running)",
             )
@@ -407,8 +404,7 @@ def drained(run: Run) -> Iterator[Said | Beside]:
             f"Slurm took {listed(f'{f.device} out of service: {f.value[:80]}' for f in found)}",
             found,
             "scontrol show node <node>; dmesg -T | grep -iE 'xid|nvlink|link down'   # on that node; leave it out of "
-            "the job: "
-            "sbatch --exclude=<node>",
+            "the job: sbatch --exclude=<node>",
             Severity.WARNING,
             explanation="A health check or an administrator drained the node and wrote down why.",
             observed=listed(f.value for f in found),

@@ -196,9 +196,8 @@ def network(run: Run) -> Iterator[Said | Beside]:
             "twice while the job runs; then check PFC and ECN on "
             "hosts and switches (mlnx_qos -i <interface>), NCCL_IB_TC, and what else uses these links",
             Severity.WARNING,
-            explanation="Pause frames and congestion notices slow senders down, lost packets are sent again "
-            "after a time-out. RDMA needs a lossless "
-            f"path; one congested port slows every rank that talks over it. {since}",
+            explanation="Pause frames and congestion notices slow senders down, lost packets are sent again after a "
+            f"time-out. RDMA needs a lossless path; one congested port slows every rank that talks over it. {since}",
             observed=listed((t for _, t in crowded), 6),
             expected=f"pauses and notices below {_SHARE:.1%} of the packets, no loss",
             confidence=Confidence.HIGH if any("+" in t for _, t in crowded) else Confidence.MEDIUM,
@@ -245,8 +244,7 @@ def fabric_checks(run: Run) -> Iterator[Said | Beside]:
     for fact in named(run, r"fi\.fi_getinfo"):
         yield by_facts("efa-provider-missing", f"libfabric finds no provider: {fact.value}", [fact],
             "fi_info -l; ls /dev/infiniband /sys/class/infiniband   # where the ranks run, in the container; then "
-            "install "
-            "the EFA driver and libfabric, and pass the devices into the container", Severity.WARNING,
+            "install the EFA driver and libfabric, and pass the devices into the container", Severity.WARNING,
             explanation="Without a provider of libfabric the OFI plugin cannot use the NICs, and NCCL uses sockets.",
             observed=fact.value, expected="provider: efa")  # fmt: skip
 
@@ -338,9 +336,8 @@ def mtus(run: Run) -> Iterator[Said | Beside]:
                 [*odd[:4], next(f for f in facts if f.value == usual)],
                 "ip link set <interface> mtu <value>   # the same on all hosts, at most what the switches pass",
                 Severity.WARNING,
-                explanation="RoCE takes its MTU from the interface. Where two ends differ, large packets are "
-                "dropped on the way or connections come up "
-                "at the smaller size: some pairs hang or are slow.",
+                explanation="RoCE takes its MTU from the interface. Where two ends differ, large packets are dropped "
+                "on the way or connections come up at the smaller size: some pairs hang or are slow.",
                 observed=listed(f"{f.at} {f.value}" for f in odd),
                 expected=f"{usual} everywhere",
             )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity, Step
+from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity, Step
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.reach import needs_no_network
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
@@ -18,6 +18,8 @@ from nccl_insight.rules.page import Page
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
+# What a check yields: what it found, or why it cannot judge.
+Hits: TypeAlias = Iterator[Hit | CannotJudge]
 _SAID: Final = ("root", "setting", "caller")
 
 if TYPE_CHECKING:

@@ -68,15 +68,10 @@ since: <the next version>
 """
 _MODULE: Final = '''"""<One sentence that says what this is.>"""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines that the grammar gives this diagnosis."""
     yield from ctx.report("<the finding in one sentence>")
 '''

@@ -1,21 +1,17 @@
 """NCCL finds no usable network interface for its bootstrap."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import value_of
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding, unless a set NCCL_SOCKET_IFNAME explains it."""
     run = ctx.run
     if value_of(run, "NCCL_SOCKET_IFNAME"):
         return
     yield from ctx.report(
         "NCCL finds no usable network interface",
-        explanation="No interface is up with an address, or NCCL_SOCKET_IFNAME (not visible in this log) matches "
-        "none; old versions also stop "
-        "when the interface has an IPv6 address only.",
+        explanation="No interface is up with an address, or NCCL_SOCKET_IFNAME (not visible in this log) matches none; "
+        "old versions also stop when the interface has an IPv6 address only.",
         quiet=None,
     )

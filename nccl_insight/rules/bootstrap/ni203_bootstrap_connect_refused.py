@@ -1,18 +1,16 @@
 """A TCP connection to a peer was refused or aborted."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _OFTEN = 4
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     run = ctx.run
     found = ctx.lines()

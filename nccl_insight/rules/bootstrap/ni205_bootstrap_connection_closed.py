@@ -1,17 +1,14 @@
 """A stray connection broke NCCL's bootstrap."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.errors import causes
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Wrong magic numbers and connections closed while being accepted."""
     run = ctx.run
     stated = ctx.lines()
@@ -22,7 +19,6 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     yield from ctx.report(
         "A stray connection to the bootstrap port broke NCCL's init",
         explanation="Something connected to the port where NCCL waits for its ranks and went away without NCCL's "
-        "greeting. Before 2.27.3 that "
-        "ends init; newer versions ignore it.",
+        "greeting. Before 2.27.3 that ends init; newer versions ignore it.",
         rows=Trouble(pl.concat(parts).sort("input_id", "line")),
     )

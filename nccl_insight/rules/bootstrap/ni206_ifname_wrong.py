@@ -1,16 +1,14 @@
 """Traffic between hosts goes through an interface that other hosts cannot reach."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.advise.settings.interfaces import VIRTUAL
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, value_of
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 # Docker and libvirt, loopback, and link-local.
@@ -20,7 +18,7 @@ _LINK_LOCAL = "169.254."
 _MANAGED = r"^(?:usb|enx|idrac|bmc|ilo)"
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """The interface in use, then addresses of container bridges that cannot be reached."""
     run = ctx.run
     if spans_hosts(run) is False:
@@ -58,9 +56,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             bridge.evidence,
             whom=(*(bridge.ranks if behind == bridge.hosts else ()), *behind),
             title=bridge.titled(f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"),
-            explanation="Each host and container has this address for itself, so a peer elsewhere cannot be "
-            "reached at it. NCCL took the wrong "
-            "interface there; on a cluster give containers the host's network.",
+            explanation="Each host and container has this address for itself, so a peer elsewhere cannot be reached at "
+            "it. NCCL took the wrong interface there; on a cluster give containers the host's network.",
             observed=bridge.text,
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,

@@ -1,17 +1,14 @@
 """NCCL_SOCKET_IFNAME names an interface that does not exist."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import setting
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Messages that only a missing interface causes, or no interface while a name was asked for."""
     run = ctx.run
     rows = setting(run, "NCCL_SOCKET_IFNAME").filter(pl.col("value").fill_null("") != "")

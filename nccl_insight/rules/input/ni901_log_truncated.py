@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural
 from nccl_insight.rules._log_notes import log_notes
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _NAMED = 3
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all inputs that lack lines, one for all without a checksum."""
     run = ctx.run
     yield from log_notes(

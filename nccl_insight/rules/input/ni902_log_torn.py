@@ -1,13 +1,10 @@
 """Several writers tore each other's lines."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.rules._log_notes import log_notes
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all inputs."""
     run = ctx.run
     yield from log_notes(

@@ -1,14 +1,11 @@
 """The log cannot answer the usual questions."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import VAGUE, present
 from nccl_insight.facts.settings import refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _SUBSTANCE = (
     "ranks", "communicators", "connections", "rings", "trees", "net_devices", "interfaces", "networks", "env", "graphs",
@@ -17,7 +14,7 @@ _SUBSTANCE = (
 )  # fmt: skip
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding when a log holds nothing but versions and warnings."""
     run = ctx.run
     inputs = run.table("inputs").filter(pl.col("nccl_lines") > 0)
@@ -33,9 +30,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         refs(first, 1),
         title=f"{plural(lines, 'NCCL line')}, none about init, topology or transports: "
         f"the log holds {'failures' if warned else 'versions'} only",
-        explanation="With NCCL_DEBUG=INFO NCCL prints how it found its network, which ranks talk over what, and "
-        "how far init came. Without it "
-        "only failures can be judged.",
+        explanation="With NCCL_DEBUG=INFO NCCL prints how it found its network, which ranks talk over what, and how "
+        "far init came. Without it only failures can be judged.",
         observed=plural(lines, "NCCL line"),
         expected="NCCL_DEBUG=INFO",
         absence="no line about communicators, networks, channels or connections",

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.wire import missing_members
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all communicators of logs, told by the largest gap, and one for the groups of traces."""
     run = ctx.run
     yield from _traces(run)

@@ -1,13 +1,10 @@
 """The traces have no common clock, so start skew is not judged."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.rules._trace_notes import noted
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding."""
     run = ctx.run
     texts, evidence = noted(run, ctx.name)

@@ -1,15 +1,12 @@
 """A trace lacks what some figures need: rank, message sizes, groups."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.rules._errors import cut
 from nccl_insight.rules._trace_notes import noted
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all inputs."""
     run = ctx.run
     texts, evidence = noted(run, ctx.name)

@@ -1,16 +1,13 @@
 """A trace ends in the middle or is damaged; what could be read was used."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.rules._trace_notes import noted
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _NAMED = 8
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all inputs."""
     run = ctx.run
     texts, evidence = noted(run, ctx.name)

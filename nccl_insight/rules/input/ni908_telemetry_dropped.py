@@ -1,14 +1,11 @@
 """A recorder dropped events."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.rules._trace_notes import noted
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all inputs."""
     run = ctx.run
     texts, refs = noted(run, ctx.name)

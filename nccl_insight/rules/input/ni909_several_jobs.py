@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import plural
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.rules._trace_notes import noted
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding each for logs and for traces, with the first line or trace of each job as evidence."""
     run = ctx.run
     yield from _logs(run)

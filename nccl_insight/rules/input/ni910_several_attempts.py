@@ -1,14 +1,11 @@
 """The inputs hold several attempts of one job."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.parts import parts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per job that was started more than once, with the first line of each attempt as evidence."""
     run = ctx.run
     found = parts(run)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.readers.embedded.endings import AT_THE_END
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _NEXT = (
@@ -17,16 +17,15 @@ _NEXT = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """NCCL's message, else worlds of one rank."""
     run = ctx.run
     if ctx.lines() is not None:
         yield from ctx.report(
             "Processes of differently sized jobs meet at one bootstrap root",
             next_step=_NEXT,
-            explanation="The root was reached by processes that believe in another number of ranks: two jobs share "
-            "an address and port, or the "
-            "ranks were started with different world sizes.",
+            explanation="The root was reached by processes that believe in another number of ranks: two jobs share an "
+            "address and port, or the ranks were started with different world sizes.",
             confidence=Confidence.HIGH,
         )
         return
@@ -70,12 +69,10 @@ def _tables(run: Run) -> Iterator[Hit]:
         whom=tuple(listed),
         title=f"The head of nccl-tests stands {starts.height} times before the first result: as many independent "
         "jobs run, not one",
-        next_step="make clean && make MPI=1 MPI_HOME=$(dirname $(dirname $(which mpicc)))   # then run the new "
-        "binary by its full path; mpirun -np 2 "
-        "hostname shows where processes start",
+        next_step="make clean && make MPI=1 MPI_HOME=$(dirname $(dirname $(which mpicc)))   # then run the new binary "
+        "by its full path; mpirun -np 2 hostname shows where processes start",
         explanation="Only rank 0 of a job prints the head, so each head is a job of its own: the binary was built "
-        "without "
-        "MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the "
+        "without MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the "
         "network.",
         observed=f"{plural(starts.height, 'head')}" + (f", ranks of {named(listed)}" if listed else ""),
         severity=Severity.ERROR if _together(twice) else Severity.WARNING,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref
+from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import comms, members
 from nccl_insight.facts.mentions import mentions
@@ -12,11 +12,11 @@ from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.wording import wording_clashes
 from nccl_insight.rules._outliers import both_sides
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the communicator that shows it best, else for the job, else from wording."""
     run = ctx.run
     lines = run.table("processes").select("host", "pid", "input_id", "line")

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import Confidence, Hit
 from nccl_insight.facts.settings import hosts_of
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """NCCL's own complaint, else equal bus ids in one communicator."""
     run = ctx.run
     found = ctx.lines()

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.facts.settings import hosts_of
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """CUDA's own statement, else the two versions."""
     run = ctx.run
     if ctx.lines() is None:
@@ -19,8 +19,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     yield from ctx.report(
         "The NVIDIA driver is too old for this NCCL's CUDA",
         explanation="CUDA says that the installed driver cannot serve the CUDA runtime in use. Either the host's "
-        "driver "
-        "is old, or an older libcuda.so (a compat package, a stub) is found first.",
+        "driver is old, or an older libcuda.so (a compat package, a stub) is found first.",
         quiet=None,
     )
 

@@ -1,17 +1,14 @@
 """A variable is set that no NCCL version reads."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.advise.settings.check import check_name
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import hosts_of
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding a name."""
     run = ctx.run
     for (name,), rows in _names(run).group_by(["name"], maintain_order=True):

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.advise.settings.check import check_deprecated
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding a variable."""
     run = ctx.run
     named: set[str] = set()

@@ -1,18 +1,17 @@
 """Ranks of one communicator run with different values of a setting that must agree."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.members import begun, members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import settings
 from nccl_insight.rules._diag import settings_differ
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 MUST_AGREE: Final = (
@@ -36,7 +35,7 @@ LAZY: Final = ("NCCL_SHM_DISABLE", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_SPLIT_
 _UNSET: Final = "not set"
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each setting, at the largest communicator that shows it."""
     run = ctx.run
     found = _differences(run)

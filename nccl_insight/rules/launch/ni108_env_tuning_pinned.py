@@ -1,17 +1,14 @@
 """Settings for experiments are left in force."""
 
-from collections.abc import Iterator
-
 from nccl_insight.advise.settings.check import check_pinned
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _SHOWN = 5
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all of them."""
     run = ctx.run
     chosen = user_settings(run)

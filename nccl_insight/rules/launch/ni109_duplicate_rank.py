@@ -1,18 +1,16 @@
 """One rank number appears twice in a communicator."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each communicator, else one for NCCL's message."""
     run = ctx.run
     real = [c.comm_id for c in comms(run) if c.comm_id and not c.made]

@@ -15,7 +15,7 @@ from nccl_insight.facts.settings import refs
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._init import waiting
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 # initialize clique for rank 3; clique=devices=[0,1,2,3]; ...
 _CLIQUE: Final = r"for rank ([0-9]{1,7}); clique=devices=\[([0-9, ]+)\]"
@@ -27,7 +27,7 @@ _TOPOLOGY: Final = r"local_topology/(?:\w+/)?([0-9]+)$"
 _LATER: Final = ("ranks", "connections", "watchdog", "collectives", "progress")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per communicator that waits for ranks, and one for ranks that wait for another's unique id."""
     run = ctx.run
     yield from _no_id(ctx)
@@ -46,14 +46,12 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             refs(started),
             whom=(*stuck.missing, *identities(run).hosts_of_absent(stuck.missing)),
             title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
-            f"{stuck.nranks}, "
-            f"while {plural(started.height, 'rank')} wait",
+            f"{stuck.nranks}, while {plural(started.height, 'rank')} wait",
             next_step=f"check what {rank_words(stuck.missing, 4)} printed and whether "
             + ("it was launched: its" if alone else "they were launched: their")
             + " exit code and environment, ports between the hosts",
-            explanation="The communicator needs all its ranks before any of them can go on. The ranks named never "
-            "said that they started, and those "
-            "that did got no further than the bootstrap.",
+            explanation="The communicator needs all its ranks before any of them can go on. The ranks named never said "
+            "that they started, and those that did got no further than the bootstrap.",
             observed=f"{started.height} of {stuck.nranks} ranks started",
             expected=f"{stuck.nranks} ranks start",
             comm_id=stuck.comm_id,
@@ -65,7 +63,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
 _RANKS_MOST: Final = 1 << 17
 
 
-def _announced(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def _announced(ctx: Context) -> Hits:
     """Ranks that said that they come to the start of the job, and nothing after it: the others did not come."""
     run = ctx.run
     rows = run.table("arrivals")

@@ -1,14 +1,12 @@
 """Creating a communicator took long."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
@@ -27,7 +25,7 @@ _ADVICE = {
 }
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the slowest communicator."""
     run = ctx.run
     limit = ctx["total_s"]

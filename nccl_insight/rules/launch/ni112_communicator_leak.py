@@ -1,17 +1,14 @@
 """Communicators are created again and again and never destroyed."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.memory import device_memory
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all processes."""
     run = ctx.run
     limit = ctx["communicators"]
@@ -36,8 +33,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         title=f"{plural(many.height, 'process', 'processes')} created up to {most} communicators over the same "
         f"ranks and destroyed none",
         explanation="The communicators have the same size and the same own rank, so they probably have the same "
-        "members. Each keeps memory and "
-        f"connections until it is destroyed.{_bytes(run)}",
+        f"members. Each keeps memory and connections until it is destroyed.{_bytes(run)}",
         observed=f"{most} communicators",
         unit="communicators",
         absence="no destroyed communicator of these processes",

@@ -1,14 +1,12 @@
 """This NCCL version has a documented bug that the log shows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.members import processes
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
@@ -92,7 +90,7 @@ BUGS = (
 )  # fmt: skip
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each bug whose version and evidence are both in the log."""
     run = ctx.run
     versions = sorted({v for v in processes(run)["nccl_version"].drop_nulls().to_list() if _parsed(v)})

@@ -6,20 +6,20 @@ import polars as pl
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import check_value
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, processes
 from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble, cut, trouble
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each variable or wording."""
     run = ctx.run
     refused = ctx.lines(but=(*playing("limited"), *playing("replaced")))

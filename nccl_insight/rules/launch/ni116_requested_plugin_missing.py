@@ -2,13 +2,11 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _DEFAULT = re.compile(r"lib[nr]ccl-(?:net|collnet|tuner|profiler|env|gin|rma)\.so")
@@ -18,7 +16,7 @@ _NO_NAME = frozenset({"", "none", "static_plugin"})
 _NAMES = ("name", "plugin", "plugin_list")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each kind and name."""
     run = ctx.run
     rows = _missing(run)

@@ -1,19 +1,17 @@
 """Hosts of one communicator have different CUDA drivers or toolkits."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._diag import drivers_differ
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each of the two facts, at the largest communicator that shows it."""
     run = ctx.run
     lines = run.table("processes").select("host", "pid", "input_id", "line").unique(["host", "pid"], keep="first")

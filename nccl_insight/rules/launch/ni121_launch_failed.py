@@ -1,16 +1,14 @@
 """The launcher could not start processes of the job."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.last_words import signs_of_life
 from nccl_insight.facts.settings import named
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
@@ -24,7 +22,7 @@ def _taken_back(run: Run, rows: pl.DataFrame) -> pl.Series:
     return known.select((waited & after).fill_null(False).alias("taken_back"))["taken_back"]
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     run = ctx.run
     found = ctx.lines()

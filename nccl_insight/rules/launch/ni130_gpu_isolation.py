@@ -1,17 +1,14 @@
 """GPUs of one node cannot see each other."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs, setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all hosts."""
     run = ctx.run
     if switched_on(run, "NCCL_P2P_DISABLE").height or setting(run, "NCCL_P2P_LEVEL").height:
@@ -36,9 +33,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         refs(rows, 3),
         whom=names,
         title=f"GPUs of {named(names)} cannot see each other: {plural(n_pairs, 'pair')} without peer-to-peer copies",
-        explanation="Each process has only its own GPU in view (CUDA_VISIBLE_DEVICES, a container or a cgroup "
-        "per rank), so "
-        "NCCL has no peer access between GPUs of the same node.",
+        explanation="Each process has only its own GPU in view (CUDA_VISIBLE_DEVICES, a container or a cgroup per "
+        "rank), so NCCL has no peer access between GPUs of the same node.",
         observed=f"SHM or NET between {plural(n_pairs, 'pair')}",
         expected="P2P between GPUs of one node",
     )

@@ -1,16 +1,14 @@
 """/dev/shm is too small for NCCL's segments."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.errors import SHM_FAILED, present
 from nccl_insight.facts.settings import named
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Stated lack of space, else a failed creation without another reason."""
     run = ctx.run
     found = ctx.lines()
@@ -30,9 +28,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     where = f" on {named(found.hosts)}" if found.hosts else ""
     yield from ctx.report(
         f"/dev/shm is too small{where}{wanted}",
-        explanation="Each pair of ranks that talks through shared memory needs several MiB in /dev/shm. Stale "
-        "nccl-* files of "
-        "killed jobs take space too.",
+        explanation="Each pair of ranks that talks through shared memory needs several MiB in /dev/shm. Stale nccl-* "
+        "files of killed jobs take space too.",
         expected="enough room in /dev/shm: as a rule 1 GiB for a node of 8 ranks",
         confidence=confidence,
         quiet=Severity.WARNING,

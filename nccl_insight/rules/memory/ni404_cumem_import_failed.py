@@ -1,11 +1,9 @@
 """GPU memory of a peer process could not be mapped."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import Confidence
 from nccl_insight.facts.errors import CONSEQUENCE, present
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _NAMED = {
@@ -14,16 +12,15 @@ _NAMED = {
 }  # fmt: skip
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Stated, else from the result traces of the P2P transport."""
     run = ctx.run
     found = ctx.lines()
     traced = None if found is not None or present(run) & _NAMED else _traced(run)
     yield from ctx.report(
         "GPU memory of a peer process could not be mapped",
-        explanation="A process can import a peer's memory only when it sees the peer's GPU. Containers with one "
-        "GPU each, separate IPC "
-        "namespaces and mixed settings of NCCL_CUMEM_ENABLE break that."
+        explanation="A process can import a peer's memory only when it sees the peer's GPU. Containers with one GPU "
+        "each, separate IPC namespaces and mixed settings of NCCL_CUMEM_ENABLE break that."
         + (
             ""
             if traced is None

@@ -1,11 +1,9 @@
 """A GPU ran out of memory while NCCL allocated its buffers."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import Confidence
 from nccl_insight.facts.errors import ALLOC_FAILED, present
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _OTHER_REASONS = {
     "cuda-unhandled", "cuda-init-error", "cuda-driver-shutdown", "cuda-driver-too-old", "fabric-manager-issue",
@@ -13,7 +11,7 @@ _OTHER_REASONS = {
 }  # fmt: skip
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """CUDA's message, else an allocation of NCCL that failed without a stated reason."""
     run = ctx.run
     found = ctx.lines()
@@ -27,9 +25,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         return
     yield from ctx.report(
         "A GPU ran out of memory while NCCL allocated buffers",
-        explanation="NCCL allocates outside of the framework's memory pool. Either the framework or another "
-        "process already "
-        "holds the GPU's memory, or there are very many communicators and channels.",
+        explanation="NCCL allocates outside of the framework's memory pool. Either the framework or another process "
+        "already holds the GPU's memory, or there are very many communicators and channels.",
         confidence=confidence,
         rows=found,
         quiet=None,

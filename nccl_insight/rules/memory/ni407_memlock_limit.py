@@ -1,14 +1,12 @@
 """The locked-memory limit of the ranks is too small for RDMA."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.language.load import witnesses
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """A failed registration for lack of memory, else a failed queue."""
     run = ctx.run
     said = ctx.lines()

@@ -1,17 +1,14 @@
 """Copies between host and GPU use pageable memory and hold up the step."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes, format_ns
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
     share = ctx["share"]

@@ -1,9 +1,7 @@
 """A resource of the host or process is used up."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Severity
-from nccl_insight.rules.context import Context
+from nccl_insight.base.model import Severity
+from nccl_insight.rules.context import Context, Hits
 
 _FILES = (
     "Open files of the process are used up (ulimit -n)",
@@ -48,7 +46,7 @@ def _what(ctx: Context) -> tuple[str, str]:
     return next((said for word, said in _KINDS if word in texts), _ANY)
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     title, next_step = _what(ctx)
     yield from ctx.report(

@@ -1,14 +1,12 @@
 """NCCL takes a lot of GPU memory."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding, for the process that takes most."""
     run = ctx.run
     limit = ctx["bytes"]

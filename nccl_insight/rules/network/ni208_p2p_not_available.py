@@ -1,16 +1,15 @@
 """GPUs of one node exchange data through host memory because P2P is not possible."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Action, Confidence, Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
@@ -25,7 +24,7 @@ class _Odd:
     confidence: Confidence = Confidence.HIGH
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the run."""
     run = ctx.run
     inside = links(run).filter(pl.col("transport").is_in(["P2P", "SHM"]))
@@ -126,7 +125,7 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     )
 
 
-def _by_topology(run: Run) -> Iterator[Hit | CannotJudge]:
+def _by_topology(run: Run) -> Hits:
     paths = gpu_paths(run)
     if paths.is_empty() or has_nvlink(run) or paths.filter(~pl.col("path").is_in(["PHB", "NODE", "SYS"])).height:
         return

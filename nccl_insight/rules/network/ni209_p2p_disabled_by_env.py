@@ -1,21 +1,19 @@
 """P2P between GPUs is switched off or limited by a setting."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import members
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _LOW_LEVELS = ("loc", "nvl", "pix", "0", "1")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each setting."""
     run = ctx.run
     for rows, effect in (

@@ -1,18 +1,16 @@
 """Traffic goes over TCP sockets because a setting says so."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Hit
+from nccl_insight.base.model import Action
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.rules._sockets import chosen_by_user, plugin_failures
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the settings that rule out RDMA."""
     run = ctx.run
     chosen = chosen_by_user(run)

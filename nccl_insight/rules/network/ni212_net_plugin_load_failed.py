@@ -1,19 +1,18 @@
 """A network plugin was found and cannot be used."""
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.mentions import mentions, no_device
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 # Spectrum-X, NCCL's RDMA-SHARP plugin, UCX.
@@ -26,7 +25,7 @@ _MISSING: Final = re.compile(r"(lib[\w+.-]{1,80}\.so[\w.]{0,20}): cannot open sh
 _UNDEFINED: Final = re.compile(r"undefined symbol: (\w{1,80})")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Plugins that were opened and not used."""
     run = ctx.run
     rows = mentions(run, "plugin-unusable")

@@ -1,17 +1,15 @@
 """libibverbs is not installed, so that NCCL cannot use InfiniBand or RoCE."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.base.model import Action, Severity
 from nccl_insight.facts.mentions import library_missing
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.rules._sockets import chosen_by_user, rdma_hints
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the run."""
     run = ctx.run
     rows = library_missing(run)

@@ -1,20 +1,18 @@
 """InfiniBand and RoCE devices are used together."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
 from nccl_insight.facts.transports import net_links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for hosts that list both, or for hosts that differ."""
     run = ctx.run
     rdma = nics(run).filter(pl.col("link_layer").is_in(["IB", "RoCE", "iWARP"]))

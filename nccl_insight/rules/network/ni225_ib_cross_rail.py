@@ -1,13 +1,10 @@
 """NICs of different rails may not reach each other."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.rules._hints import hint
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """A candidate beside unanswered connections."""
     yield from hint(
         ctx,

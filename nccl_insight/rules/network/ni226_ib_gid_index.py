@@ -1,19 +1,16 @@
 """The RoCE GID index may be wrong."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.settings import value_of
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules._hints import hint
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _REFUSED = ("ib-qp-unreachable", "ib-qp-invalid-argument")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """A candidate beside refused and unroutable connections, and off InfiniBand beside lost packets."""
     run = ctx.run
     index = value_of(run, "NCCL_IB_GID_INDEX")
@@ -27,8 +24,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         "Possible cause: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),
         "show_gids   # on both hosts: same index, type RoCE v2, routable address; NCCL 2.21 or later: unset "
         "NCCL_IB_GID_INDEX",
-        "The GID that was chosen has no route to the peer's, or does not exist at that index. The GID table is not "
-        "in "
+        "The GID that was chosen has no route to the peer's, or does not exist at that index. The GID table is not in "
         "the log, so this is a possible cause, not confirmed by the log.",
         "a RoCEv2 GID with a route between the hosts, at both ends",
         stated=index is not None and index != "-1" and trouble(run, *_REFUSED) is not None,

@@ -1,13 +1,10 @@
 """InfiniBand packets were not acknowledged in spite of all retries."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.links import devices_of
 from nccl_insight.facts.settings import named
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
@@ -21,7 +18,7 @@ def _one_peer(run: Run, found: Trouble) -> tuple[str, ...] | None:
     return (alone,)
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all completions, with the peers named."""
     run = ctx.run
     found = ctx.lines()

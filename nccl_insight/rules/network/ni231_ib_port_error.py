@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.links import Flap, failed_after, flaps
 from nccl_insight.facts.settings import named
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the devices that stayed down."""
     run = ctx.run
     down = [flap for flap in flaps(run) if not flap.back]
@@ -30,9 +30,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
         whom=(*tuple(sorted({r for f in chosen for r in f.ranks})), *hosts),
         title=f"Port of {names or 'a NIC'}{' on ' + ', '.join(hosts[:4]) if hosts else ''} went down during the job",
-        next_step=f"ibstat; mlxlink -d {names.split(', ')[0] or '<device>'} -m -c; dmesg -T | grep -iE "
-        "'mlx5|link down'   # on the "
-        "host named",
+        next_step=f"ibstat; mlxlink -d {names.split(', ')[0] or '<device>'} -m -c; dmesg -T | grep -iE 'mlx5|link "
+        "down'   # on the host named",
         explanation="The NIC saw its link go down, and no line says that it came back. "
         + (
             "Errors on this device (status 12, closed connections) are its consequence."

@@ -1,10 +1,8 @@
 """RDMA connections go through host memory: GPUDirect RDMA is not used."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Action, Confidence, Hit, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.gdr import gdr_by_host
 from nccl_insight.facts.mentions import mentions
@@ -13,11 +11,11 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import is_rdma, net_links
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for hosts that differ, else one for the whole run."""
     run = ctx.run
     hosts = gdr_by_host(run)
@@ -100,7 +98,7 @@ def _explain(reasons: list[Missing], supported: bool) -> str:
     return f"{likely}. Alternatives: {rest}." if rest else f"{likely}."
 
 
-def _stated(run: Run) -> Iterator[Hit | CannotJudge]:
+def _stated(run: Run) -> Hits:
     """Without connections: what NCCL or its plugin says in words."""
     networks = networks_in_use(run)
     if spans_hosts(run) is False or (networks and not any(is_rdma(n) for n in networks)):

@@ -1,15 +1,12 @@
 """GPUDirect RDMA is off because GPU and NIC are too far apart."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.rules._gdr import paths_blocked
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all GPUs without a near NIC."""
     run = ctx.run
     far = paths_blocked(run)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _ELSEWHERE = {
     "ib-completion-retry-exceeded", "ib-local-access-violation", "ib-port-error", "ib-device-fatal",
@@ -16,7 +16,7 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Stated by plugin or NCCL, else memory access errors, else flushes without a cause."""
     run = ctx.run
     stated = ctx.lines()
@@ -43,8 +43,7 @@ def _hit(ctx: Context, title: str, severity: Severity, confidence: Confidence, r
     yield from ctx.report(
         title,
         explanation="PCIe ACS (or an IOMMU that translates) sends peer-to-peer transfers through the root complex, "
-        "where they fail; a missing "
-        "or wrong nvidia-peermem has the same effect. One run without GPUDirect RDMA tells.",
+        "where they fail; a missing or wrong nvidia-peermem has the same effect. One run without GPUDirect RDMA tells.",
         severity=severity,
         confidence=confidence,
         rows=rows,

@@ -1,18 +1,15 @@
 """A one-node job reports network Socket, which is harmless."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import nodes_are_processes, spans_hosts
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the run."""
     run = ctx.run
     sockets = socket_processes(run)

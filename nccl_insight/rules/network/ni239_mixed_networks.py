@@ -1,10 +1,8 @@
 """Ranks of one communicator chose different networks."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.networks import member_networks, process_networks, used_networks
@@ -12,11 +10,11 @@ from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.transports import is_rdma
 from nccl_insight.rules._outliers import subject
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each odd network of the job, at the largest communicator that shows it."""
     run = ctx.run
     wide = {c.comm_id: c for c in comms(run) if c.spans_hosts or len(c.hosts) > 1}

@@ -1,19 +1,17 @@
 """A host lists fewer NICs than the other hosts of its communicator."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import Confidence, Hit
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.rules._diag import ports_missing
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the short hosts, else one for NCCL's message."""
     run = ctx.run
     counted = (

@@ -1,15 +1,13 @@
 """The network that NCCL_NET asks for is not there."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.facts.settings import value_of
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines, with the setting where NCCL printed it."""
     run = ctx.run
     asked = value_of(run, "NCCL_NET")

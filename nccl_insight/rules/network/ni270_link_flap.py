@@ -1,16 +1,14 @@
 """A port of a NIC went down and came back."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Confidence, Ref, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.links import failed_after, flaps
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _MANY = 3
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each device that came back."""
     run = ctx.run
     for flap in flaps(run)[:5]:

@@ -1,15 +1,13 @@
 """The GID table of a NIC changed while the job ran."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.facts.links import devices_of
 from nccl_insight.rules._closed import in_order
 from nccl_insight.rules._outside import loud_besides
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     run = ctx.run
     found = ctx.lines()

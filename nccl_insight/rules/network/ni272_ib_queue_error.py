@@ -1,13 +1,10 @@
 """A queue of an InfiniBand device reported a fatal event."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.links import devices_of
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all events."""
     run = ctx.run
     found = ctx.lines()

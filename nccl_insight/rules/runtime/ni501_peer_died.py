@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity, Step
+from nccl_insight.base.model import Hit, Severity, Step
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
@@ -15,7 +15,7 @@ from nccl_insight.language.load import playing
 from nccl_insight.rules._closed import accepting, in_order
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import loud_besides
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 # Both ends of connections still ran when these broke.
@@ -27,7 +27,7 @@ _BETWEEN: Final = (
 )  # fmt: skip
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for closed connections, with the peers named."""
     run = ctx.run
     lost = causes(run).filter(pl.col("cause") == ctx.name).join(accepting(run), on=["input_id", "line"], how="anti")

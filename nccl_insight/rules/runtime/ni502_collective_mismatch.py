@@ -18,14 +18,14 @@ from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
 # transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """What NCCL says, what the dumps say, and what the call logs show."""
     run = ctx.run
     yield from (_recorded(found) for found in flight_recorder.mismatches(run))
@@ -48,8 +48,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             severity=Severity.WARNING if guessed else None,
             confidence=Confidence.MEDIUM if guessed else None,
             explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
-            "collective. Usually one rank skipped "
-            "a call, made an extra one, or passed another count.",
+            "collective. Usually one rank skipped a call, made an extra one, or passed another count.",
         )
     if not run.has("calls"):
         return

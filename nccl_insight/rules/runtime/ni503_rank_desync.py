@@ -1,6 +1,5 @@
 """Ranks of a process group are at different collectives: some never reached what others wait in."""
 
-from collections.abc import Iterator
 
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural, rank_words
@@ -10,10 +9,10 @@ from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.facts.watchdog import DEFAULT
 from nccl_insight.rules._absent import subject, with_others
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each set of ranks that others wait for, whatever sources name it."""
     run = ctx.run
     dumped = flight_recorder.dumped(run)

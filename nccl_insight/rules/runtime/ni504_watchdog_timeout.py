@@ -1,12 +1,9 @@
 """The framework's watchdog gave up on a collective."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.rules._absent import LIST_DUMPS
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _TRY = (
     "NCCL_P2P_DISABLE=1 <the same job>   # if it then runs on one host, PCIe ACS or the IOMMU breaks P2P: turn ACS "
@@ -26,7 +23,7 @@ def _first(rows: pl.DataFrame) -> bool:
     return same and told.height > 0 and bool((told["completed_seq"] == -1).all())
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all time-outs."""
     found = ctx.lines()
     if found is None:
@@ -60,8 +57,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         next_step=f"{_TRY}; {dumps}" if first else dumps,
         explanation=_NO_DATA
         if first
-        else "A collective was issued here and did not finish. Either a rank never issued it, or issued "
-        "another one, or the network lost it. "
-        "The ranks that report are usually the ones that wait.",
+        else "A collective was issued here and did not finish. Either a rank never issued it, or issued another one, "
+        "or the network lost it. The ranks that report are usually the ones that wait.",
         quiet=None,
     )

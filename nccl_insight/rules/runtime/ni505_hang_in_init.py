@@ -1,13 +1,11 @@
 """Init started on all ranks and never finished."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.unread import unread
 from nccl_insight.rules._init import waiting, waiting_early
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 # What a firewall or a proxy of the pod keeps from the pod's own address passes on the loopback interface.
 _ONE_HOST = (
@@ -16,7 +14,7 @@ _ONE_HOST = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per communicator whose ranks are all there and stuck."""
     run = ctx.run
     for stuck in waiting(run):

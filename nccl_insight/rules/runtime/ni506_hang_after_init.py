@@ -1,6 +1,5 @@
 """Init finished on all ranks and the first collective did not."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
@@ -16,7 +15,7 @@ from nccl_insight.facts.nvls import one_sided
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.transports import links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
@@ -34,7 +33,7 @@ _EACH: Final = (
 _STACKS: Final = "py-spy dump --native --pid <pid>   # of every rank: one that is outside the collective is why"
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """A watchdog that saw no collective complete, after an init that did."""
     run = ctx.run
     ranks = run.table("ranks")

@@ -5,14 +5,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.facts.topics import telling, told
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines, with what is known of that CUDA error; those after a time-out's abort apart."""
     run = ctx.run
     found = ctx.lines()

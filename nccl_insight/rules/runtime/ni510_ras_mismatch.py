@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Confidence, Hit, Ref, Severity
 from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.course import in_order
 from nccl_insight.facts.identity import identities
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 # So many ranks with one count for each that is behind it.
@@ -19,7 +19,7 @@ _FEW = 8
 _EXPECTED = "equal counts, or counts that move between two queries"
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per communicator and kind of operation."""
     run = ctx.run
     rows = run.table("ras").filter(

@@ -1,22 +1,20 @@
 """NCCL's RAS report lacks data of some processes, or calls them dead."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
+from nccl_insight.base.model import Ref, Severity
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.tallies import in_job
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all that is missing."""
     run = ctx.run
     ras = run.table("ras").filter(pl.col("report").is_not_null())

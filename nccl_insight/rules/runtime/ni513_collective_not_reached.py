@@ -1,7 +1,5 @@
 """Some ranks stopped before a collective that the others issued."""
 
-from collections.abc import Iterator
-
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
@@ -10,10 +8,10 @@ from nccl_insight.facts.claims import CALLS, WATCHDOG
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.rules._absent import READ_LAST, subject, with_others
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per communicator with ranks behind, and one for ranks that are silent while all others time out."""
     run = ctx.run
     for item in absences(run):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Ref, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import held_up
@@ -13,14 +13,14 @@ from nccl_insight.facts.claims import CALLS
 from nccl_insight.facts.identity import ranks_in_job
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.waitfor import verdict, waiting
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _HELD_UP = " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
 _NEXT = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two ranks"
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """What the call logs show, and what the dumps do."""
     run = ctx.run
     if run.has("calls"):

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Hit, Ref, Severity
+from nccl_insight.base.model import Action, Hit, Ref, Severity
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
@@ -15,7 +15,7 @@ from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, with_who
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run, fact
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
@@ -107,7 +107,7 @@ def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | N
     return None, host or (next(iter(known.ranks_of_host)) if len(known.ranks_of_host) == 1 else None)
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each Xid number and weight, the most severe first, at most five."""
     run = ctx.run
     yield from _told_by_nccl(run)

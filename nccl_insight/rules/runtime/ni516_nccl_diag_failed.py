@@ -5,14 +5,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Hit, Severity
+from nccl_insight.base.model import Action, Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
@@ -20,7 +20,7 @@ _REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
 _REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_topo")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per check; settings, drivers, NVLinks, ports and Xids have diagnoses of their own."""
     run = ctx.run
     yield from _edges(run)

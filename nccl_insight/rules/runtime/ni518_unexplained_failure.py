@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.topics import telling
 from nccl_insight.facts.unread import unread
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble, cut
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _SILENT = {
@@ -28,7 +28,7 @@ def _named() -> frozenset[str]:
     return frozenset({*(rule.name for rule in discover()), *VAGUE} - {OTHER})
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding, and only where nothing else was recognized."""
     run = ctx.run
     rows = causes(run).with_columns(

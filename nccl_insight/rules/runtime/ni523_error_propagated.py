@@ -1,18 +1,17 @@
 """Lines printed on the way out after another fault; where they are all there is, nothing says why the job failed."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import FAILED, ends
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._errors import Trouble, cut
 from nccl_insight.rules._outside import exits_passed_on
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 # What is behind a result code as a rule, where nothing else is known.
 _USUAL: Final = {
@@ -35,7 +34,7 @@ _PASSED_ON: Final = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding; an error only where nothing else is known and the program did not go on."""
     found = _only(ctx)
     if found is None:

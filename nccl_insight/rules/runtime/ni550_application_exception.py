@@ -1,12 +1,12 @@
 """The program itself failed first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.base import late
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity, Step
+from nccl_insight.base.model import Confidence, Hit, Severity, Step
 from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
@@ -27,7 +27,7 @@ from nccl_insight.rules._outside import (
     strong_before,
     subject,
 )
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
@@ -55,7 +55,7 @@ _ALONE = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding: the first exception, with all ranks that raised the same."""
     run = ctx.run
     found = of_kind(run, FAILED)
@@ -186,8 +186,7 @@ def _exit(run: Run, first: End) -> Hit:
     hit = Hit(
         title=f"{subject([first])} ended {code} before the others{since([first])}",
         next_step="read the end of this rank's own output; wrap main() in "
-        "torch.distributed.elastic.multiprocessing.errors.record "
-        "to have the traceback reported",
+        "torch.distributed.elastic.multiprocessing.errors.record to have the traceback reported",
         explanation="The launcher saw this process fail first, and neither NCCL nor torch reported a failure of it: an "
         "exception of the program whose text is not in these files.",
         expected="exit code 0",

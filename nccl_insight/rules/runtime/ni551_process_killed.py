@@ -1,9 +1,8 @@
 """A process of the job was killed from outside."""
 
-from collections.abc import Iterator
 from typing import Final
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity, Step
+from nccl_insight.base.model import Confidence, Hit, Severity, Step
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.ends import End
 from nccl_insight.facts.settings import named
@@ -25,7 +24,7 @@ from nccl_insight.rules._outside import (
     strong_before,
     subject,
 )
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
 def _of_one_time(found: list[End]) -> list[End]:
@@ -42,7 +41,7 @@ _LESS: Final = Step(
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding: those killed for memory, else the first one killed."""
     run = ctx.run
     found = of_kind(run, KILLED)

@@ -1,13 +1,13 @@
 """A process of the job crashed."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity, Step
+from nccl_insight.base.model import Confidence, Hit, Ref, Severity, Step
 from nccl_insight.facts.ends import End
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import cut
@@ -28,7 +28,7 @@ from nccl_insight.rules._outside import (
     strong_before,
     subject,
 )
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
@@ -100,7 +100,7 @@ def _open(end: End) -> bool:
     return _signal(end) is None and end.exit_code is None
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding: the first crash that is not an abort, else the first abort."""
     # Who lost a process, and knows not of what, tells the death that another witness explains.
     run = ctx.run

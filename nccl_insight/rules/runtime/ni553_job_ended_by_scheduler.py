@@ -1,12 +1,12 @@
 """The scheduler ended the job."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity, Step
+from nccl_insight.base.model import Confidence, Severity, Step
 from nccl_insight.facts.ends import End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
@@ -31,7 +31,7 @@ from nccl_insight.rules._outside import (
     strong_before,
     times_of,
 )
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
@@ -62,7 +62,7 @@ _LOST = {"node-lost": "The scheduler", "node-lost-mpi": "mpirun", "node-lost-ray
 _FAULTS = ("startup", "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding."""
     run = ctx.run
     found = of_kind(run, ENDED)
@@ -142,9 +142,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         whom=hosts,
         title=what,
         steps=_steps("hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
-        explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors "
-        "after it are "
-        "the noise of that."
+        explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors after "
+        "it are the noise of that."
         + ("" if strong else " The line gives no reason: ask the scheduler, or look for a rank that failed before."),
         observed=first.text,
         severity=severity,

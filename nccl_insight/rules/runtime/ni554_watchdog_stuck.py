@@ -1,14 +1,12 @@
 """torch's watchdog thread itself hangs."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.facts.identity import identities
 from nccl_insight.language.load import playing
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     run = ctx.run
     found = ctx.lines()
@@ -22,8 +20,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         f"torch's watchdog thread made no progress{span}",
         whom=(*ranks, *identities(run).hosts(ranks)),
         explanation="A call into CUDA or NCCL, or Python's lock, holds the thread that watches collectives. No "
-        "collective was "
-        "found to have timed out by this message.",
+        "collective was found to have timed out by this message.",
         rows=found,
         # Without the line that ends the process the monitor only warned.
         severity=None if found.rows["message"].is_in(playing("stuck-end")).any() else Severity.WARNING,

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref
+from nccl_insight.base.model import Action, Confidence, Hit, Ref
 from nccl_insight.base.units import format_bytes, plural, rank_words
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _PATHS = (
@@ -20,7 +20,7 @@ _CANDIDATES = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all rows with wrong values, one for the checks of the program."""
     run = ctx.run
     yield from _checks(run)
@@ -85,12 +85,10 @@ def _checks(run: Run) -> Iterator[Hit]:
         whom=ranks,
         title=f"Wrong results: the program's check got {first['observed']:g} where it expected {first['expected']:g} "
         f"({plural(found.height, 'value')}{f', told by {rank_words(ranks)}' if ranks else ''})",
-        next_step="run all_reduce_perf -c 1 (nccl-tests) on the same GPUs: #wrong above 0 means the machine or "
-        "NCCL, 0 the "
-        "program; then once with NCCL_P2P_DISABLE=1 and once with CUDA_VISIBLE_DEVICES unset",
+        next_step="run all_reduce_perf -c 1 (nccl-tests) on the same GPUs: #wrong above 0 means the machine or NCCL, 0 "
+        "the program; then once with NCCL_P2P_DISABLE=1 and once with CUDA_VISIBLE_DEVICES unset",
         explanation="Candidates: peer-to-peer access that is broken (IOMMU, ACS, virtual machines), a device order "
-        "that "
-        "ranks see differently (CUDA_VISIBLE_DEVICES permuted), a bug of this NCCL version, or the check itself.",
+        "that ranks see differently (CUDA_VISIBLE_DEVICES permuted), a bug of this NCCL version, or the check itself.",
         observed=str(first["text"])[:200],
         confidence=Confidence.MEDIUM,
         action=Action.TRIAGE,

@@ -1,17 +1,14 @@
 """CUDA reported broken hardware."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Ref, Severity
+from nccl_insight.base.model import Ref, Severity
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.topics import telling
 from nccl_insight.rules._errors import cut, with_who
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _NEXT = (
-    "nvidia-smi -q -d ECC,ROW_REMAPPER; nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on the host named; "
-    "drain it, wait "
-    "until it is idle, then dcgmi diag -r 3 and reset the GPU"
+    "nvidia-smi -q -d ECC,ROW_REMAPPER; nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on the host named; drain it, "
+    "wait until it is idle, then dcgmi diag -r 3 and reset the GPU"
 )
 _NEXT_AMD = (
     "dmesg -T | grep -iE 'amdgpu|ras|mce'; amd-smi metric --ecc; amd-smi bad-pages   # on the host named; drain it, "
@@ -19,7 +16,7 @@ _NEXT_AMD = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     run = ctx.run
     found = ctx.lines()
@@ -29,9 +26,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         yield from ctx.report(
             f"{'The amdgpu driver' if amd else 'CUDA'} reported broken hardware: {reason}",
             next_step=_NEXT_AMD if amd else _NEXT,
-            explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither "
-            "NCCL's nor the "
-            "program's.",
+            explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither NCCL's nor "
+            "the program's.",
             quiet=Severity.WARNING,
             rows=found,
         )

@@ -1,12 +1,10 @@
 """The CUDA libraries of the process do not fit the kernel driver."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Severity
-from nccl_insight.rules.context import Context
+from nccl_insight.base.model import Severity
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     yield from ctx.report(
         "The CUDA libraries do not fit the kernel driver",

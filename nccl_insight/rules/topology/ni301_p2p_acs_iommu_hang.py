@@ -1,18 +1,16 @@
 """PCIe peer-to-peer may hang because ACS or an IOMMU redirects it."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """P2P over PCIe together with a first collective that never finished."""
     run = ctx.run
     p2p = run.table("connections").filter(
@@ -31,8 +29,7 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         whom=(*ranks_of(p2p, "src_rank"), *hosts_of(p2p)),
         title="Possible cause: peer-to-peer over PCIe hangs because of ACS or the IOMMU",
         explanation="The ranks use P2P and the first collective never finished. On bare metal ACS should be off on "
-        "PCIe switches; in virtual machines "
-        "it cannot be, and P2P has to be disabled.",
+        "PCIe switches; in virtual machines it cannot be, and P2P has to be disabled.",
         observed=f"{plural(p2p.height, 'P2P connection')} and no completed collective",
         expected="P2P transfers complete",
         severity=Severity.WARNING if stated else None,

@@ -1,12 +1,10 @@
 """Multi-node NVLink is there and its IMEX channel is not usable."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Severity
-from nccl_insight.rules.context import Context
+from nccl_insight.base.model import Severity
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """NCCL's statement about the clique."""
     found = ctx.lines()
     size = found.value("clique_size") if found else None

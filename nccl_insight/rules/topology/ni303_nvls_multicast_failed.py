@@ -1,20 +1,18 @@
 """NVLink SHARP multicast could not be set up."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import failures, one_sided
 from nccl_insight.facts.settings import named
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines; where NVLS failed on some ranks only and all hang, those ranks."""
     run = ctx.run
     sided = one_sided(run)
@@ -27,9 +25,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
             next_step="NCCL_NVLS_ENABLE=0 <the same job>   # works around it; update to NCCL 2.29; systemctl status "
             "nvidia-fabricmanager; dmesg -T | grep -i xid   # on the host named",
             whom=(*ranks, *hosts),
-            explanation="NCCL 2.27 and 2.28 go on without NVLS on the ranks where it fails. Ranks that use NVLS "
-            "and ranks "
-            "that do not wait for each other in the first collective. 2.29 fails on all ranks instead.",
+            explanation="NCCL 2.27 and 2.28 go on without NVLS on the ranks where it fails. Ranks that use NVLS and "
+            "ranks that do not wait for each other in the first collective. 2.29 fails on all ranks instead.",
             severity=Severity.ERROR,
             rows=Trouble(causes_of(run)),
             quiet=Severity.ERROR,
@@ -39,9 +36,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
         "NVLink SHARP (NVLS) multicast could not be set up",
         next_step="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 -i fabric   # on the hosts named; "
         "meanwhile NCCL_NVLS_ENABLE=0",
-        explanation="Candidates in this order: the Fabric Manager was restarted while GPUs were in use (reset the "
-        "GPUs or "
-        "reboot), it is not running or of another version than the driver, an NVSwitch or NVLink is down.",
+        explanation="Candidates in this order: the Fabric Manager was restarted while GPUs were in use (reset the GPUs "
+        "or reboot), it is not running or of another version than the driver, an NVSwitch or NVLink is down.",
         quiet=Severity.WARNING,
     )
 

@@ -1,13 +1,11 @@
 """The NVIDIA Fabric Manager is not running properly."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """CUDA's own statement, else a candidate beside NVLS failures."""
     run = ctx.run
     if ctx.lines() is not None:
@@ -24,9 +22,8 @@ def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
     stated = nvls.telling("advice", "fabric-manager") is not None
     yield from ctx.report(
         "Possible cause: the Fabric Manager was restarted or is not healthy",
-        explanation="NVLS set-up fails like this when the Fabric Manager was restarted without a GPU reset, or "
-        "runs in another "
-        "version than the driver. The log cannot prove it; the command can.",
+        explanation="NVLS set-up fails like this when the Fabric Manager was restarted without a GPU reset, or runs in "
+        "another version than the driver. The log cannot prove it; the command can.",
         severity=Severity.WARNING if stated else Severity.INFO,
         confidence=Confidence.MEDIUM if stated else Confidence.LOW,
         rows=nvls,

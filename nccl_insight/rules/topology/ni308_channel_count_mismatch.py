@@ -1,12 +1,9 @@
 """Ranks of one communicator have different numbers of channels."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.members import rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _FACTS = (
     ("coll_channels", "collective channels"),
@@ -17,7 +14,7 @@ _FACTS = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each set of odd ranks, for the first count that differs."""
     run = ctx.run
     counts = unambiguous(run, run.table("channel_counts")).join(

@@ -1,10 +1,8 @@
 """A GPU reaches its NIC through the CPU."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.networks import networks_in_use
@@ -12,12 +10,12 @@ from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.facts.transports import is_rdma
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for hosts that differ, else one for the whole job."""
     run = ctx.run
     networks = networks_in_use(run)

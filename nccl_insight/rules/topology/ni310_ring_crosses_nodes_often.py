@@ -1,17 +1,15 @@
 """Rings cross node boundaries more often than once per node."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import refs, setting
 from nccl_insight.facts.traffic import ring_crossings
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each communicator; says when rings were too short to judge."""
     run = ctx.run
     wide = {c.comm_id: c for c in comms(run) if len(c.hosts) > 1 and c.nodes != 1}

@@ -1,18 +1,16 @@
 """The traffic between nodes is spread unevenly over the NICs of a host."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import connections_judgeable
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.traffic import nic_load
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the hosts with the largest difference."""
     run = ctx.run
     uneven_speeds = (

@@ -1,22 +1,20 @@
 """GPUs of one node reach each other through the CPU although they have NVLink."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, settings
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")
 _ENV = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the run."""
     run = ctx.run
     graphs = (

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.advise.expect.hardware import find_gpu
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.facts.paths import nvlink_per_gpu, nvlinks
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.rules._diag import links_degraded
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding from the topology, one from nvidia-smi, one from NCCL's diagnostics."""
     run = ctx.run
     yield from _topology(run)

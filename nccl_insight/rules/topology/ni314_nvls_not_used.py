@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting
 from nccl_insight.rules._outliers import both_sides
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for hosts that differ, else one for the run."""
     run = ctx.run
     counts = (

@@ -1,18 +1,16 @@
 """Hosts of one NVLink domain do not use multi-node NVLink."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Action, Confidence, Severity
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import hosts_of, named, refs, setting
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _READY = 3
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the largest domain."""
     run = ctx.run
     table = run.table("mnnvl")

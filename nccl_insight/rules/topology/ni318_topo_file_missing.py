@@ -1,20 +1,17 @@
 """A topology or graph file that was asked for cannot be read."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _WHY = "NCCL was told to read a file that is not there or not readable, and uses its own detection instead."
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all lines, from the errors or from the notes about topology files."""
     run = ctx.run
     asked = causes(run).filter(pl.col("cause") == ctx.name)

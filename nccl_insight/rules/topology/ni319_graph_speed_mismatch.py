@@ -1,21 +1,19 @@
 """A host finds slower ways through its topology than the other hosts of its communicator."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
+from nccl_insight.base.model import Confidence
 from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._outliers import both_sides, subject
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _FACTS = (("bw_intra_gbps", "inside the node"), ("bw_inter_gbps", "between nodes"))
 _RING = 4
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each set of slower ranks of the ring graph."""
     run = ctx.run
     per_host = (

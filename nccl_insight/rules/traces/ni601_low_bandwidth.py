@@ -1,15 +1,13 @@
 """NCCL's own model of the machine is slow."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Action, Confidence, Ref, Severity
 from nccl_insight.facts.paths import gpu_paths, has_nvlink
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Pairs of GPUs that NCCL's model joins only across sockets."""
     run = ctx.run
     gpus = gpu_paths(run)

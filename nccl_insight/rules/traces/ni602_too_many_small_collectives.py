@@ -1,22 +1,20 @@
 """Most collectives are too small to use the bandwidth."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.base.bandwidth import BULK
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.facts.calls import first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
 from nccl_insight.rules._traces import ranks_of
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _SHORT_NS = 25_000
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding from traces, else one from the log."""
     run = ctx.run
     limit = ctx["small_bytes"]
@@ -80,9 +78,8 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         title=f"{percent:.0f}% of {worst['calls']:,} collectives per rank "
         + (f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}")
         + spent,
-        explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: "
-        f"{plural(fused, 'bucket')} of 25 MiB "
-        "would do. Each costs its latency whatever its size."
+        explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {plural(fused, 'bucket')} of "
+        "25 MiB would do. Each costs its latency whatever its size."
         if sized
         else "Their sizes are not recorded; so short a kernel moves little. Each costs its launch and latency.",
         observed=f"median size {format_bytes(median)}"

@@ -1,22 +1,20 @@
 """Communication and compute run one after the other."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.pipeline import schedule_waits
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
 def _share(overlap: float) -> str:
     return "None" if overlap < 0.005 else f"Only {overlap:.0%}"
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
     least = ctx["least_share"]

@@ -1,14 +1,12 @@
 """Ranks, a host or a stage for which the others wait."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge
 from nccl_insight.facts.replay import LATE, what_if
 from nccl_insight.rules._gains import late_hit, mended, uneven
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per rank, host or stage that is late by itself in more than one step."""
     refused = what_if(ctx.run).refused
     if refused:

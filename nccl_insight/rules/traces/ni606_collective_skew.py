@@ -1,18 +1,17 @@
 """The work of ranks is uneven, without one guilty rank."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.facts.replay import LATE
 from nccl_insight.facts.routed import routed_ranks
 from nccl_insight.rules._gains import mended, uneven, uneven_hit
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _BY_TOKENS = " These ranks exchange tokens of unequal number: the work of experts follows what the router sends them."
 
 
-def check(ctx: Context) -> Iterator[Hit]:
+def check(ctx: Context) -> Hits:
     """At most one finding; a rank, host or stage that is late explains the skew and silences it."""
     late = mended(ctx.run, LATE)
     if not late or not all(map(uneven, late)) or late[0].share < ctx["gain_share"]:

@@ -1,7 +1,6 @@
 """Large collectives reach much less bus bandwidth than their links allow."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
 from nccl_insight.rules._traces import trace_refs, with_hosts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _SHOWN: Final = 3
 _BESIDE_SHARE = 0.6
@@ -20,7 +19,7 @@ _BESIDE_SHARE = 0.6
 _OPS = ("AllReduce", "AllGather", "ReduceScatter")
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for each operation and kind of group, told by the best size of its best group."""
     run = ctx.run
     least_bytes = ctx["least_bytes"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.bandwidth import SYNCHRONISING
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, format_ranks, plural
 from nccl_insight.facts.replay import TRANSFERS
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
@@ -13,7 +13,7 @@ from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, with_gai
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
 from nccl_insight.rules._traces import trace_refs, with_hosts
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
@@ -39,7 +39,7 @@ _NEXT = (
 )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """Groups first, then pairs, operations and ranks, then occasions; the first kind that explains is reported."""
     run = ctx.run
     rows = transfers(run).filter(

@@ -1,19 +1,16 @@
 """All-to-all messages differ strongly in size between ranks."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.replay import LATE
 from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
     table = run.table("collectives").filter(

@@ -1,18 +1,16 @@
 """Communication dominates the step time."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
     limit = ctx["share"]

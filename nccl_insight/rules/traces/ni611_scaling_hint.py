@@ -1,21 +1,18 @@
 """What the bandwidth model predicts for the recorded communication, beside what was measured."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_gbps, format_ns, plural
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._links import expected_busbw
 from nccl_insight.rules._traces import trace_refs
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 _LEAST = 5
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the group that moves most."""
     run = ctx.run
     rows = _once_each(

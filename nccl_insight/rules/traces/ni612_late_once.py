@@ -1,14 +1,11 @@
 """Ranks that were late in a single step."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.replay import LATE
 from nccl_insight.rules._gains import late_hit, mended
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit]:
+def check(ctx: Context) -> Hits:
     """One finding per rank, or ranks together."""
     for one in mended(ctx.run, LATE):
         if len(one.gain.scenario.steps) == 1:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import capital, format_ranks, plural, rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import absences, refuted
@@ -15,11 +15,11 @@ from nccl_insight.language.load import playing
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._traces import with_hosts
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the operation that was issued first; the others wait behind it."""
     run = ctx.run
     if absences(run):

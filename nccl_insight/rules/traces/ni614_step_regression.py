@@ -1,18 +1,15 @@
 """Steps became slower from a moment on and stayed so."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import format_ns, plural, rank_words
 from nccl_insight.facts.replay import LATE
 from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding for the run."""
     run = ctx.run
     found = regression(run, ctx["ratio"])

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Confidence, Hit, Ref, Severity
 from nccl_insight.base.units import format_bytes, format_span_s, plural
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.last_words import unwell
 from nccl_insight.facts.progress import stalled
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding; a note where a failure is known, whose time it tells."""
     run = ctx.run
     if run.asked.symptom == "hang":

@@ -1,12 +1,10 @@
 """The steps that the program prints became slower and stayed so, or every n-th stands out."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import CannotJudge, Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.progress import Periodic, Series, Shift, periodic, shift
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 
 _SLOWER = (
     "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE   # on all hosts, while it is slow; then a trace per rank, "
@@ -20,7 +18,7 @@ _PAUSES = {
 }
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """At most one finding for a change, and one for a pause in equal intervals."""
     changed, paused = shift(ctx.run, ctx["ratio"]), periodic(ctx.run)
     if changed is not None:

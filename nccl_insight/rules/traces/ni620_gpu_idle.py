@@ -9,10 +9,10 @@ from nccl_insight.facts.replay import IDLE
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit
 from nccl_insight.rules._late_reason import why_all_idle
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
-from nccl_insight.rules.context import Context
+from nccl_insight.rules.context import Context, Hits
 
 
-def check(ctx: Context) -> Iterator[Hit]:
+def check(ctx: Context) -> Hits:
     """One finding for the steps."""
     run = ctx.run
     if not replayed(run):

@@ -10,7 +10,7 @@ from nccl_insight.base.units import format_bytes, format_gbps, plural
 from nccl_insight.facts.copies import host_copies, peer_copies
 from nccl_insight.facts.expected import efficiency, machine_of
 from nccl_insight.rules._traces import trace_refs
-from nccl_insight.rules.context import Context, hit
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 
@@ -43,7 +43,7 @@ def _copies(run: Run) -> Iterator[Hit]:
         )
 
 
-def check(ctx: Context) -> Iterator[Hit | CannotJudge]:
+def check(ctx: Context) -> Hits:
     """One finding per operation and number of ranks, and one for host copies and for copies between GPUs."""
     run = ctx.run
     yield from _copies(run)

@@ -32,10 +32,9 @@ from nccl_insight.share.redact.words import Words
 COVERED: Final = (
     "host names (short, long, in any case), pods and containers, IPv4 and IPv6 addresses and GIDs, MACs, GUIDs and "
     "UUIDs (also of GPUs and MIG instances), user names and e-mail addresses, paths outside the system's own "
-    "directories, storage buckets, job names and numbers of schedulers, tokens, "
-    "keys and passwords that are marked as such, serial numbers, cloud resources, accounts and projects, "
-    "paths of container images and git remotes, models of private owners, users and accounts in rows of squeue, ls "
-    "and ps"
+    "directories, storage buckets, job names and numbers of schedulers, tokens, keys and passwords that are marked as "
+    "such, serial numbers, cloud resources, accounts and projects, paths of container images and git remotes, models "
+    "of private owners, users and accounts in rows of squeue, ls and ps"
 )
 NOT_PROMISED: Final = (
     "names that appear only in free text of other programs, and names of organizations, projects or models; "
