@@ -6,17 +6,13 @@ stands, and given the head that the project's logger prints. Exceptions of Pytho
 
 import ast
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
+from nccl_insight.base import toml
 
 _PYTHON: Final = "ERROR 11-20 10:00:00 [{file}:41] {text}"
 
@@ -59,7 +55,7 @@ class Said:
 @cache
 def projects() -> tuple[Project, ...]:
     """Those of ``projects.toml``."""
-    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    data = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     return tuple(Project(**{**row, "roots": tuple(row["roots"])}) for row in data["project"])
 
 

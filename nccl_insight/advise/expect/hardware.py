@@ -1,20 +1,14 @@
 """The hardware table: what a GPU's links and a network carry. Data in ``machines/*.toml``."""
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from nccl_insight.base import extensions
+from nccl_insight.base import extensions, toml
 from nccl_insight.base.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _VENDOR_WORDS: Final = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|radeon)\b", re.I)
 
@@ -81,14 +75,14 @@ def read_data(name: str) -> dict[str, Any]:
         UsageError: an extension cannot be loaded, or its file is not TOML.
     """
     text = (files(__package__) / "machines" / name).read_text(encoding="utf-8")
-    data: dict[str, Any] = tomllib.loads(text)
+    data: dict[str, Any] = toml.loads(text)
     for package in extensions.packages("expectations"):
         further = files(package) / name
         if not further.is_file():
             continue
         try:
-            added = tomllib.loads(further.read_text(encoding="utf-8"))
-        except tomllib.TOMLDecodeError as error:
+            added = toml.loads(further.read_text(encoding="utf-8"))
+        except toml.TOMLDecodeError as error:
             raise UsageError(f"{package.__name__}/{name}: {error}") from error
         for key, entries in added.items():
             data[key] = {**entries, **{k: v for k, v in data.get(key, {}).items() if k not in entries}}

@@ -5,19 +5,14 @@ and libfabric plugins and PyTorch's NCCL backend.
 """
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from nccl_insight.base import toml
 from nccl_insight.base.errors import InsightError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PREFIXES = ("NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_EFA_")
 _SECTION = re.compile(r"^\[variables\.([A-Za-z0-9_]+)\]$", re.M)
@@ -191,7 +186,7 @@ class _Variables(Mapping[str, Variable]):
 
     def __getitem__(self, name: str) -> Variable:
         if name not in self._parsed:
-            self._parsed[name] = _variable(name, tomllib.loads(self._sections[name]))
+            self._parsed[name] = _variable(name, toml.loads(self._sections[name]))
         return self._parsed[name]
 
     def __contains__(self, name: object) -> bool:
@@ -229,7 +224,7 @@ def catalog() -> Catalog:
     try:
         text = resources.files("nccl_insight.advise.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
         sections, rest = _split(text)
-        data = tomllib.loads(rest)
+        data = toml.loads(rest)
         return Catalog(
             variables=_Variables(sections),
             families=data["families"],
@@ -238,5 +233,5 @@ def catalog() -> Catalog:
             sources=data["sources"],
             latest=data["meta"]["nccl_latest"],
         )
-    except (OSError, KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, KeyError, TypeError, toml.TOMLDecodeError) as error:
         raise InsightError(f"advise/settings/env_vars.toml of this installation cannot be used: {error}") from error

@@ -7,7 +7,6 @@ The first one found is the only one. Never a file beside a log: logs come from s
 
 import difflib
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
@@ -15,17 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from nccl_insight.base import toml
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.engine.policy.model import Ignore, Policy
 from nccl_insight.inputs.limits import NAMES, changed
 from nccl_insight.inputs.spool import start_of
 from nccl_insight.rules import Rule, discover
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 FILE_NAME: Final = "nccl-insight.toml"
 ENV_PREFIX: Final = "NCCL_INSIGHT_"
@@ -214,7 +209,7 @@ def read_file(path: Path) -> Mapping[str, Any] | None:
     if len(raw) > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES} bytes, not taken for a configuration")
     try:
-        data = tomllib.loads(raw.decode())
+        data = toml.loads(raw.decode())
     except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, endless digits, nested without end
         if path.name == "pyproject.toml" and b"nccl-insight" not in raw:
             return None

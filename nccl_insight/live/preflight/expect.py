@@ -2,21 +2,16 @@
 
 import math
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from nccl_insight.base import toml
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Action
 from nccl_insight.base.versions import version_key
 from nccl_insight.live.preflight.model import Check, Status
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NUMBERS = (
     "gpus", "nics", "nic_gbit", "shm_gib", "memlock_gib", "nofile", "busbw", "allgather_busbw",
@@ -78,7 +73,7 @@ def load(path: Path) -> list[Expectation]:
         UsageError: the file cannot be read or holds something else.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("expect", {})
+        table = toml.loads(path.read_text(encoding="utf-8")).get("expect", {})
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
     except ValueError as error:

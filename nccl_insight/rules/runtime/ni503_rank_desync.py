@@ -1,6 +1,5 @@
 """Ranks of a process group are at different collectives: some never reached what others wait in."""
 
-
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import flight_recorder

@@ -12,42 +12,11 @@ from typing import Final
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.said import numbered_part
 from nccl_insight.share.redact.shapes import as_series
+from nccl_insight.share.redact.vocabulary import kinds_of, listed
 
-_KINDS: Final = {
-    "host": "host", "hostname": "host", "nodename": "host", "login_node": "host", "head_node": "host",
-    "submit_host": "host", "exec_host": "host", "remote_host": "host", "target_host": "host", "head_ip": "host",
-    "login": "user", "acct": "user", "user": "user", "username": "user",
-    "owner": "user", "author": "user", "submitter": "user", "creator": "user",
-    "created_by": "user", "submitted_by": "user", "started_by": "user", "launched_by": "user", "requested_by": "user",
-    "project": "job", "entity": "job", "experiment": "job", "cluster": "job", "namespace": "job", "workspace": "job",
-    "tenant": "job", "bucket": "job", "team": "job", "organization": "job", "department": "job", "reservation": "job",
-    "job_name": "job", "run_name": "job", "training_id": "job", "training_job": "job", "container_name": "job",
-    "conda_env": "job", "app": "job", "resource_group": "job", "wckey": "job",
-}  # fmt: skip
-# These are names of settings, too.
-_WEAK: Final = {
-    "node": "host", "server": "host", "machine": "host", "master": "host", "gateway": "host", "bastion": "host",
-    "instance": "host", "head": "host",
-    "application": "job", "service": "job", "queue": "job", "partition": "job", "job": "job",
-    "container": "job", "deployment": "job", "org": "job", "account": "job", "pod": "job", "release": "job",
-    "run_id": "job", "exp": "job", "workflow": "job", "volume": "job",
-}  # fmt: skip
-# A value that is the same everywhere, or a word of a setting, an error or a library.
-_NO_NAMES: Final = frozenset({
-    "aten", "auto", "automatic", "azure", "aws", "backend", "baseline", "c10d", "cli", "cloud", "cpp", "current",
-    "custom", "debug", "default_pg", "deepspeed", "disabled", "docker", "down", "enabled", "env", "eval", "existing",
-    "false", "ffmpeg", "flask", "gcp", "global", "gloo", "gpu", "google", "horovod", "hpc", "hydra", "inductor",
-    "internal",
-    "jax", "kube-node-lease", "kube-public", "kube-system", "kubeflow", "kubernetes", "lightning", "linux", "local",
-    "megatron", "missing", "mlflow", "monitoring", "mpirun", "nemo", "nginx", "not", "null", "numpy", "nvlink",
-    "offline",
-    "online", "oracle", "parent", "prim", "private", "public", "pytest", "pytorch", "ray", "remote", "required",
-    "running", "scheduler", "slurmctld", "slurmd", "spark", "sshd", "std", "string", "systemd", "tensorflow", "torch",
-    "torchrun", "trainer", "training", "triton", "ucx", "undefined", "unset", "up", "vllm", "volcano", "wandb",
-    "world", "you", "your", "str", "int", "float", "bool", "list", "dict", "tuple", "object", "optional", "any", "has",
-    "is", "was", "must", "should", "cannot", "can", "will", "failed", "invalid", "expected", "received", "found",
-    "started", "stopped", "lost", "timeout", "dead", "alive", "ok", "ready", "pending", "all", "self", "this",
-})  # fmt: skip
+_KINDS: Final = kinds_of("keys")
+_WEAK: Final = kinds_of("weak_keys")
+_NO_NAMES: Final = listed("no_names")
 _LAST: Final = frozenset({"name", "id"})
 # Rows of a model's or a profiler's own groups: no one is named by them.
 _NOT_BEFORE: Final = frozenset({"process", "pg", "mesh", "param", "parameter", "layer", "module", "metric"})

@@ -12,6 +12,7 @@ from typing import Final
 
 from nccl_insight.language.load import grammar_files
 from nccl_insight.share.redact.names import Names
+from nccl_insight.share.redact.vocabulary import listed
 
 _CACHE: Final = 200_000
 _PIECE: Final = re.compile(r"0[xX][0-9a-fA-F]+|[^\W_]+")
@@ -33,23 +34,7 @@ _MASK: Final = re.compile("[a-f]{4}|[a-f]{8}")
 _HEX: Final = re.compile(r"[0-9a-f]{1,8}|0{6}[0-9a-f]*|[0-9]{8}T[0-9]{4,9}Z?")
 # Names that redaction gives to files and to hardware.
 _OURS: Final = re.compile(r"(?:dir|file|input|id)[0-9]+")
-# What a number stands behind that is no name of a host: parts of machines, types, versions, the shape of a training.
-_NUMBERED: Final = frozenset({
-    "aarch", "adapter", "amdgpu", "arg", "attempt", "base", "bfloat", "bnxt", "bond", "cap", "card", "channel",
-    "chip", "cluster", "col", "comm", "conda", "cpu", "ctx", "cuda", "cudnn", "cx", "cxi", "cxl", "cycle",
-    "debug", "dev", "device", "die", "dim", "dmabuf", "docker", "edge", "efa", "eno", "enp", "ens", "epoch",
-    "err", "eth", "ethernet", "expert", "fan", "fd", "float", "fold", "gcc", "gen", "gfx", "glibc", "gloo",
-    "gpc", "gpu", "graph", "group", "hbm", "hca", "head", "hsn", "ibm", "ibp", "ibs", "inet", "int", "ionic",
-    "ipv", "irdma", "issm", "iter", "kernel", "lane", "layer", "len", "level", "lib", "libc", "libfabric",
-    "link", "llvm", "local", "loop", "lvl", "mask", "mdt", "mlx", "mode", "mon", "mpi", "mscl", "nccl", "net",
-    "nic", "nr", "num", "numa", "nvidia", "nvl", "nvlink", "nvls", "nvme", "nvswitch", "opt", "ost", "part",
-    "pci", "phase", "pid", "pip", "pipe", "plane", "pod", "port", "process", "proto", "py", "python", "qp",
-    "qps", "queue", "rail", "rank", "rccl", "rdmap", "re", "recv", "render", "replica", "ring", "roce", "rocep",
-    "rocm", "round", "row", "rtx", "run", "send", "seq", "sha", "shard", "size", "slot", "socket", "split",
-    "stage", "step", "stream", "switch", "sxm", "task", "team", "thread", "tier", "torch", "trainer", "tree",
-    "tty", "type", "ubuntu", "ucx", "uid", "uint", "umad", "utf", "uverbs", "ver", "version", "vl", "vllm",
-    "warp", "word", "worker", "xgmi", "xid", "zero", "zone",
-})  # fmt: skip
+_NUMBERED: Final = listed("numbered")
 
 
 @cache

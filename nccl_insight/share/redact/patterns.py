@@ -3,34 +3,13 @@
 import re
 from typing import Final
 
-# Words that may be a host's or user's name and are also everyday text: replaced only where a name must stand.
-COMMON: Final = frozenset({
-    "info", "warn", "trace", "abort", "nccl", "rccl", "rank", "ranks", "channel", "channels", "node", "nodes",
-    "host", "hosts", "localhost", "gpu", "gpus", "cpu", "net", "ring", "rings", "tree", "trees", "init",
-    "comm", "error", "errors", "test", "tests", "root", "none", "null", "unknown", "python", "python3",
-    "torch", "slurm", "main", "master", "proxy", "socket", "plugin", "bootstrap", "using", "via", "call",
-    "failed", "connect", "connected", "send", "receive", "recv", "user", "users", "admin", "ubuntu", "nvidia",
-    "runner", "data", "local", "cluster", "server", "worker", "client", "login", "compute", "home", "work",
-    "default", "ib", "lo", "eth0", "ib0", "docker", "docker0", "bond0", "device", "thread", "version",
-    "library", "true", "false", "yes", "no", "from", "to", "on", "at", "in", "of", "and", "or", "the", "not",
-    "with", "for", "system", "mpi", "self", "shared", "graph", "topology", "memory", "cuda", "driver", "build",
-    "train", "job", "run", "log", "logs", "output", "file", "path", "name", "size", "time",
-})  # fmt: skip
+from nccl_insight.share.redact.vocabulary import listed
 
-# Directories that are the same on every machine: their paths stay, because diagnoses need them.
-SYSTEM_ROOTS: Final = frozenset({
-    "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "opt", "proc", "run", "sbin", "sys", "usr", "var",
-    "nix", "snap",
-})  # fmt: skip
-KNOWN_DOMAINS: Final = (
-    "nvidia.com", "github.com", "githubusercontent.com", "pytorch.org", "python.org", "readthedocs.io", "kernel.org",
-    "nvcr.io", "kubernetes.io", "k8s.io", "amd.com", "amazon.com", "google.com", "microsoft.com", "openfabrics.org",
-    "open-mpi.org", "docker.com",
-)  # fmt: skip
-FILE_SUFFIXES: Final = frozenset({
-    "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "py", "pyx", "so", "a", "o", "xml", "json", "log", "txt", "out",
-    "err", "yaml", "yml", "toml", "conf", "cfg", "sh", "gz", "zst", "xz", "pt", "bin", "whl", "md", "lark",
-})  # fmt: skip
+COMMON: Final = listed("common")
+
+SYSTEM_ROOTS: Final = listed("system_roots")
+KNOWN_DOMAINS: Final = listed("known_domains")
+FILE_SUFFIXES: Final = listed("file_suffixes")
 PUBLIC_FILE: Final = re.compile(
     r"(?:lib[\w.+-]*\.so[\w.]*|[\w.+-]+\.(?:cc|cpp|cu|cuh|hpp|h|c)|(?:topo|graph)\.xml"
     r"|distributed_c10d\.py|nccl[\w.-]*\.conf)"
@@ -336,21 +315,7 @@ IMAGE: Final = re.compile(
     r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?![\w/.-])|(\b(?:models|datasets)--)([\w.-]+)",
     re.M,
 )
-# Owners of public repositories and images, which say nothing about who uses them.
-PUBLIC_OWNERS: Final = frozenset({
-    "nvidia", "nvidia-nemo", "pytorch", "rocm", "aws", "amd", "huggingface", "vllm-project", "deepspeedai",
-    "microsoft",
-    "google", "openucx", "ofiwg", "open-mpi", "library", "python", "ray-project", "rayproject", "vllm",
-    "lightning-ai",
-    "google-research", "meta-pytorch", "facebookresearch", "linux-rdma", "azure", "intel", "meta-llama",
-    "mistralai", "qwen",
-    "deepseek-ai", "openai", "eleutherai", "bigscience", "tiiuae", "facebook", "stabilityai", "allenai", "thudm",
-    "zai-org",
-    "moonshotai", "internlm", "01-ai", "databricks", "mosaicml", "xai-org", "ibm-granite", "openai-community",
-    "google-bert",
-    "sentence-transformers", "baai", "redhatai", "neuralmagic", "lmsys", "codellama", "black-forest-labs",
-    "bitnami", "kubeflow",
-})  # fmt: skip
+PUBLIC_OWNERS: Final = listed("public_owners")
 KEYS: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
@@ -362,10 +327,7 @@ PERSON: Final = re.compile(
     r"|Merged-by|Tagger): +)([^<>\n\x01]{2,80}?)(?= <)"
 )
 EMAIL: Final = re.compile(r"([\w.+-]+)@((?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,})", re.ASCII)
-BUCKETS: Final = frozenset({
-    "s3", "s3a", "s3n", "gs", "gcs", "az", "abfs", "abfss", "wasb", "wasbs", "adl", "hdfs", "viewfs", "oss", "cos",
-    "obs", "r2", "swift", "oci", "tos", "bos",
-})  # fmt: skip
+BUCKETS: Final = listed("buckets")
 # The alphabet of the random parts of names that Kubernetes makes.
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 POD: Final = re.compile(
@@ -375,13 +337,7 @@ POD: Final = re.compile(
     rf"|aks-[a-z0-9]{{1,20}}-[0-9]{{8}}-vmss[0-9a-z]{{6}}"
     r"|cmle-training-[a-z0-9-]{1,80}"
 )
-# Directories of /opt that are the same on every machine.
-PUBLIC_OPT: Final = frozenset({
-    "nvidia", "cuda", "amazon", "aws", "aws-ofi-nccl", "conda", "miniconda", "miniconda3", "anaconda3", "hpcx",
-    "mellanox", "rocm", "intel", "amd", "cray", "slurm", "openmpi", "mpi", "pytorch", "python", "venv", "nccl",
-    "nccl-tests",
-    "google", "microsoft", "azurehpc", "oracle-cloud-agent", "ompi", "ucx", "libfabric",
-})  # fmt: skip
+PUBLIC_OPT: Final = listed("public_opt")
 DOMAIN: Final = re.compile(
     r"(?:[A-Za-z0-9-]+\.)+(?:local|internal|lan|cluster|corp|intranet|localdomain|svc|edu|gov|mil|com"
     r"|org|net|io|ai|cloud|dev|hpc"

@@ -11,6 +11,7 @@ from typing import Final
 
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
+from nccl_insight.share.redact.vocabulary import kinds_of, listed
 
 # A row begins like this; for Rust's engine, which looks at all lines of a log.
 _BEGINS: Final = (
@@ -128,48 +129,20 @@ _ROWS: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
         ("job", "job"),
     ),
 )
-# Users and groups of every system.
-_EVERYWHERE: Final = frozenset({
-    "root", "daemon", "nobody", "nogroup", "messagebus", "syslog", "systemd", "dbus", "munge", "slurm", "nvidia",
-    "chrony",
-    "polkitd", "rpc", "rpcuser", "sshd", "ntp", "postfix", "wheel", "sudo", "adm", "tty", "video", "render",
-    "dialout", "users",
-    "staff", "bash", "sh", "batch", "extern", "interactive", "wrap", "python", "python3", "user", "name",
-})  # fmt: skip
+_EVERYWHERE: Final = listed("accounts")
 
 
-# Titles of columns, without their case, and what stands below them.
-_TITLES: Final = {
-    "user": "user", "username": "user", "owner": "user", "uid": "user", "login": "user", "uname": "user",
-    "nodelist": "host", "nodelist(reason)": "host", "node": "host", "host": "host", "hostname": "host",
-    "hostnames": "host",
-    "from_host": "host", "exec_host": "host", "exec_hosts": "host", "nodename": "host", "node_name": "host",
-    "hosts": "host",
-    "name": "job", "jobname": "job", "job_name": "job", "job-name": "job", "account": "job", "project": "job",
-    "proj_name": "job", "namespace": "job", "pod": "job", "container": "job", "cluster": "job", "reservation": "job",
-    "comment": "job", "names": "job", "group": "job", "wckey": "job", "workdir": "", "from": "host",
-}  # fmt: skip
-# One of these makes a line the head of a table of jobs, processes, pods or hosts.
-_STRONG: Final = frozenset({
-    "user", "username", "owner", "nodelist", "nodelist(reason)", "jobid", "jobname", "job_name", "job-id", "job_id",
-    "exec_host", "from_host", "namespace", "ready", "roles", "hostnames", "hostname", "host",
-})  # fmt: skip
+_TITLES: Final = kinds_of("titles")
+_STRONG: Final = listed("strong_titles")
 _HEAD_BEGINS: Final = r"^[ \t#|]{0,20}[A-Z%][\w@:%()/.-]*(?:[ \t|]+[A-Z%#][\w@:%()/.-]*){2,40}[ \t|\r\n]*$"
 _CELL: Final = re.compile(r"[^\s|]{1,300}")
 _HOSTS_IN: Final = re.compile(r"(?<![\w.(<-])[A-Za-z][\w.-]{1,252}(?![\w.>)])")
 _PIPED: Final = re.compile(r"[^|\n]{1,300}")
 _WORDY: Final = re.compile(r"(?=\S{0,63}[A-Za-z])[A-Za-z0-9_][\w.+-]{1,63}")
 _MOST_ROWS: Final = 5000
-# States of jobs, pods and hosts, which no column that is read should hold but a torn row may.
-_STATES: Final = frozenset({
-    "running", "pending", "completed", "failed", "cancelled", "timeout", "none", "n/a", "normal", "ready", "priority",
-    "resources", "unknown", "idle", "down", "default", "batch", "true", "false", "yes", "no",
-})  # fmt: skip
+_STATES: Final = listed("states")
 
-_JOB_STATES: Final = frozenset({
-    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "RUNNING", "PENDING", "PREEMPTED",
-    "BOOT_FAIL", "DEADLINE", "REQUEUED", "RESIZING", "REVOKED", "SUSPENDED",
-})  # fmt: skip
+_JOB_STATES: Final = listed("job_states")
 
 
 def names(lines: Sequence[str]) -> Iterator[tuple[str, str]]:

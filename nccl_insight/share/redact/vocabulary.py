@@ -1,0 +1,25 @@
+"""Lists of words that redaction goes by (``vocabulary.toml``)."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from nccl_insight.base.toml import loads
+
+
+@cache
+def _lists() -> Mapping[str, Any]:
+    lists: Mapping[str, Any] = loads(resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))
+    return lists
+
+
+def listed(name: str) -> frozenset[str]:
+    """The words of a list."""
+    return frozenset(_lists()[name])
+
+
+def kinds_of(name: str) -> dict[str, str]:
+    """What each word of a table of lists stands for."""
+    table: Mapping[str, Sequence[str]] = _lists()[name]
+    return {word: kind for kind, every in table.items() for word in every}
