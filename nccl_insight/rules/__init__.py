@@ -84,10 +84,18 @@ class Rule:
         return Context(run, self.name, self.thresholds)
 
     def check(self, run: Run) -> Iterator[Hit | CannotJudge]:
-        """What the check finds, or why it cannot judge; a hit without a step of its own has those of the page."""
+        """What the check finds, or why it cannot judge; what a hit does not say is said by the page."""
+        head = self.page.head
         for said in self.logic(self.context(run)):
-            if isinstance(said, Hit) and not (said.next_step or said.steps):
-                said = replace(said, steps=self.page.steps)
+            if isinstance(said, Hit):
+                next_step = said.next_step or ("" if said.steps else head.get("next_step", ""))
+                said = replace(
+                    said,
+                    next_step=next_step,
+                    explanation=said.explanation or head.get("explanation", ""),
+                    expected=said.expected or head.get("expected", ""),
+                    steps=said.steps or (() if next_step else self.page.steps),
+                )
             yield said
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import polars as pl
 
 from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity, Step
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import causes, present
+from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.reach import needs_no_network
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.language.help import filled
@@ -127,6 +128,22 @@ class Context:
         fields |= {"first_s": found.first_s, "last_s": found.last_s}
         yield hit(found, found.titled(headline), whom, **fields)
 
+    def candidate(self, title: str, beside: Trouble | None, advised: str, *, stated: bool = False) -> Iterator[Hit]:
+        """A cause outside of the log that loud lines of others often have: information of low confidence.
+
+        A warning of medium confidence where NCCL's own advice names it (``advised``) or a setting speaks for it
+        (``stated``).
+        """
+        if beside is None or not beside.loud:
+            return
+        sure = stated or not mentions(self.run, "advice", advised).is_empty()
+        yield from self.report(
+            title,
+            severity=Severity.WARNING if sure else Severity.INFO,
+            confidence=Confidence.MEDIUM if sure else Confidence.LOW,
+            rows=beside,
+        )
+
     def said(self, title: str, explanation: str, severity: Severity, next_step: str = "") -> Iterator[Hit]:
         """What NCCL says itself at WARN or above, where the logic had nothing to add: nothing but the line speaks."""
         rows = causes(self.run).filter(
@@ -149,6 +166,10 @@ class Context:
 def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     """The finding of a page without logic: the same for all lines that mean it."""
     head, lines = page.head, page.head.get("lines", "all")
+    if "beside" in head:
+        if present(ctx.run).isdisjoint(page.words("unless")):
+            yield from ctx.candidate(head["title"], trouble(ctx.run, *page.words("beside")), head["advised"])
+        return
     found = ctx.lines() if lines not in ("none", "tools") else None
     if found is None or (lines == "warnings" and not found.loud):
         return
@@ -159,8 +180,7 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
         other = "warning"
     yield from ctx.report(
         filled(head["title"], found.first),
-        explanation=" ".join(page.sections["Why it matters"].split("\n\n")[-1].split()),
-        expected=head.get("expected", ""),
+        explanation=head.get("explanation") or " ".join(page.sections["Why it matters"].split("\n\n")[-1].split()),
         quiet=Severity(head.get("quiet", "info")),
         confidence=Confidence.LOW if bool(found.rows["message"].is_null().all()) else None,
         severity=Severity(other) if other else None,

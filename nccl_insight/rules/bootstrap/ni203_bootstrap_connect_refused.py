@@ -21,9 +21,6 @@ def check(ctx: Context) -> Hits:
         "A peer's address cannot be reached: no route to it"
         if unreachable is not None and unreachable.count == found.count
         else "A connection to a peer was refused",
-        explanation="Candidates in this order: the process behind that address has already stopped (look for "
-        "its first error); the address belongs to a bridge or virtual interface that others "
-        "cannot reach (NCCL_SOCKET_IFNAME); a firewall rejects the port.",
         rows=found,
         quiet=Severity.WARNING if _in_vain(run, found) else Severity.INFO,
     )

@@ -18,7 +18,5 @@ def check(ctx: Context) -> Hits:
         return
     yield from ctx.report(
         "A stray connection to the bootstrap port broke NCCL's init",
-        explanation="Something connected to the port where NCCL waits for its ranks and went away without NCCL's "
-        "greeting. Before 2.27.3 that ends init; newer versions ignore it.",
         rows=Trouble(pl.concat(parts).sort("input_id", "line")),
     )

@@ -15,7 +15,6 @@ def check(ctx: Context) -> Hits:
     yield ctx.hit(
         refs[:5],
         title=f"A recorder dropped events: {texts[0]}{more}",
-        explanation="Operations that are not in these records may have run; nothing is concluded from their absence.",
         observed=f"{plural(len(texts), 'recorder')} with dropped events",
         absence=None if refs else texts[0],
     )

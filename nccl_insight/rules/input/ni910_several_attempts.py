@@ -16,7 +16,6 @@ def check(ctx: Context) -> Hits:
             tuple(p.begins for p in reversed(own) if p.begins is not None)[:5],
             title=f"{f'Job {job}' if several else 'The job'} was started {plural(len(own), 'time')}: "
             "the last attempt is judged",
-            explanation="What the earlier attempts report is listed with them and is no part of the verdict.",
             observed=plural(len(own), "attempt"),
             unit="attempts",
         )

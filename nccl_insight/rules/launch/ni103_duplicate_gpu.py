@@ -24,7 +24,6 @@ def check(ctx: Context) -> Hits:
             whom=(*found.ranks, *both, *found.hosts),
             explanation="NCCL allows one rank per GPU in a communicator. Each process has to select its own device "
             "before the communicator is created.",
-            expected="a GPU of its own for each rank",
             quiet=None,
         )
         return
@@ -48,7 +47,6 @@ def _same_bus(run: Run) -> Iterator[Hit]:
         title=f"{ranks.height} ranks of one communicator share a GPU on {', '.join(hosts_of(ranks)[:4])}",
         explanation="The ranks printed the same host and bus id when they started, and none of them finished init.",
         observed=f"bus id {ranks['bus_id'][0]} for ranks {', '.join(map(str, ranks['rank'][:2]))}",
-        expected="a GPU of its own for each rank",
         confidence=Confidence.MEDIUM,
         comm_id=str(ranks["comm_id"][0]),
     )

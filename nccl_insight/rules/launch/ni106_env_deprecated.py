@@ -29,7 +29,6 @@ def check(ctx: Context) -> Hits:
                 next_step=issue.next_step,
                 explanation=issue.explanation,
                 observed=f"{setting.name}={setting.value[:60]} with NCCL {setting.version}",
-                expected="not set",
             )
     yield from _said_by_nccl(run, named)
 
@@ -47,5 +46,4 @@ def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
             title=f"NCCL says that {str(name)[:60]} {what}",
             next_step=f"Remove {str(name)[:60]} from the environment and from nccl.conf.",
             observed=f"{str(name)[:60]} set",
-            expected="not set",
         )

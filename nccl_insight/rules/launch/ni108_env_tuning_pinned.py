@@ -24,6 +24,5 @@ def check(ctx: Context) -> Hits:
         whom=tuple(sorted({host for s in found for host in s.hosts})),
         title=f"{plural(len(pinned), 'tuning setting')} pinned by the environment: {shown}{more}",
         next_step=f"Measure without: unset {names}",
-        explanation="NCCL makes these choices for each collective, size and topology; fixed values take that away.",
         observed=shown + more,
     )

@@ -103,8 +103,6 @@ def check(ctx: Context) -> Hits:
             found,
             title=f"NCCL {affected[0]} has a known bug: {bug.what}",
             next_step=bug.workaround,
-            explanation="Version and symptom both match the report. The finding that the symptom has under its own "
-            "name says more.",
             observed=f"NCCL {affected[0]}",
             expected=f"NCCL {'.'.join(map(str, bug.fixed))} or later",
             sources=(bug.source,),

@@ -35,7 +35,6 @@ def check(ctx: Context) -> Hits:
             whom=hosts,
             title=f"{variable} asks for {shown}, which was not found{where}",
             next_step=f"{look}   # on the hosts named, in the container",
-            explanation="NCCL continues with its built-in implementation, which may be much slower on this machine.",
             observed=f"{shown} not found",
             expected=f"{shown} loaded, or {variable} not set",
         )

@@ -47,8 +47,6 @@ def check(ctx: Context) -> Hits:
     yield from ctx.report(
         f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
         whom=hosts,
-        explanation="The launcher failed before NCCL could start. Other errors of the job are likely echoes of "
-        "ranks that never ran.",
         severity=Severity.INFO if came_up else None,
         quiet=None,
         rows=found,

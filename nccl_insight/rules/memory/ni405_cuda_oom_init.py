@@ -24,10 +24,5 @@ def check(ctx: Context) -> Hits:
     if found is None:
         return
     yield from ctx.report(
-        "A GPU ran out of memory while NCCL allocated buffers",
-        explanation="NCCL allocates outside of the framework's memory pool. Either the framework or another process "
-        "already holds the GPU's memory, or there are very many communicators and channels.",
-        confidence=confidence,
-        rows=found,
-        quiet=None,
+        "A GPU ran out of memory while NCCL allocated buffers", confidence=confidence, rows=found, quiet=None
     )

@@ -33,7 +33,6 @@ def check(ctx: Context) -> Hits:
         whom=with_hosts(run, ranks),
         title=f"Pageable host copies take {format_ns(worst['exposed_pageable_ns'])} "
         f"({worst['part']:.0%} of the recorded time) that nothing hides",
-        explanation="Copies from pageable memory are staged by the driver and block the thread that asks for them.",
         observed=f"{worst['part']:.1%} of the time in pageable copies",
         expected=f"below {share:.0%}",
     )

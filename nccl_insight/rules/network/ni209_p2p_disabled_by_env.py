@@ -49,7 +49,6 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
             else "A choice of the user; it costs bandwidth where the GPUs could reach each other directly."
         ),
         observed=f"{name}={value}{only}",
-        expected="unset (NCCL decides by distance)",
         next_step=f"run once with {name} unset and compare the bandwidth, e.g. with all_reduce_perf",
         severity=Severity.WARNING if some else Severity.INFO,
     )

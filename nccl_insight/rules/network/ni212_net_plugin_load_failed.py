@@ -58,8 +58,6 @@ def check(ctx: Context) -> Hits:
         whom=hosts,
         title=f"{title} ({plural(rows.height, 'line')}{where})",
         next_step=step,
-        explanation="NCCL opened the plugin's library and did not find an interface version that it supports, or the "
-        "library could not be linked. It goes on with its internal networks.",
         observed=text,
         severity=Severity.INFO if harmless else None,
     )

@@ -29,7 +29,5 @@ def check(ctx: Context) -> Hits:
         title=f"{what} cannot be opened"
         + (f" on {named(hosts)}" if hosts else "")
         + ": the process lacks the device files or the right to use them",
-        explanation="The driver lists the device, ibv_open_device fails: typical of a container started without "
-        "/dev/infiniband.",
         observed=f"{plural(max(1, len(devices)), 'device')} not opened",
     )

@@ -4,7 +4,6 @@ import polars as pl
 
 from nccl_insight.facts.settings import value_of
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules._hints import hint
 from nccl_insight.rules.context import Context, Hits
 
 _REFUSED = ("ib-qp-unreachable", "ib-qp-invalid-argument")
@@ -17,15 +16,9 @@ def check(ctx: Context) -> Hits:
     layers = run.table("net_devices")["link_layer"].cast(pl.String)
     infiniband = bool((layers == "IB").any()) and not bool((layers == "RoCE").any())
     lost = () if infiniband and index is None else ("ib-completion-retry-exceeded", "ib-qp-timeout")
-    yield from hint(
-        ctx,
-        (*_REFUSED, *lost),
-        "gid-index",
+    yield from ctx.candidate(
         "Possible cause: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),
-        "show_gids   # on both hosts: same index, type RoCE v2, routable address; NCCL 2.21 or later: unset "
-        "NCCL_IB_GID_INDEX",
-        "The GID that was chosen has no route to the peer's, or does not exist at that index. The GID table is not in "
-        "the log, so this is a possible cause, not confirmed by the log.",
-        "a RoCEv2 GID with a route between the hosts, at both ends",
+        trouble(run, *_REFUSED, *lost),
+        "gid-index",
         stated=index is not None and index != "-1" and trouble(run, *_REFUSED) is not None,
     )

@@ -30,11 +30,5 @@ def check(ctx: Context) -> Hits:
     yield from ctx.report(
         f"InfiniBand retries exceeded: packets were not acknowledged{towards}",
         whom=one,
-        explanation=(
-            "Candidates in this order: the peer process or host is gone (its own log tells); a bad link, cable or "
-            "switch port on the path; routing, partition or, on RoCE, flow control and GID set-up. One host named "
-            "again and again is the suspect."
-        ),
-        expected="status 0",
         devices=devices_of(run, found.rows),
     )

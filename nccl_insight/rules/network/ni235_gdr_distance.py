@@ -20,7 +20,6 @@ def check(ctx: Context) -> Hits:
         whom=hosts,
         title=f"No NIC is near enough for GPUDirect RDMA (distance {distance}, limit {limit}): {plural(gpus, 'GPU')}"
         + (f" on {named(hosts)}" if hosts else ""),
-        explanation="The numbers are NCCL's path types from one PCIe switch (low) to across sockets (high).",
         observed=f"distance {distance}",
         expected=f"distance of at most {limit}",
     )

@@ -40,11 +40,4 @@ def check(ctx: Context) -> Hits:
 
 
 def _hit(ctx: Context, title: str, severity: Severity, confidence: Confidence, rows: Trouble | None) -> Iterator[Hit]:
-    yield from ctx.report(
-        title,
-        explanation="PCIe ACS (or an IOMMU that translates) sends peer-to-peer transfers through the root complex, "
-        "where they fail; a missing or wrong nvidia-peermem has the same effect. One run without GPUDirect RDMA tells.",
-        severity=severity,
-        confidence=confidence,
-        rows=rows,
-    )
+    yield from ctx.report(title, severity=severity, confidence=confidence, rows=rows)

@@ -21,6 +21,5 @@ def check(ctx: Context) -> Hits:
         refs(sockets, 1),
         whom=hosts_of(sockets),
         title="The job runs on one node: network Socket is not used between its GPUs",
-        explanation="NCCL always picks a network; inside a node it uses NVLink, PCIe or shared memory.",
         observed="network Socket on one node",
     )

@@ -32,7 +32,6 @@ def check(ctx: Context) -> Hits:
             whom=odd,
             title=f"{where}: network {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator "
             f"chose {odd.majority}",
-            explanation="NCCL cannot connect ranks that chose different networks.",
             observed=f"{odd.value} on {rank_words(odd.ranks)}",
             expected=f"{odd.majority} on every rank",
             next_step=(

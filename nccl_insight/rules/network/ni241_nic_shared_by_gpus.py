@@ -48,7 +48,6 @@ def check(ctx: Context) -> Hits:
         title=f"{rank_words(ranks).capitalize()} on {named(hosts)} {nic}"
         if len(hosts) <= 1
         else f"On each of {len(hosts)} hosts, {bad.item(0, 'sharers')} GPUs {nic}",
-        explanation="Each of the sharing GPUs gets a part of one NIC's bandwidth.",
         observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",
         unit="NICs",
         severity=Severity.WARNING if loud else Severity.INFO,

@@ -24,8 +24,6 @@ def check(ctx: Context) -> Hits:
             + ("; errors on it followed" if hurt else ", and the job went on" if flap.went_on else ""),
             next_step=f"mlxlink -d {flap.device or '<device>'} -m -c   # link errors and transceiver; the switch "
             "port's log",
-            explanation="Queue pairs survive as long as their retries last (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT: about "
-            "half a minute by default).",
             observed=f"{plural(flap.count, 'flap')}{span}",
             severity=Severity.WARNING if hurt or flap.count >= _MANY else Severity.INFO,
             confidence=Confidence.HIGH if flap.host else Confidence.MEDIUM,

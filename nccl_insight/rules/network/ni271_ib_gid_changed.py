@@ -18,8 +18,6 @@ def check(ctx: Context) -> Hits:
     harmless = in_order(run) and not loud_besides(run, (ctx.name,))
     yield from ctx.report(
         f"The GID table of {names or 'a NIC'} changed while the job ran{', which went on to its end' * harmless}",
-        explanation="Connections keep the address they were made with. If the address behind the GID changed, packets "
-        "to it are lost and the peers' retries run out.",
         rows=found,
         devices=devices,
         severity=Severity.INFO if harmless else None,

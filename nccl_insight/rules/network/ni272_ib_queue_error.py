@@ -11,9 +11,5 @@ def check(ctx: Context) -> Hits:
     if found is None:
         return
     yield from ctx.report(
-        "A queue of an InfiniBand device reported a fatal event",
-        explanation="Usually an effect of the peer, of memory that was "
-        "unmapped while in use, or of an earlier error on the connection.",
-        rows=found,
-        devices=devices_of(run, found.rows),
+        "A queue of an InfiniBand device reported a fatal event", rows=found, devices=devices_of(run, found.rows)
     )

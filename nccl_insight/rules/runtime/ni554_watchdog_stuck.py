@@ -19,8 +19,6 @@ def check(ctx: Context) -> Hits:
     yield from ctx.report(
         f"torch's watchdog thread made no progress{span}",
         whom=(*ranks, *identities(run).hosts(ranks)),
-        explanation="A call into CUDA or NCCL, or Python's lock, holds the thread that watches collectives. No "
-        "collective was found to have timed out by this message.",
         rows=found,
         # Without the line that ends the process the monitor only warned.
         severity=None if found.rows["message"].is_in(playing("stuck-end")).any() else Severity.WARNING,

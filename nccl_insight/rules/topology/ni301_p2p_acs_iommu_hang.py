@@ -28,9 +28,6 @@ def check(ctx: Context) -> Hits:
         (*(watchdog.evidence[:1] if watchdog is not None else ()), *refs(p2p, 2)),
         whom=(*ranks_of(p2p, "src_rank"), *hosts_of(p2p)),
         title="Possible cause: peer-to-peer over PCIe hangs because of ACS or the IOMMU",
-        explanation="The ranks use P2P and the first collective never finished. On bare metal ACS should be off on "
-        "PCIe switches; in virtual machines it cannot be, and P2P has to be disabled.",
         observed=f"{plural(p2p.height, 'P2P connection')} and no completed collective",
-        expected="P2P transfers complete",
         severity=Severity.WARNING if stated else None,
     )

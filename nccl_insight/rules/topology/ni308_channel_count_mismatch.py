@@ -31,7 +31,6 @@ def check(ctx: Context) -> Hits:
             whom=odd,
             title=f"{where}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
             f"{odd.majority}",
-            explanation="The ranks with fewer channels limit all others, or settings differ between hosts.",
             observed=f"{odd.value} {words}",
             expected=f"{odd.majority} {words}",
             unit="channels",

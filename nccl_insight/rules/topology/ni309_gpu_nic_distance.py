@@ -44,7 +44,6 @@ def check(ctx: Context) -> Hits:
         whom=(*ranks, *hosts),
         title=f"The way from GPU to NIC crosses the CPU ({kind}): {rank_words(ranks)}"
         + (f" on {named(hosts)}" if hosts else ""),
-        explanation="PHB is the host bridge, NODE the CPU, SYS the link between sockets; GPUDirect is off there.",
         observed=kind,
         expected=usual,
         severity=Severity.WARNING if loud else Severity.INFO,

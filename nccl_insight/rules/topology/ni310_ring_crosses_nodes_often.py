@@ -33,7 +33,6 @@ def check(ctx: Context) -> Hits:
             whom=wide[str(comm_id)].hosts,
             title=f"{rows.height} of {total} rings cross node boundaries up to {worst['crossings']} times for "
             f"{worst['hosts']} hosts",
-            explanation="Every crossing above one per host takes network bandwidth from the ring.",
             observed=f"{worst['crossings']} crossings",
             expected=f"{worst['hosts']} crossings",
             unit="crossings",

@@ -47,7 +47,6 @@ def check(ctx: Context) -> Hits:
         if loud
         else "The GPUs are bridged in groups; the ring has to leave its group.",
         observed=kind,
-        expected="NVL",
         severity=Severity.WARNING if loud else Severity.INFO,
         confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
         caused_by=("nvlink-degraded",),

@@ -43,7 +43,6 @@ def check(ctx: Context) -> Hits:
             whom=odd,
             title=f"{where}: {float(odd.value):g} GB/s per channel {words}, while "
             f"{plural(odd.majority_ranks, 'rank')} of the communicator found {float(odd.majority):g} GB/s",
-            explanation="All ranks go on with the slowest graph.",
             observed=f"{float(odd.value):g} GB/s",
             expected=f"{float(odd.majority):g} GB/s",
             unit="GB/s",

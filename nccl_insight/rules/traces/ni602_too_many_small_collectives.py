@@ -85,7 +85,6 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         observed=f"median size {format_bytes(median)}"
         if median is not None
         else f"median duration {format_ns(worst['median_ns'])}",
-        expected="mostly above 1 MiB",
         confidence=Confidence.HIGH if sized and not logged else Confidence.MEDIUM,
         severity=None if worst["costly"] else Severity.INFO,
     )

@@ -35,7 +35,6 @@ def check(ctx: Context) -> Hits:
             whom=with_hosts(run, ranks),
             title=f"All-to-all is uneven: the largest part is {typical:.1f} times the mean "
             f"({bad.height} of {rows.height} exchanges){_costs(run)}",
-            explanation="The exchange lasts as long as its largest part.",
             observed=f"{worst['ratio']:.1f} times the mean at worst ({format_bytes(worst['size_bytes'] or 0)} in all)",
             expected=f"below {ratio:.0f} times",
         )
