@@ -10,7 +10,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.base.version import __version__
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import diff
-from nccl_insight.report.figures.base import GREEN, GREY, OVERLAY, RED, Figure, axis, label, layout, rounded
+from nccl_insight.report.figures.base import GREEN, GREY, RED, Figure, axis, hatched, label, plot, rounded
 from nccl_insight.report.figures.matrix import matrix
 from nccl_insight.report.figures.node import node_diagram
 from nccl_insight.report.html.figures import figure_section
@@ -242,7 +242,7 @@ def _effects(comparison: Comparison) -> Figure | None:
             "y": [n for n, w in zip(names, worse, strict=True) if w is kind],
             "x": rounded([math.log2(r) for r, w in zip(ratios, worse, strict=True) if w is kind]),
             "customdata": [f"{r:.2f}x" for r, w in zip(ratios, worse, strict=True) if w is kind],
-            "marker": {"color": color, "pattern": {"shape": shape, "solidity": 0.3, **OVERLAY}},
+            "marker": hatched(color, shape),
             "hovertemplate": "%{y}<br>%{customdata} the good run<extra></extra>",
         }
         for kind, name, color, shape in ((True, "worse", RED, "/"), (False, "better", GREEN, ""))
@@ -252,32 +252,16 @@ def _effects(comparison: Comparison) -> Figure | None:
     step = max(1, reach // 4)
     ticks = list(range(-reach, reach + 1, step))
     line = {
-        "type": "line",
-        "x0": 0,
-        "x1": 0,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "layer": "above",
+        "type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "layer": "above",
         "line": {"color": GREY, "dash": "dash", "width": 2},
-    }
+    }  # fmt: skip
     furthest = max(shown, key=lambda c: abs(math.log2(c.ratio or 1)))
     rows = tuple(
         (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}") for c in measured[:50]
     )
-    plot = {
-        "data": bars,
-        "layout": layout(
-            shapes=[line],
-            barmode="overlay",
-            xaxis=axis(
-                "bad run / good run (each step doubles)",
-                tickvals=ticks,
-                ticktext=[f"{2**t}x" if t >= 0 else f"1/{2**-t}" for t in ticks],
-            ),
-            yaxis={"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": names[::-1]},
-        ),
-    }
+    powers = [f"{2**t}x" if t >= 0 else f"1/{2**-t}" for t in ticks]
+    across = axis("bad run / good run (each step doubles)", tickvals=ticks, ticktext=powers)
+    lanes = {"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": names[::-1]}
     return Figure(
         "ratios",
         "Measured, bad run over good run",
@@ -288,7 +272,7 @@ def _effects(comparison: Comparison) -> Figure | None:
         len(measured),
         (4,),
         "Measured values",
-        plot,
+        plot(bars, shapes=[line], barmode="overlay", xaxis=across, yaxis=lanes),
         "m",
         wide=True,
     )

@@ -2,7 +2,7 @@
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_bytes, plural
-from nccl_insight.report.figures.base import OVERLAY, SERIES, Figure, Trace, axis, layout
+from nccl_insight.report.figures.base import SERIES, Figure, Trace, axis, hatched, plot
 from nccl_insight.views.calls import SMALL_BYTES, Calls
 
 
@@ -18,14 +18,7 @@ def calls(analysis: Analysis, view: Calls) -> Figure:
                 "name": item.op,
                 "x": names,
                 "y": [item.by_power.get(p, 0) for p in powers],
-                "marker": {
-                    "color": SERIES[number % len(SERIES)],
-                    "pattern": {
-                        "shape": ("", "/", "x", ".", "\\", "-", "+", "|")[number % 8],
-                        "solidity": 0.3,
-                        **OVERLAY,
-                    },
-                },
+                "marker": hatched(SERIES[number % len(SERIES)], ("", "/", "x", ".", "\\", "-", "+", "|")[number % 8]),
                 "hovertemplate": "%{fullData.name}, %{x} and more<br>%{y} calls<extra></extra>",
             }
         )
@@ -35,12 +28,7 @@ def calls(analysis: Analysis, view: Calls) -> Figure:
     rows = tuple(
         (s.op, format_bytes(s.size_bytes), f"{s.calls:,}", format_bytes(s.calls * s.size_bytes)) for s in view.sizes
     )
-    plot = {
-        "data": data,
-        "layout": layout(
-            barmode="stack", xaxis=axis("message size", type="category", nticks=10, tickangle=0), yaxis=axis("calls")
-        ),
-    }
+    sizes = axis("message size", type="category", nticks=10, tickangle=0)
     return Figure(
         "calls",
         "Calls by operation and size",
@@ -50,5 +38,5 @@ def calls(analysis: Analysis, view: Calls) -> Figure:
         view.n_sizes,
         (1, 2, 3),
         "Calls, most frequent first",
-        plot,
+        plot(data, barmode="stack", xaxis=sizes, yaxis=axis("calls")),
     )

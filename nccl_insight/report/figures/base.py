@@ -23,6 +23,8 @@ SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, GREY)
 # A pattern over a bar's color, so that neighbors differ without color too.
 OVERLAY: Final[dict[str, Any]] = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.55, "size": 7}
 MAX_ROWS: Final = LISTED
+# An axis of names, the first at the top.
+NAMES: Final[dict[str, Any]] = {"type": "category", "autorange": "reversed", "automargin": True}
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,24 @@ def layout(**settings: Any) -> dict[str, Any]:
     for key, value in settings.items():
         base[key] = {**base[key], **value} if isinstance(base.get(key), dict) and isinstance(value, dict) else value
     return base
+
+
+def plot(data: Sequence[Trace], **settings: Any) -> dict[str, Any]:
+    """A plot of traces with the common layout."""
+    return {"data": [*data], "layout": layout(**settings)}
+
+
+def hatched(color: str, shape: str) -> dict[str, Any]:
+    """What fills a bar."""
+    return {"color": color, "pattern": {"shape": shape, "solidity": 0.3, **OVERLAY}}
+
+
+def bars(names: Sequence[str], values_ns: Sequence[float], color: str | list[str], hover: str = "") -> Trace:
+    """Horizontal bars of times in milliseconds; ``hover``: what is said behind the time."""
+    return {
+        "type": "bar", "orientation": "h", "y": [*names], "x": rounded([ns / 1e6 for ns in values_ns]),
+        "showlegend": False, "marker": {"color": color}, "hovertemplate": f"%{{y}}: %{{x}} ms{hover}<extra></extra>",
+    }  # fmt: skip
 
 
 def axis(title: str, **settings: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from nccl_insight.report.figures.base import (
     axis,
     cells,
     label,
-    layout,
+    plot,
     rounded,
 )
 from nccl_insight.views.copies import HostCopies, PeerCopies
@@ -49,7 +49,7 @@ def host(analysis: Analysis, view: HostCopies) -> Figure:
         total=len(view.copies),
         numeric=(1, 3, 4),
         caption="Copies of pinned memory, one GPU at a time",
-        plot={"data": data, "layout": layout(barmode="group", yaxis=axis("GB/s", rangemode="tozero"))},
+        plot=plot(data, barmode="group", yaxis=axis("GB/s", rangemode="tozero")),
     )
 
 
@@ -85,6 +85,6 @@ def peers(analysis: Analysis, view: PeerCopies) -> Figure:
         total=view.pairs,
         numeric=(1, 2, 3, 4),
         caption="Pairs of GPUs, the slowest first",
-        plot={"data": [trace], "layout": layout(xaxis=axis("to"), yaxis=axis("from", autorange="reversed"))},
+        plot=plot([trace], xaxis=axis("to"), yaxis=axis("from", autorange="reversed")),
         size="l" if len(gpus) > 16 else "m",
     )

@@ -4,7 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks
-from nccl_insight.report.figures.base import BLUE, OVERLAY, RED, SERIES, Figure, Trace, axis, label, layout, rounded
+from nccl_insight.report.figures.base import (
+    BLUE,
+    NAMES,
+    RED,
+    SERIES,
+    Figure,
+    Trace,
+    axis,
+    hatched,
+    label,
+    plot,
+    rounded,
+)
 from nccl_insight.views.ranks import PHASES, InitTimes, Metric
 
 _SHOWN = 40
@@ -26,10 +38,7 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
                 "name": _phase(phase),
                 "y": names,
                 "x": rounded(values),
-                "marker": {
-                    "color": SERIES[number],
-                    "pattern": {"shape": ("", "/", "", "x", "", ".", "", "\\")[number], "solidity": 0.3, **OVERLAY},
-                },
+                "marker": hatched(SERIES[number], ("", "/", "", "x", "", ".", "", "\\")[number]),
                 "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f} s<extra></extra>",
             }
         )
@@ -45,14 +54,6 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
         (str(r.rank), f"{r.total_s:.3f}", *("" if (took := r.phases[p]) is None else f"{took:.3f}" for p in PHASES))
         for r in view.slowest
     )
-    plot = {
-        "data": data,
-        "layout": layout(
-            barmode="stack",
-            xaxis=axis("seconds"),
-            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
-        ),
-    }
     columns = ("Rank", "Total s", *(_phase(p) for p in PHASES))
     return Figure(
         "init",
@@ -63,7 +64,7 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
         view.total,
         tuple(range(len(columns))),
         "Initialization by rank in seconds, slowest first",
-        plot,
+        plot(data, barmode="stack", xaxis=axis("seconds"), yaxis=NAMES),
         "l" if len(shown) > 12 else "m",
     )
 
@@ -133,15 +134,8 @@ def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
             at = f" (on {', '.join(metric.hosts)})" if 0 < len(metric.hosts) <= 3 else ""
             odd_ones.append(f"{metric.title}: rank{'s' if len(odd) > 1 else ''} {format_ranks(odd, 8)}{at}")
     said = "Ranks that stand out: " + "; ".join(odd_ones) if odd_ones else "By these measures no rank is an outlier"
-    plot = {
-        "data": data,
-        "layout": layout(
-            xaxis=axis(
-                "rank", range=_reach(m.values for m in view), **({"dtick": 1} if len(view[0].values) <= 16 else {})
-            ),
-            yaxis={"automargin": True},
-        ),
-    }
+    few = {"dtick": 1} if len(view[0].values) <= 16 else {}
+    across = axis("rank", range=_reach(m.values for m in view), **few)
     return Figure(
         "ranks",
         "Ranks compared",
@@ -151,7 +145,7 @@ def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
         len(rows),
         (1, 2, 3, 4),
         "Figures by rank",
-        plot,
+        plot(data, xaxis=across, yaxis={"automargin": True}),
         "m",
         wide=len(view[0].values) > 256,
         choices=tuple(m.title for m in view),

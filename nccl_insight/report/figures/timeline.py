@@ -7,14 +7,16 @@ from nccl_insight.report.figures.base import (
     GREEN,
     GREY,
     MAX_ROWS,
+    NAMES,
     ORANGE,
-    OVERLAY,
     RED,
     SERIES,
     Figure,
     Trace,
     axis,
-    layout,
+    bars,
+    hatched,
+    plot,
     rounded,
 )
 from nccl_insight.views.steps import Steps
@@ -69,19 +71,10 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
         (str(r.rank), str(r.collectives), format_ns(r.comm_ns), format_ns(r.exposed_ns), format_ns(r.longest_ns))
         for r in view.ranks
     )
-    plot = {
-        "data": data,
-        "layout": layout(
-            barmode="overlay",
-            xaxis=axis("ms since the first collective shown"),
-            yaxis={
-                "type": "category",
-                "categoryorder": "array",
-                "categoryarray": [f"{who} {r}" for r in reversed(view.shown)],
-                "automargin": True,
-            },
-        ),
-    }
+    lanes = {
+        "type": "category", "categoryorder": "array", "categoryarray": [f"{who} {r}" for r in reversed(view.shown)],
+        "automargin": True,
+    }  # fmt: skip
     return Figure(
         "timeline",
         "Timeline",
@@ -91,7 +84,7 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
         len(rows),
         (0, 1, 2, 3, 4),
         f"Communication of {what} by {who}",
-        plot,
+        plot(data, barmode="overlay", xaxis=axis("ms since the first collective shown"), yaxis=lanes),
         "l" if len(view.shown) > 8 else "m",
         wide=True,
     )
@@ -107,25 +100,11 @@ def gaps(analysis: Analysis, view: Gaps) -> Figure:
     rows = tuple((str(g.device), format_ns(g.at_ns), format_ns(g.duration_ns), g.after, g.before) for g in view.longest)
     shown = view.longest[:12]
     names = [f"GPU {g.device}, at {format_ns(g.at_ns)}" for g in shown]
-    bars: Trace = {
-        "type": "bar",
-        "orientation": "h",
-        "y": names,
-        "x": rounded([g.duration_ns / 1e6 for g in shown]),
-        "showlegend": False,
-        "marker": {"color": GREY},
-        "hovertemplate": "%{y}: %{x} ms without a collective<extra></extra>",
-    }
-    plot = {
-        "data": [bars],
-        "layout": layout(
-            xaxis=axis("ms between two collectives"),
-            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
-        ),
-    }
+    drawn = bars(names, [g.duration_ns for g in shown], GREY, " without a collective")
     return Figure(
         "gaps", "Longest gaps between collectives", said + ".", ("GPU", "From", "Gap", "After", "Before"), rows,
-        view.total, (0, 1, 2), "Gaps, the longest first", plot, "m",
+        view.total, (0, 1, 2), "Gaps, the longest first",
+        plot([drawn], xaxis=axis("ms between two collectives"), yaxis=NAMES), "m",
     )  # fmt: skip
 
 
@@ -147,7 +126,7 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
             "name": name,
             "y": names,
             "x": rounded([(r.means[column] or 0) / 1e6 for r in view.ranks]),
-            "marker": {"color": color, "pattern": {"shape": shape, "solidity": 0.3, **OVERLAY}},
+            "marker": hatched(color, shape),
             "hovertemplate": "%{y}<br>%{fullData.name} %{x} ms<extra></extra>",
         }
         for name, column, color, shape in parts
@@ -174,20 +153,12 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
         (str(r.rank), f"{r.steps:,}", *("unknown" if (v := r.means[c]) is None else format_ns(v) for c in columns))
         for r in view.ranks[:MAX_ROWS]
     )
-    plot = {
-        "data": data,
-        "layout": layout(
-            barmode="stack",
-            xaxis=axis("ms per step"),
-            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
-        ),
-    }
     return Figure(
         "steps",
         "Where a step's time goes",
         said + ".",
         (
-            who.capitalize() if who == "rank" else who,
+            who if view.by_device else "Rank",
             "Steps",
             "Step",
             "Computation",
@@ -200,6 +171,6 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
         view.total,
         tuple(range(8)),
         f"Mean step by {who}",
-        plot,
+        plot(data, barmode="stack", xaxis=axis("ms per step"), yaxis=NAMES),
         "m",
     )

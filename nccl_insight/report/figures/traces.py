@@ -1,6 +1,5 @@
 """Figures of traces and benchmarks: timeline, durations, bandwidth, gains, steps."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from nccl_insight.base.model import Analysis
@@ -9,13 +8,15 @@ from nccl_insight.report.figures.base import (
     BLUE,
     GREY,
     MAX_ROWS,
+    NAMES,
     RED,
     SERIES,
     Figure,
     Trace,
     axis,
+    bars,
     label,
-    layout,
+    plot,
     rounded,
 )
 from nccl_insight.views.traces import Bandwidth, Durations, Excess, LongestWaits, LongWait
@@ -59,13 +60,6 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         )
         for d in view.kinds
     )
-    plot = {
-        "data": [box, worst],
-        "layout": layout(
-            xaxis=axis("microseconds", type="log", dtick=1),
-            yaxis={"type": "category", "autorange": "reversed", "automargin": True},
-        ),
-    }
     return Figure(
         "durations",
         "How long collectives take",
@@ -75,7 +69,7 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         view.total,
         (1, 2, 3, 4, 5, 6),
         "Durations, most time first",
-        plot,
+        plot([box, worst], xaxis=axis("microseconds", type="log", dtick=1), yaxis=NAMES),
     )
 
 
@@ -98,10 +92,6 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
         name = "NVLink of one GPU as NCCL lists it" if why is None else f"expected: {why}"
         lines = _peak_line(value, name)
         said += f"; the dashed line is {format_gbps(value)}, {name}"
-    plot = {
-        "data": [*_measured_points(view), *curves],
-        "layout": layout(**lines, yaxis=axis("busbw, GB/s", rangemode="tozero"), xaxis=_size_axis(view)),
-    }
     rows = tuple(
         (p.source, p.op, format_bytes(p.size_bytes), f"{p.count:,}", f"{p.median_gbps:.2f}", f"{p.best_gbps:.2f}")
         for p in fastest[:MAX_ROWS]
@@ -115,7 +105,12 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
         len(view.points),
         (2, 3, 4, 5),
         "Bus bandwidth, fastest first",
-        plot,
+        plot(
+            [*_measured_points(view), *curves],
+            **lines,
+            yaxis=axis("busbw, GB/s", rangemode="tozero"),
+            xaxis=_size_axis(view),
+        ),
     )
 
 
@@ -212,25 +207,17 @@ def mends(analysis: Analysis) -> Figure | None:
     if replay is None or not analysis.what_if:
         return None
     per = "a step" if replay.steps > 1 else "what was recorded"
-    bars = [("as recorded", round(replay.window_ns / replay.steps))]
-    bars += [(mend.scenario, mend.step_ns) for mend in analysis.what_if]
+    shown = [("as recorded", round(replay.window_ns / replay.steps))]
+    shown += [(mend.scenario, mend.step_ns) for mend in analysis.what_if]
     if replay.ideal_ns is not None:
-        bars.append(("everything even", round(replay.ideal_ns / replay.steps)))
-    names = [f"{n}. {name}" if n else name for n, (name, _) in enumerate(bars)]
-    trace: Trace = {
-        "type": "bar",
-        "orientation": "h",
-        "y": names,
-        "x": rounded([took / 1e6 for _, took in bars]),
-        "showlegend": False,
-        "marker": {"color": [GREY, *[BLUE] * len(analysis.what_if), *[GREY] * (len(bars) - len(analysis.what_if) - 1)]},
-        "hovertemplate": "%{y}: %{x} ms<extra></extra>",
-    }
+        shown.append(("everything even", round(replay.ideal_ns / replay.steps)))
+    names = [f"{n}. {name}" if n else name for n, (name, _) in enumerate(shown)]
+    colors = [GREY, *[BLUE] * len(analysis.what_if), *[GREY] * (len(shown) - len(analysis.what_if) - 1)]
     last = analysis.what_if[-1]
     return Figure(
         "mends",
         "What mending would gain",
-        f"{capital(per)} takes {format_ns(bars[0][1])}; with all of these mended {format_ns(last.step_ns)} "
+        f"{capital(per)} takes {format_ns(shown[0][1])}; with all of these mended {format_ns(last.step_ns)} "
         f"({last.gain_share:.0%} less). Each bar has everything above it mended, too.",
         ("Mended", f"{capital(per)} takes", "Gain so far", "Gain alone"),
         tuple(
@@ -240,13 +227,7 @@ def mends(analysis: Analysis) -> Figure | None:
         len(analysis.what_if),
         (1, 2, 3),
         "What to mend first",
-        {
-            "data": [trace],
-            "layout": layout(
-                xaxis=axis("ms", rangemode="tozero"),
-                yaxis={"type": "category", "autorange": "reversed", "automargin": True},
-            ),
-        },
+        plot([bars(names, [took for _, took in shown], colors)], xaxis=axis("ms", rangemode="tozero"), yaxis=NAMES),
         "m",
     )
 
@@ -275,12 +256,11 @@ def excess(analysis: Analysis, view: Excess) -> Figure:
         view.total,
         (0, 1),
         "Ranks, most excess first",
-        {
-            "data": [trace],
-            "layout": layout(
-                xaxis=axis("step", type="category", nticks=10, tickangle=0), yaxis=axis("rank", autorange="reversed")
-            ),
-        },
+        plot(
+            [trace],
+            xaxis=axis("step", type="category", nticks=10, tickangle=0),
+            yaxis=axis("rank", autorange="reversed"),
+        ),
         "m",
     )
 
@@ -301,21 +281,12 @@ def longest_waits(analysis: Analysis, view: LongestWaits) -> Figure:
     )  # fmt: skip
     shown = view.collectives[:20]
     names = [f"{i + 1}. {c.op}" for i, c in enumerate(shown)]
-    plot = _bars(names, [c.worst_wait_ns for c in shown], "longest wait, ms")
+    drawn = bars(names, [c.worst_wait_ns for c in shown], BLUE)
     columns = ("Operation", "Size", "Group", "Step", "Transfer", "Longest wait", "Last rank", "Wait of each rank")
     return Figure(
         "longest-waits", "Collectives with the longest waits", said + ".", columns, rows, view.total, (3, 4, 5, 6),
-        "Collectives, longest wait first", plot, "m",
+        "Collectives, longest wait first", plot([drawn], xaxis=axis("longest wait, ms"), yaxis=NAMES), "m",
     )  # fmt: skip
-
-
-def _bars(names: list[str], values_ns: Sequence[int], title: str) -> dict[str, Any]:
-    bars: Trace = {
-        "type": "bar", "orientation": "h", "y": names, "x": rounded([v / 1e6 for v in values_ns]),
-        "showlegend": False, "marker": {"color": BLUE}, "hovertemplate": "%{y}: %{x} ms<extra></extra>",
-    }  # fmt: skip
-    vertical = {"type": "category", "autorange": "reversed", "automargin": True}
-    return {"data": [bars], "layout": layout(xaxis=axis(title), yaxis=vertical)}
 
 
 def _parts(item: LongWait) -> str:
