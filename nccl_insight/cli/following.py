@@ -32,10 +32,6 @@ def as_running(analysis: Analysis, quiet_s: float) -> Analysis:
     return replace(analysis, status="running", headline=said, reasons=())
 
 
-def _state(analysis: Analysis) -> _State:
-    return tuple((f.fingerprint, f.severity.value) for f in analysis.findings)
-
-
 @dataclass
 class _Looks:
     """The judgments of a log that grows: the last one, what the user has been shown, and what waits to be confirmed."""
@@ -74,7 +70,7 @@ class _Looks:
             before, self.last = self.last, self.judge()
             if before is not None:
                 discard(before[1].inputs)
-            self._confirm(_state(self.last[0]))
+            self._confirm(tuple((f.fingerprint, f.severity.value) for f in self.last[0].findings))
         return time.monotonic() - begun
 
     def settled(self) -> None:

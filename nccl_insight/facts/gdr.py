@@ -5,12 +5,6 @@ import polars as pl
 from nccl_insight.facts.transports import net_links, rdma_expr
 from nccl_insight.tables.run import Run, fact
 
-_SCHEMA = {
-    "host": pl.String, "pid": pl.Int64, "scope": pl.String, "enabled": pl.Boolean, "gpu": pl.String,
-    "hca": pl.String, "reason": pl.String, "distance": pl.Int64, "limit": pl.Int64, "input_id": pl.UInt16,
-    "line": pl.UInt64,
-}  # fmt: skip
-
 
 @fact
 def gdr_lines(run: Run) -> pl.DataFrame:

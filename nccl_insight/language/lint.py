@@ -50,14 +50,10 @@ def lint(grammar: Grammar, diagnoses: Collection[str]) -> list[Problem]:
     return [*problems, *_help(grammar, diagnoses)]
 
 
-def _captured(grammar: Grammar, message: Message) -> set[str]:
-    return {*(grammar.columns[name].column for name in columns_of(message.expr)), *message.constants}
-
-
 def _own_help(grammar: Grammar, message: Message) -> Iterator[str]:
     """What is wrong with the help that a message brings."""
     help_ = own_help(message.name, message.directives)
-    captured = _captured(grammar, message)
+    captured = {*(grammar.columns[name].column for name in columns_of(message.expr)), *message.constants}
     for field in unknown_fields(help_, captured) if help_ else ():
         yield f"its help names {{{field}}}, which the message does not capture{_nearest(field, captured)}"
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import orjson
 
-from nccl_insight.base.model import Analysis, Finding, Severity
+from nccl_insight.base.model import Analysis, Severity
 from nccl_insight.base.version import __version__
 from nccl_insight.report.sanitize import one_line
 
@@ -60,12 +60,8 @@ def render(analysis: Analysis) -> str:
         "nccl-insight",
         results,
         {f.code: f.name for f in analysis.findings},
-        {f.code: _summary(f) for f in analysis.findings},
+        {f.code: f"{f.name}: {one_line(f.title, 200)}" for f in analysis.findings},
     )
-
-
-def _summary(finding: Finding) -> str:
-    return f"{finding.name}: {one_line(finding.title, 200)}"
 
 
 def _result(result: Result, rules: Sequence[str]) -> dict[str, Any]:

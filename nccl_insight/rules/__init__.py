@@ -172,8 +172,7 @@ def _found(packages: tuple[ModuleType, ...]) -> Sequence[Rule]:
                 raise InsightError(f"two rules share the {attribute} {value}")
             seen.add(value)
     natures = {rule.name: rule.natures for rule in rules}
-    return tuple(replace(rule, caused_by=_causes(rule, natures)) for rule in rules)
-
-
-def _causes(rule: Rule, natures: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    return causes_of(natures, (*rule.caused_by, f"-{rule.name}")) if rule.caused_by else ()
+    return tuple(
+        replace(rule, caused_by=causes_of(natures, (*rule.caused_by, f"-{rule.name}")) if rule.caused_by else ())
+        for rule in rules
+    )

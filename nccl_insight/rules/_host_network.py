@@ -31,11 +31,6 @@ def _ports(run: Run) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
     return {(i, h, name): {**found.get((i, h, name.split("/")[0]), {}), **own} for (i, h, name), own in ports.items()}
 
 
-def _used(run: Run) -> set[str]:
-    """Devices that the job uses by its log."""
-    return {str(n) for n in run.table("net_devices")["name"].drop_nulls().unique()}
-
-
 def _kin(own: Mapping[str, Fact]) -> tuple[str, str]:
     return tuple(own[n].value if n in own else "" for n in ("device.model", "port.link_layer"))  # type: ignore[return-value]
 
@@ -50,7 +45,7 @@ def ports(run: Run) -> Iterator[Said | Beside]:
         if "port.state" in own and own["port.state"].value == "Active":
             up[kind] += 1
             best[kind] = max(best.get(kind, 0.0), _rate(own))
-    used = _used(run)
+    used = {str(n) for n in run.table("net_devices")["name"].drop_nulls().unique()}
     down: list[tuple[Fact, str]] = []
     waiting: list[tuple[Fact, str]] = []
     slow: list[tuple[Fact, str]] = []
@@ -124,10 +119,6 @@ def _rate(own: Mapping[str, Fact]) -> float:
     return fact.number or 0.0 if fact else 0.0
 
 
-def _packets(own: Mapping[str, Counter], pattern: str) -> int:
-    return max((c.value for n, c in own.items() if re.fullmatch(pattern, n)), default=0)
-
-
 def _over(own: Mapping[str, Counter], pattern: str) -> list[tuple[str, Counter]]:
     """Counters whose name matches and that are not zero; one that was read twice counts by how much it grew."""
     return [(n, c) for n, c in own.items() if re.fullmatch(pattern, n) and (c.value if c.grew is None else c.grew) > 0]
@@ -169,7 +160,7 @@ def network(run: Run) -> Iterator[Said | Beside]:
     broken: list[tuple[Fact, str]] = []
     flaps: list[tuple[Fact, str]] = []
     for (host, device), own in counters(run).items():
-        traffic = _packets(own, _TRAFFIC)
+        traffic = max((c.value for n, c in own.items() if re.fullmatch(_TRAFFIC, n)), default=0)
 
         def say(name: str, counter: Counter, device: str = device, host: str | None = host) -> tuple[Fact, str]:
             grew = f" (+{counter.grew:,} between two readings)" if counter.grew is not None else ""

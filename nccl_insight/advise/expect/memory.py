@@ -32,10 +32,6 @@ def _value(settings: Mapping[str, str], name: str, default: int) -> int:
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < _MOST else default
 
 
-def _granules(size: int) -> int:
-    return -(-size // _GRANULE) * _GRANULE
-
-
 def connection_bytes(settings: Mapping[str, str] | None = None) -> tuple[int, int]:
     """Device memory of one connection over P2P: at the receiving and at the sending GPU, in whole granules.
 
@@ -48,7 +44,7 @@ def connection_bytes(settings: Mapping[str, str] | None = None) -> tuple[int, in
         + _value(given, "NCCL_LL_BUFFSIZE", _LL)
         + _value(given, "NCCL_LL128_BUFFSIZE", _LL128)
     )
-    return _granules(buffers), _GRANULE
+    return -(-buffers // _GRANULE) * _GRANULE, _GRANULE
 
 
 def shared_network_bytes(channels: int, settings: Mapping[str, str] | None = None) -> int:

@@ -15,7 +15,6 @@ NAMES = {
     "broadcast": "Broadcast", "all_to_all": "AllToAll", "sendrecv": "SendRecv",
 }  # fmt: skip
 OPS = tuple(NAMES)
-DTYPES = ("float32", "float16", "bfloat16", "int32")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 

@@ -24,10 +24,6 @@ Strategy: TypeAlias = Literal["backward", "forward"]
 _INIT: Final = ("init_start", "init_complete")
 
 
-def _events(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(column(rows, name, dtype) for name, dtype in _DTYPES.items()).sort("_pos")
-
-
 def _instances(events: pl.DataFrame) -> pl.DataFrame:
     """Numbers the lives of a pointer within its process: a new one begins at a start, or a second completion."""
     key = [*_OWNER, "comm", "rank"]
@@ -41,7 +37,11 @@ def _instances(events: pl.DataFrame) -> pl.DataFrame:
 
 def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per rank of a communicator, with ``_pos`` (first line), ``_begin`` and the ``ranks`` columns."""
-    events = _events(rows).filter(pl.col("comm").is_not_null() & pl.col("rank").is_not_null())
+    events = (
+        rows.with_columns(column(rows, name, dtype) for name, dtype in _DTYPES.items())
+        .sort("_pos")
+        .filter(pl.col("comm").is_not_null() & pl.col("rank").is_not_null())
+    )
     # The same process may be told twice (its output and its own file): only a nameless one is tied to its input.
     events = events.with_columns(_scope=pl.when(pl.col("_host").is_null()).then("input_id"))
     events = _instances(events)

@@ -48,7 +48,6 @@ _TIMESTAMP: Final = (
     r"|\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\]?) ?$"
 )
 _TIME_OF_DAY: Final = r"(?:^|[ T])[0-2]?[0-9]:[0-5][0-9]:[0-6][0-9]$"
-_SOURCE: Final = r"^\S.*[:(]"
 _FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
 _RAISED: Final = r"(?:^|\.)[A-Z]\w*(?:Error|Exception)$"
 _FUNCTION: Final = r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$"

@@ -24,7 +24,7 @@ _TITLE, _QUOTED = 220, 260
 
 def summary(analysis: Analysis, first: Markup | None = None, *, wide: bool = False) -> Markup:
     """The hero and the two columns under it; ``first`` is the figure that shows the cause, or a healthy machine."""
-    loud = _loud(analysis)
+    loud = any(f.severity is not Severity.INFO for f in analysis.findings)
     top = _top(analysis) if analysis.findings or first is None else None
     left = el(
         "div",
@@ -105,10 +105,6 @@ def _story(analysis: Analysis) -> Markup | None:
     on = story.day(moments)
     title = el("h2", story.TITLE, el("span", f" {on}", class_="src") if on else None, id="story")
     return el("section", title, el("ol", rows, class_="story"), class_="panel", aria_labelledby="story")
-
-
-def _loud(analysis: Analysis) -> bool:
-    return any(f.severity is not Severity.INFO for f in analysis.findings)
 
 
 def _top(analysis: Analysis) -> Markup:

@@ -39,7 +39,6 @@ _TYPE: Final = re.compile(r"[A-Za-z0-9 ()]{0,40}")
 # A run of characters in a payload that could be a text rather than numbers.
 _TEXT_IN_BYTES: Final = re.compile(rb"[\x20-\x7e]{6,}")
 _HOST: Final = "select value from TARGET_INFO_SYSTEM_ENV where name in ('Hostname', 'OriginalHostname')"
-_BATCH: Final = 10_000
 _REMEMBERED: Final = 100_000
 
 
