@@ -35,7 +35,7 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
         **tools,
         "benchmarks": scan_lines(lines, file.display),
         "notes": pl.concat(
-            [side.notes(0, *ras.garbage(reports)), *([tools["notes"]] if "notes" in tools else [])],
+            [side.note_rows(0, *ras.garbage(reports)), *([tools["notes"]] if "notes" in tools else [])],
             how="diagonal_relaxed",
         ),
         "endings": endings.scan_lines(lines),
@@ -148,11 +148,11 @@ def join_parts(
             add(name, frame)
         add("notes", _notes(part, own))
         if part.file.checked is False and not part.file.damage and not part.index.damage:
-            add("notes", side.notes(number, ("no-checksum", "the compressed stream holds no checksum of its text")))
+            add("notes", side.note_rows(number, ("no-checksum", "the compressed stream holds no checksum of its text")))
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
         if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
-            add("notes", side.notes(number, ("trace-truncated", part.file.damage)))
+            add("notes", side.note_rows(number, ("trace-truncated", part.file.damage)))
         inputs.append(_input_row(part, own, embedded))
     # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
     joined = {"tuning_choice"} if "collectives" in frames else set()

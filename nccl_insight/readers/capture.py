@@ -64,7 +64,7 @@ def read(source: InputFile) -> Partial:
         by_kind.setdefault(str(item.get("kind")), []).append({**item, "line": number})
     rank = _rank(by_kind)
     rows = [{"gpu": rank.get("gpu"), "backend": rank.get("backend"), "run": 1, **row} for row in by_kind.get("row", [])]
-    frames = {
+    tables = {
         "benchmarks": _frame(rows, BENCHMARKS),
         "capture_ranks": _frame([rank] if rank else [], RANKS),
         "host_bandwidth": _frame(by_kind.get("copy", []), COPIES),
@@ -72,16 +72,13 @@ def read(source: InputFile) -> Partial:
         "capture_nodes": _frame(by_kind.get("node", []), NODES),
         "node_pairs": _frame(by_kind.get("pair", []), PAIRS),
     }
-    result = {k: _side.with_input(v, source.input_id) for k, v in frames.items() if not v.is_empty()}
-    problems = [content.problem] if content.problem else []
+    problems = [content.problem]
     problems += [f"{item.get('what')} were not measured: {item.get('why')}" for item in by_kind.get("failed", [])]
     if broken:
         problems.append(f"{broken} lines are cut or damaged and were left out")
     if rank and not rank["finished"]:
         problems.append(f"rank {rank.get('rank')} did not finish the capture")
-    if problems:
-        result["notes"] = _side.notes(source.input_id, *(("trace-truncated", p) for p in problems))
-    return Partial(result)
+    return _side.partial(source, tables, *problems)
 
 
 def _rank(by_kind: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

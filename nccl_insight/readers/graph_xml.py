@@ -54,13 +54,10 @@ def read(source: InputFile) -> Partial:
                     for position, hop in enumerate(channel.children)
                 ]
     tables = {
-        "graphs": _side.with_input(pl.DataFrame(graphs, schema=GRAPHS, strict=False), source.input_id),
-        "graph_channels": _side.with_input(pl.DataFrame(channels, schema=CHANNELS, strict=False), source.input_id),
+        "graphs": pl.DataFrame(graphs, schema=GRAPHS, strict=False),
+        "graph_channels": pl.DataFrame(channels, schema=CHANNELS, strict=False),
     }
-    problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
-    if problems:
-        tables["notes"] = _side.notes(source.input_id, *problems)
-    return Partial({k: v for k, v in tables.items() if not v.is_empty()})
+    return _side.partial(source, tables, content.problem, problem)
 
 
 def _graph(graph: Element) -> dict[str, object]:

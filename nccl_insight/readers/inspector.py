@@ -104,18 +104,14 @@ def read(source: InputFile) -> Partial:
     else:
         found = _records(text)
         tables = {"inspector": found.records, "collectives": _collectives(found.records), "proxy_steps": found.proxy}
-    result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
-    problems = [content.problem] if content.problem else []
+    problems = [content.problem]
     if found.broken:
         problems.append(f"{found.broken:,} records are cut or damaged and were left out")
     if found.bare:
         problems.append(
             f"{found.bare:,} records stand behind no dump marker, so their rank and communicator are unknown"
         )
-    notes = [("trace-truncated", p) for p in problems] + [("telemetry-dropped", d) for d in found.dropped]
-    if notes:
-        result["notes"] = _side.notes(source.input_id, *notes)
-    return Partial(result)
+    return _side.partial(source, tables, *problems, notes=(("telemetry-dropped", d) for d in found.dropped))
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,7 @@ def read(source: InputFile) -> Partial:
     """Tables ``benchmarks``, ``benchmark_runs``, ``collectives`` and, for damage and failed checks, ``notes``."""
     content = _side.read_content(source)
     text = content.text
-    heads = None
-    iterations = pl.DataFrame()
+    heads = iterations = pl.DataFrame()
     if text.lstrip()[:1] == "{":
         document, problem = _document(text)
         frame, iterations = _from_json(document), _iterations(document)
@@ -58,15 +57,8 @@ def read(source: InputFile) -> Partial:
         heads = table.scan_runs(lines)
         if frame.is_empty():
             problem = "an nccl-tests head without any row: the benchmark ended before its first result"
-    rows = [("trace-truncated", p) for p in (content.problem, problem) if p]
-    tables = {"benchmarks": _side.with_input(frame, source.input_id)}
-    if heads is not None and heads.height:
-        tables["benchmark_runs"] = _side.with_input(heads, source.input_id)
-    if iterations.height:
-        tables["collectives"] = _side.with_input(iterations, source.input_id)
-    if rows:
-        tables["notes"] = _side.notes(source.input_id, *rows)
-    return Partial(tables)
+    tables = {"benchmarks": frame, "benchmark_runs": heads, "collectives": iterations}
+    return _side.partial(source, tables, content.problem, problem)
 
 
 def _document(text: str) -> tuple[Mapping[str, object], str]:

@@ -50,15 +50,12 @@ def read(source: InputFile) -> Partial:
     broken = events.filter(pl.any_horizontal(pl.col("cat", "ph", "id", "ts_us").is_null())).height
     joined = _join(events.filter(pl.all_horizontal(pl.col("cat", "ph", "id", "ts_us").is_not_null())))
     tables = {"profiler_events": joined, "collectives": _collectives(joined)}
-    result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
-    problems = [content.problem] if content.problem else []
+    problems = [content.problem]
     if broken:
         problems.append(f"{broken:,} events are damaged and were left out")
     if not content.text.rstrip().endswith("]"):
         problems.append("the list has no end: the process stopped while writing")
-    if problems:
-        result["notes"] = _side.notes(source.input_id, *(("trace-truncated", p) for p in problems))
-    return Partial(result)
+    return _side.partial(source, tables, *problems)
 
 
 def _join(events: pl.DataFrame) -> pl.DataFrame:

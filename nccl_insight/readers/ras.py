@@ -43,20 +43,14 @@ def read(source: InputFile) -> Partial:
     """Table ``ras`` (facts, ``embedded.ras_text``); from JSON also ``ras_ranks`` and ``ras_counts``."""
     content = _side.read_content(source)
     text = content.text
-    problems = [content.problem] if content.problem else []
+    problem = ""
     tables: dict[str, pl.DataFrame] = {}
     if text.lstrip()[:1] == "{":
         documents, problem = _documents(text)
-        problems += [problem] if problem else []
         tables = _from_json(documents)
     else:
         tables["ras"] = ras_text.scan_lines(_side.lines_frame(text))
-    result = {k: _side.with_input(v, source.input_id) for k, v in tables.items() if not v.is_empty()}
-    rows = [("trace-truncated", p) for p in problems]
-    rows += garbage(tables.get("ras", pl.DataFrame()))
-    if rows:
-        result["notes"] = _side.notes(source.input_id, *rows)
-    return Partial(result)
+    return _side.partial(source, tables, content.problem, problem, notes=garbage(tables.get("ras", pl.DataFrame())))
 
 
 def _documents(text: str) -> tuple[list[dict[str, Any]], str]:

@@ -1,13 +1,14 @@
 """What the readers of side files share: bounded reading of damaged input, decoding, and rows for ``notes``."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
+from nccl_insight.tables.run import Partial
 
 # Writers that cut a JSON string may cut a character beyond 16 bits in two; no table takes half of one.
 _HALF = re.compile(
@@ -43,7 +44,7 @@ def read_content(source: InputFile, limit_bytes: int | None = None) -> Content:
         return Content(data, f"{stream.damage} (after {len(data):,} bytes)" if stream.damage else "")
 
 
-def notes(input_id: int, *rows: tuple[str, str]) -> pl.DataFrame:
+def note_rows(input_id: int, *rows: tuple[str, str]) -> pl.DataFrame:
     """Rows of the ``notes`` table from (kind, detail) pairs."""
     return pl.DataFrame(
         {
@@ -65,6 +66,16 @@ def lines_frame(text: str) -> pl.DataFrame:
 def with_input(frame: pl.DataFrame, input_id: int) -> pl.DataFrame:
     """The frame with ``input_id`` as its first column."""
     return frame.select(pl.lit(input_id, dtype=pl.UInt16).alias("input_id"), pl.exclude("input_id"))
+
+
+def partial(
+    source: InputFile, tables: Mapping[str, pl.DataFrame], *problems: str, notes: Iterable[tuple[str, str]] = ()
+) -> Partial:
+    """The tables that have rows, and notes: ``problems`` say what the file lacks (empty: nothing), ``notes`` are (kind,
+    detail) pairs beside them."""
+    kept = {name: with_input(frame, source.input_id) for name, frame in tables.items() if frame.height}
+    rows = [*(("trace-truncated", problem) for problem in problems if problem), *notes]
+    return Partial({**kept, "notes": note_rows(source.input_id, *rows)} if rows else kept)
 
 
 def as_int(value: object, low: int = -(2**63), high: int = 2**63 - 1) -> int | None:

@@ -47,15 +47,10 @@ def read(source: InputFile) -> Partial:
             walker.visit(child, None, None, "")
         walker.name_targets()
     tables = {
-        "topology_nodes": _side.with_input(pl.DataFrame(walker.nodes, schema=NODES, strict=False), source.input_id),
-        "topology_links": _side.with_input(
-            _merged(pl.DataFrame(walker.links, schema=LINKS, strict=False)), source.input_id
-        ),
+        "topology_nodes": pl.DataFrame(walker.nodes, schema=NODES, strict=False),
+        "topology_links": _merged(pl.DataFrame(walker.links, schema=LINKS, strict=False)),
     }
-    problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
-    if problems:
-        tables["notes"] = _side.notes(source.input_id, *problems)
-    return Partial({k: v for k, v in tables.items() if not v.is_empty()})
+    return _side.partial(source, tables, content.problem, problem)
 
 
 def _merged(links: pl.DataFrame) -> pl.DataFrame:

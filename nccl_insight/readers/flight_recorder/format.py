@@ -68,18 +68,9 @@ def read(source: InputFile) -> Partial:
     rows = [_entry(e, rank, config) for e in raw if e]
     entries = pl.DataFrame(rows, schema=ENTRIES, strict=False)
     groups = pl.DataFrame(_groups(dump, rank, config, rows), schema=GROUPS, strict=False)
-    problems = [("trace-truncated", p) for p in (content.problem, problem) if p]
-    if rank is None:
-        problems.append(("trace-metadata-missing", "the dump does not say its rank and the file name has no number"))
-    tables = {
-        "flight_recorder": _side.with_input(entries, source.input_id),
-        "flight_recorder_groups": _side.with_input(groups, source.input_id),
-        "collectives": _side.with_input(_collectives(entries), source.input_id),
-    }
-    tables = {k: v for k, v in tables.items() if not v.is_empty()}
-    if problems:
-        tables["notes"] = _side.notes(source.input_id, *problems)
-    return Partial(tables)
+    nameless = ("trace-metadata-missing", "the dump does not say its rank and the file name has no number")
+    tables = {"flight_recorder": entries, "flight_recorder_groups": groups, "collectives": _collectives(entries)}
+    return _side.partial(source, tables, content.problem, problem, notes=[nameless] if rank is None else ())
 
 
 def _load(content: _side.Content, most_steps: int) -> tuple[Any, str]:

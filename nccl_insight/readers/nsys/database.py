@@ -153,7 +153,7 @@ def read_database(
         notes.append(("trace-truncated", f"the database is damaged or cut ({reason})"))
     stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
     stamped = {name: frame.with_columns(stamp) for name, frame in tables.items() if frame.width}
-    return Partial(tables={**stamped, "notes": side.notes(source.input_id, *notes)})
+    return Partial(tables={**stamped, "notes": side.note_rows(source.input_id, *notes)})
 
 
 def _bound(connection: sqlite3.Connection, size_bytes: int, limits: Limits) -> None:

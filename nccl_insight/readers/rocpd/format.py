@@ -37,7 +37,7 @@ def read(source: InputFile) -> Partial:
         stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
         made = _tables(activity, source, notes, host)
         stamped = {name: frame.with_columns(stamp) for name, frame in made.items() if frame.width}
-        return Partial(tables={**stamped, "notes": side.notes(source.input_id, *notes)})
+        return Partial(tables={**stamped, "notes": side.note_rows(source.input_id, *notes)})
     return read_database(
         source, lambda database, notes: _tables(_activity(database, source.communication), source, notes)
     )

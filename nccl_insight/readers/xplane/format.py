@@ -84,7 +84,7 @@ def read(source: InputFile) -> Partial:
     tables = _tables(found, source.communication, notes)
     stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
     stamped = {n: f.with_columns(stamp) for n, f in tables.items() if f.width and (f.height or n == "trace_info")}
-    return Partial(tables={**stamped, "notes": side.notes(source.input_id, *notes)})
+    return Partial(tables={**stamped, "notes": side.note_rows(source.input_id, *notes)})
 
 
 def _scan(data: bytes) -> _Found:
