@@ -39,90 +39,34 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             "reasons": analysis.reasons,
             "summary": analysis.summary,
         },
-        "job": {
-            "nccl_versions": analysis.job.nccl_versions,
-            "nranks": analysis.job.nranks,
-            "n_nodes": analysis.job.n_nodes,
-            "hosts": analysis.job.hosts,
-            "gpus": analysis.job.gpus,
-            "networks": analysis.job.networks,
-            "communicators": analysis.job.communicators,
-            "cuda_versions": analysis.job.cuda_versions,
-            "driver_versions": analysis.job.driver_versions,
-        },
+        "job": _row(analysis.job),
         "progress": _progress(analysis.progress),
         "story": [asdict(moment) for moment in analysis.story],
-        "jobs": [
-            {
-                "label": part.label,
-                "inputs": part.inputs,
-                "nranks": part.nranks,
-                "nccl_versions": part.nccl_versions,
-                "judged": part.judged,
-                "reached": part.reached,
-            }
-            for part in analysis.jobs
-        ],
+        "jobs": [_row(part) for part in analysis.jobs],
         "findings": [finding_dict(f) for f in analysis.findings],
         "suppressed": [{**finding_dict(s.finding), "reason": s.reason, "until": s.until} for s in analysis.suppressed],
-        "not_judged": [
-            {"name": n.name, "reason": n.reason, "how_to_enable": n.how_to_enable} for n in analysis.not_judged
-        ],
-        "more": [{"add": m.add, "enables": m.enables, "checks": m.checks} for m in analysis.more],
+        "not_judged": [_row(n, "name", "reason", "how_to_enable") for n in analysis.not_judged],
+        "more": [_row(m) for m in analysis.more],
         "ranks_apart": [
-            {
-                "figure": apart.figure,
-                "median": apart.median,
-                "count": apart.count,
-                "ranks": [{"rank": rank, "value": value} for rank, value in apart.ranks],
-            }
+            {**_row(apart, "figure", "median", "count"), "ranks": [{"rank": r, "value": v} for r, v in apart.ranks]}
             for apart in analysis.apart
         ],
         "what_if": [asdict(mend) for mend in analysis.what_if],
         "replay": analysis.replay and asdict(analysis.replay),
         "coverage": {
-            "lines": coverage.lines,
-            "nccl_lines": coverage.nccl_lines,
-            "parsed": coverage.parsed,
-            "unknown": coverage.unknown,
-            "foreign": coverage.foreign,
-            "torn": coverage.torn,
+            **_row(coverage, "lines", "nccl_lines", "parsed", "unknown", "foreign", "torn"),
             "understood": round(coverage.understood, 6),
-            "unknown_templates": [
-                {"template": template, "count": count} for template, count in coverage.unknown_templates
-            ],
+            "unknown_templates": [{"template": t, "count": count} for t, count in coverage.unknown_templates],
         },
         "inputs": [
-            {
-                "path": i.path,
-                "kind": i.kind,
-                "size_bytes": i.size_bytes,
-                "sha256": i.sha256,
-                "lines": i.lines,
-                "nccl_lines": i.nccl_lines,
-                "taken_for": i.taken_for,
-                "command": i.command,
-            }
+            _row(i, "path", "kind", "size_bytes", "sha256", "lines", "nccl_lines", "taken_for", "command")
             for i in analysis.inputs
         ],
         "host_tools": [
-            {
-                "input": o.input,
-                "line": o.line,
-                "host": o.host,
-                "tool": o.tool,
-                "what": o.what,
-                "says": o.says,
-                "facts": [{"device": d, "name": n, "value": v, "unit": u} for d, n, v, u in o.facts],
-            }
+            {**_row(o), "facts": [{"device": d, "name": n, "value": v, "unit": u} for d, n, v, u in o.facts]}
             for o in analysis.outputs
         ],
-        "tool": {
-            "name": analysis.tool.name,
-            "version": analysis.tool.version,
-            "schema_version": analysis.tool.schema_version,
-            "grammar_hash": analysis.tool.grammar_hash,
-        },
+        "tool": _row(analysis.tool),
         "redacted": analysis.redacted,
         "notes": analysis.notes,
     }
@@ -130,16 +74,18 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
     return cleaned
 
 
+def _row(value: Any, *names: str) -> dict[str, Any]:
+    """Fields of a dataclass by name, all of them for none."""
+    return {name: getattr(value, name) for name in names or (f.name for f in fields(value))}
+
+
 def _progress(progress: Progress | None) -> dict[str, Any] | None:
     if progress is None:
         return None
     return {
-        "line": progress.line,
-        "text": progress.text,
-        "end": progress.end,
-        "total": progress.total,
+        **_row(progress, "line", "text", "end", "total"),
         "counts": dict(progress.counts),
-        "ranks": [{f.name: getattr(row, f.name) for f in fields(row)} for row in progress.ranks],
+        "ranks": [_row(row) for row in progress.ranks],
     }
 
 
@@ -162,26 +108,13 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
         "action": finding.action.value,
-        "title": finding.title,
-        "explanation": finding.explanation,
-        "next_step": finding.next_step,
+        **_row(finding, "title", "explanation", "next_step"),
         "next_steps": [_step(step) for step in finding.steps],
-        "observed": finding.observed,
-        "expected": finding.expected,
-        "unit": finding.unit,
-        "ranks": finding.ranks,
-        "hosts": finding.hosts,
-        "comm_id": finding.comm_id,
+        **_row(finding, "observed", "expected", "unit", "ranks", "hosts", "comm_id"),
         "role": finding.role.value,
         "caused_by": finding.caused_by,
-        "evidence": [
-            {"input": e.input, "line": e.line, "text": e.text, "primary": e.primary} for e in finding.evidence
-        ],
-        "sources": finding.sources,
-        "fingerprint": finding.fingerprint,
-        "anchor": finding.anchor,
-        "first_time": finding.first_time,
-        "last_time": finding.last_time,
+        "evidence": [_row(e) for e in finding.evidence],
+        **_row(finding, "sources", "fingerprint", "anchor", "first_time", "last_time"),
     }
 
 
