@@ -6,26 +6,14 @@ from itertools import chain
 
 import polars as pl
 
-from nccl_insight.share.redact import keyed, rows, said, shapes
+from nccl_insight.share.redact import keyed, patterns, rows, said, shapes
 from nccl_insight.share.redact.addresses import parse_v4, parse_v6
 from nccl_insight.share.redact.names import certain
-from nccl_insight.share.redact.patterns import (
-    HEAD,
-    HINTS,
-    JOB,
-    JOB_NUMBER,
-    PLACE,
-    PLACE_OF_LIST,
-    PLACES,
-    SERIES,
-    USER,
-    may_match,
-)
 from nccl_insight.share.redact.redactor import Redactor
 from nccl_insight.tables.run import Run
 
 HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
-_WORDS = frozenset(word for kind in ("place", "places", "user", "job", "number") for word in HINTS[kind])
+_WORDS = frozenset(word for kind in ("place", "places", "user", "job", "number") for word in patterns.HINTS[kind])
 _LONGEST_ROW = 1000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
@@ -52,24 +40,24 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = Fals
         sections = ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)]
         # The numbers of a line name nobody; a line that is masked stands for all of its shape.
         alike = "".join(dict.fromkeys(shapes.representatives(lines)))
-        for match in chain(HEAD.finditer(alike), _matches("place", PLACE, sections)):
+        for match in chain(patterns.HEAD.finditer(alike), _matches("place", patterns.PLACE, sections)):
             name = next(g for g in match.groups() if g is not None)
-            behind = match.re is PLACE and match["series"] and SERIES.match(match.string, match.end())
+            behind = match.re is patterns.PLACE and match["series"] and patterns.SERIES.match(match.string, match.end())
             if behind:
                 series[match["series"]] = behind[1]
             if _host_like(name) and not (behind and not certain(name)):
                 found_hosts.setdefault(name)
-        for match in _matches("places", PLACES, sections):
-            for named in PLACE_OF_LIST.finditer(match[match.lastindex or 0]):
+        for match in _matches("places", patterns.PLACES, sections):
+            for named in patterns.PLACE_OF_LIST.finditer(match[match.lastindex or 0]):
                 if _host_like(named[0]) and certain(named[0]):
                     found_hosts.setdefault(named[0])
-        for match in _matches("user", USER, sections):
+        for match in _matches("user", patterns.USER, sections):
             user = next(g for g in match.groups() if g is not None).rstrip(".-")
             if not said.numbered_part(user):
                 found_users.setdefault(user)
-        for match in _matches("job", JOB, sections):
+        for match in _matches("job", patterns.JOB, sections):
             found_jobs.setdefault(match[2])
-        for match in _matches("number", JOB_NUMBER, sections):
+        for match in _matches("number", patterns.JOB_NUMBER, sections):
             found_jobs.setdefault(match[match.lastindex or 0])
         short = [line for line in lines if len(line) < _LONGEST_ROW]
         for kind, name in rows.names(short):
@@ -101,7 +89,7 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = Fals
 
 def _matches(kind: str, pattern: re.Pattern[str], texts: Iterable[str]) -> Iterator[re.Match[str]]:
     for text in texts:
-        if may_match(kind, text):
+        if patterns.may_match(kind, text):
             yield from pattern.finditer(text)
 
 

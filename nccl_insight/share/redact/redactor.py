@@ -5,28 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from nccl_insight.share.redact import shapes
+from nccl_insight.share.redact import patterns, shapes
 from nccl_insight.share.redact.names import Names, certain
 from nccl_insight.share.redact.ordinary import Ordinary
-from nccl_insight.share.redact.patterns import (
-    BEARER,
-    GUID,
-    HEAD,
-    HINTS,
-    IMAGE,
-    JOB,
-    JOB_NUMBER,
-    KEYS,
-    MARKED,
-    NUMBERS,
-    PERSON,
-    PLACE,
-    PLACE_OF_LIST,
-    PLACES,
-    PUBLIC_OWNERS,
-    SECRET,
-    may_match,
-)
 from nccl_insight.share.redact.words import Words
 
 COVERED: Final = (
@@ -46,7 +27,7 @@ _SHAPES: Final = 50_000
 _LONGEST_SHAPE: Final = 2000
 # How templates of unknown lines mask figures.
 _TEMPLATE: Final = "<N>"
-_LINE_WORDS: Final = (*{word for words in HINTS.values() for word in words}, _TEMPLATE.lower())
+_LINE_WORDS: Final = (*{word for words in patterns.HINTS.values() for word in words}, _TEMPLATE.lower())
 
 
 @dataclass
@@ -68,19 +49,19 @@ class Redactor:
         self._plain: dict[str, shapes.Change | None] = self.names.cache()
         self._sections: dict[str, shapes.Change | None] = self.names.cache()
         self._steps: tuple[tuple[str, Callable[[str], str]], ...] = (
-            ("secret", lambda text: SECRET.sub(self._secret, text)),
-            ("secret", lambda text: BEARER.sub(lambda m: f"{m[1]} {self.names.secret(m[2])}", text)),
-            ("keys", lambda text: KEYS.sub(lambda m: self.names.secret(m[0]), text)),
-            ("marked", lambda text: MARKED.sub(self._marked, text)),
-            ("person", lambda text: PERSON.sub(lambda m: m[1] + self.names.user(m[2]), text)),
-            ("images", lambda text: IMAGE.sub(self._image, text)),
-            ("places", lambda text: PLACES.sub(self._places, text)),
-            ("number", lambda text: JOB_NUMBER.sub(self._job_number, text)),
-            ("job", lambda text: JOB.sub(lambda m: m[1] + self.names.job(m[2]), text)),
-            ("numbers", lambda text: NUMBERS.sub(self._numbered, text)),
+            ("secret", lambda text: patterns.SECRET.sub(self._secret, text)),
+            ("secret", lambda text: patterns.BEARER.sub(lambda m: f"{m[1]} {self.names.secret(m[2])}", text)),
+            ("keys", lambda text: patterns.KEYS.sub(lambda m: self.names.secret(m[0]), text)),
+            ("marked", lambda text: patterns.MARKED.sub(self._marked, text)),
+            ("person", lambda text: patterns.PERSON.sub(lambda m: m[1] + self.names.user(m[2]), text)),
+            ("images", lambda text: patterns.IMAGE.sub(self._image, text)),
+            ("places", lambda text: patterns.PLACES.sub(self._places, text)),
+            ("number", lambda text: patterns.JOB_NUMBER.sub(self._job_number, text)),
+            ("job", lambda text: patterns.JOB.sub(lambda m: m[1] + self.names.job(m[2]), text)),
+            ("numbers", lambda text: patterns.NUMBERS.sub(self._numbered, text)),
             ("head", self._heads),
-            ("place", lambda text: PLACE.sub(self._place, text)),
-            ("guid", lambda text: GUID.sub(lambda m: m[1] + self.names.identifier("guid", m[2]), text)),
+            ("place", lambda text: patterns.PLACE.sub(self._place, text)),
+            ("guid", lambda text: patterns.GUID.sub(lambda m: m[1] + self.names.identifier("guid", m[2]), text)),
             ("head", self._templates),
         )
 
@@ -104,7 +85,7 @@ class Redactor:
     def _by_patterns(self, texts: list[str]) -> list[str]:
         """The texts after each pattern has gone over all of them."""
         for kind, step in self._steps:
-            texts = [step(text) if may_match(kind, text) else text for text in texts]
+            texts = [step(text) if patterns.may_match(kind, text) else text for text in texts]
         return shapes.replaced(texts, self.names.odd)
 
     def _by_shapes(self, lines: list[str], plain: list[bool]) -> Iterator[str]:
@@ -154,7 +135,7 @@ class Redactor:
 
     def _heads(self, text: str) -> str:
         hosts = self.names.hosts
-        return HEAD.sub(lambda m: hosts.get(m[1], m[1]), text)
+        return patterns.HEAD.sub(lambda m: hosts.get(m[1], m[1]), text)
 
     def _templates(self, text: str) -> str:
         """What is left of a host when its figures are masked."""
@@ -168,13 +149,13 @@ class Redactor:
         place, path = match[index - 1], match[index]
         mark = "--" if place in ("models--", "datasets--") else "/"
         parts = path.split(mark)
-        if len(parts) > 1 and parts[0].lower() in PUBLIC_OWNERS:
+        if len(parts) > 1 and parts[0].lower() in patterns.PUBLIC_OWNERS:
             return match[0]
         return place + mark.join(self.names.file(part) for part in parts)
 
     def _places(self, match: re.Match[str]) -> str:
         index = match.lastindex or 0
-        return match[index - 1] + PLACE_OF_LIST.sub(lambda m: self._listed(m[0]), match[index])
+        return match[index - 1] + patterns.PLACE_OF_LIST.sub(lambda m: self._listed(m[0]), match[index])
 
     def _listed(self, name: str) -> str:
         return self.names.host(name) if certain(name) and name not in self.names.given else name

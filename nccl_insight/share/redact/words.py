@@ -3,25 +3,12 @@
 import re
 from typing import Final
 
+from nccl_insight.share.redact import patterns
 from nccl_insight.share.redact.addresses import parse_v4, parse_v6
 from nccl_insight.share.redact.names import LONGEST, Names, certain
-from nccl_insight.share.redact.patterns import (
-    BUCKETS,
-    COMMON,
-    DOMAIN,
-    EMAIL,
-    KNOWN_DOMAINS,
-    POD,
-    PUBLIC_OPT,
-    PUBLIC_OWNERS,
-    RUN,
-    SYSTEM_ROOTS,
-    TOKEN,
-    UUID,
-)
 
 _CACHE: Final = 200_000
-_UUID: Final = re.compile(UUID)
+_UUID: Final = re.compile(patterns.UUID)
 _COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
 _HEX_RUN: Final = re.compile(r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])")
 _V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
@@ -44,7 +31,7 @@ class Words:
 
     def replaced(self, text: str) -> str:
         """The text with its words replaced."""
-        return RUN.sub(self._run, text)
+        return patterns.RUN.sub(self._run, text)
 
     def _run(self, match: re.Match[str]) -> str:
         found = match[0]
@@ -52,7 +39,7 @@ class Words:
         if known is None:
             if len(self._runs) > _CACHE:
                 self._runs.clear()
-            known = self._runs[found] = TOKEN.sub(self._token, found) if len(found) > 2 else found
+            known = self._runs[found] = patterns.TOKEN.sub(self._token, found) if len(found) > 2 else found
         return known
 
     def _token(self, match: re.Match[str]) -> str:
@@ -104,9 +91,9 @@ class Words:
         folded = self._names.folded.get(found.lower())
         if folded is not None:
             return folded
-        mail = EMAIL.fullmatch(found)
+        mail = patterns.EMAIL.fullmatch(found)
         if mail:
-            known = any(mail[2] == d or mail[2].endswith("." + d) for d in KNOWN_DOMAINS)
+            known = any(mail[2] == d or mail[2].endswith("." + d) for d in patterns.KNOWN_DOMAINS)
             return f"{self._names.user(mail[1])}@{mail[2] if known else self._names.host(mail[2].lower())}"
         if _UUID.search(found):
             return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
@@ -116,10 +103,10 @@ class Words:
             replaced = _HEX_RUN.sub(self._hex, found)
             if replaced != found:
                 return replaced
-        if POD.fullmatch(found):
+        if patterns.POD.fullmatch(found):
             return self._names.host(found)
         if "@" in found:
-            return "@".join(TOKEN.sub(self._token, part) for part in found.split("@"))
+            return "@".join(patterns.TOKEN.sub(self._token, part) for part in found.split("@"))
         longer = self._names.longer(found)
         if longer is not None:
             return longer
@@ -127,14 +114,14 @@ class Words:
         if parted is not None:
             return parted
         if "." in found:
-            if POD.fullmatch(found.partition(".")[0]):
+            if patterns.POD.fullmatch(found.partition(".")[0]):
                 return self._names.host(found)
             if found.lower() in self._names.domains:
                 return self._names.host(found.lower())
             if any(found.lower().endswith("." + d) for d in self._names.parents(found)):
                 return self._names.host(found)
-            if DOMAIN.fullmatch(found):
-                known = any(found == d or found.endswith("." + d) for d in KNOWN_DOMAINS)
+            if patterns.DOMAIN.fullmatch(found):
+                known = any(found == d or found.endswith("." + d) for d in patterns.KNOWN_DOMAINS)
                 return found if known else self._names.host(found)
             labels = found.split(".")
             return ".".join(self._word(label) for label in labels) if all(labels) else found
@@ -173,9 +160,14 @@ class Words:
 
     def _path(self, found: str) -> str:
         parts = [p for p in found.split("/") if p and p not in ("~", ".", "..")]
-        public = bool(parts) and parts[0] in SYSTEM_ROOTS
-        if public and parts[0] == "opt" and len(parts) > 2 and parts[1].lower().split("-")[0] not in PUBLIC_OPT:
-            public = parts[1].lower() in PUBLIC_OPT
+        public = bool(parts) and parts[0] in patterns.SYSTEM_ROOTS
+        if (
+            public
+            and parts[0] == "opt"
+            and len(parts) > 2
+            and parts[1].lower().split("-")[0] not in patterns.PUBLIC_OPT
+        ):
+            public = parts[1].lower() in patterns.PUBLIC_OPT
         if not found.startswith("~") and public:
             return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)
         if len(parts) < 2 and not found.startswith("~"):
@@ -192,12 +184,12 @@ class Words:
         scheme, _, rest = found.partition("://")
         place = re.split(r"[/:?#]", rest.rsplit("@", 1)[-1].strip("[]"), maxsplit=1)[0]
         after = rest.rsplit("@", 1)[-1][len(place) :]
-        if any(place == d or place.endswith("." + d) for d in KNOWN_DOMAINS):
+        if any(place == d or place.endswith("." + d) for d in patterns.KNOWN_DOMAINS):
             owned = place.endswith(("github.com", "githubusercontent.com")) and after.count("/") > 1
-            if owned and after.split("/")[1].lower() not in PUBLIC_OWNERS:
-                after = TOKEN.sub(self._token, after)
+            if owned and after.split("/")[1].lower() not in patterns.PUBLIC_OWNERS:
+                after = patterns.TOKEN.sub(self._token, after)
             return f"{scheme}://{place}{after}"
-        if scheme in BUCKETS:
+        if scheme in patterns.BUCKETS:
             tail = self._path(after) if len(after) > 1 else after
             return f"{scheme}://{self._names.host(place.lower()) if place else ''}{tail}"
         address = parse_v4(place)
@@ -205,7 +197,7 @@ class Words:
             self._names.book.ipv4(address)
             if address
             else place
-            if parse_v6(place) or ("." not in place and (place.lower() in COMMON or not certain(place)))
+            if parse_v6(place) or ("." not in place and (place.lower() in patterns.COMMON or not certain(place)))
             else self._names.host(place)
         )
-        return f"{scheme}://{name}" + TOKEN.sub(self._token, after)
+        return f"{scheme}://{name}" + patterns.TOKEN.sub(self._token, after)
