@@ -178,13 +178,8 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
-            name = (
-                "process-killed"
-                if signal == "9" or code == "137"
-                else "process-crashed"
-                if signal or code in ("134", "136", "139")
-                else "unexplained-failure"
-            )
+            crashed = "process-crashed" if signal or code in ("134", "136", "139") else "unexplained-failure"
+            name = "process-killed" if signal == "9" or code == "137" else crashed
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
             yield by_facts(name, f"Slurm job {job} failed with {how}", [f for f in (fact, exit_) if f], step,
                 Severity.ERROR if name != "unexplained-failure" else Severity.WARNING,
@@ -206,6 +201,13 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
                   confidence=Confidence.LOW)  # fmt: skip
 
 
+_BY_KUBERNETES: Final = r"Evicted|Preempt(?:ed|ing)|DeadlineExceeded|NodeLost|NodeShutdown|UnexpectedAdmissionError"
+_NOT_STARTED: Final = (
+    r"ImagePullBackOff|ErrImagePull|CreateContainer(?:Config)?Error|RunContainerError|ContainerCannotRun"
+    r"|InvalidImageName|StartError"
+)
+
+
 def kubernetes(run: Run) -> Iterator[Said | Beside]:
     """How containers ended, and warnings of Kubernetes that end a pod or keep it from starting."""
     codes = {
@@ -219,44 +221,17 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         pod, step = fact.device, pods.replace("{pod}", fact.device or "<pod>")
         reason = fact.value
         if reason == "OOMKilled" or number == "137":
-            name, title = (
-                "process-killed",
-                f"The container of {pod} was killed"
-                + (": out of memory" if reason == "OOMKilled" else " (exit code 137)"),
-            )
-        elif (
-            reason
-            in (
-                "Evicted",
-                "Preempted",
-                "Preempting",
-                "DeadlineExceeded",
-                "NodeLost",
-                "NodeShutdown",
-                "Terminated",
-                "UnexpectedAdmissionError",
-            )
-            and reason != "Terminated"
-        ):
+            why = ": out of memory" if reason == "OOMKilled" else " (exit code 137)"
+            name, title = "process-killed", f"The container of {pod} was killed{why}"
+        elif re.fullmatch(_BY_KUBERNETES, reason):
             name, title = "job-ended-by-scheduler", f"Kubernetes ended {pod}: {reason}"
         elif number in ("139", "134", "136", "132"):
             name, title = "process-crashed", f"The program in {pod} crashed (exit code {number})"
-        elif reason in (
-            "ImagePullBackOff",
-            "ErrImagePull",
-            "CreateContainerConfigError",
-            "CreateContainerError",
-            "RunContainerError",
-            "ContainerCannotRun",
-            "InvalidImageName",
-            "StartError",
-        ):
+        elif re.fullmatch(_NOT_STARTED, reason):
             name, title = "launch-failed", f"{pod} did not start: {reason}"
         elif reason in ("Error", "CrashLoopBackOff") or number not in ("", "0"):
-            name, title = (
-                "unexplained-failure",
-                f"The program in {pod} failed" + (f" with exit code {number}" if number else f" ({reason})"),
-            )
+            why = f" with exit code {number}" if number else f" ({reason})"
+            name, title = "unexplained-failure", f"The program in {pod} failed{why}"
         else:
             continue
         if (pod, name) in done:
@@ -307,15 +282,9 @@ _DOES: Final = {
 
 def stood(stand: Stand) -> str:
     """``rank 3 (process 4250) reads data (data loader): read (io.py:321), called from __getitem__ (train.py:64)``."""
-    who = (
-        f"rank {stand.rank}"
-        if stand.rank is not None
-        else f"process {stand.pid}"
-        if stand.pid is not None
-        else "a process"
-    )
-    if stand.rank is not None and stand.pid is not None:
-        who += f" (process {stand.pid})"
+    who = f"process {stand.pid}" if stand.pid is not None else "a process"
+    if stand.rank is not None:
+        who = f"rank {stand.rank}" + (f" ({who})" if stand.pid is not None else "")
     where = stand.top + (f", called from {stand.own}" if stand.own and stand.own != stand.top else "")
     return f"{who}{f' on {stand.host}' if stand.host else ''} {_DOES.get(stand.doing, 'stands')}: {where}"
 
