@@ -13,9 +13,8 @@ _VERSION = r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)"
 def members(run: Run) -> pl.DataFrame:
     """Ranks of communicators with what is known of their process; one row for (comm_id, rank, host, pid).
 
-    Columns: ``comm_id, rank, host, pid, nranks, n_nodes, local_ranks, cuda_dev, bus_id, init_complete,
-    nccl_version`` (digits only), ``nccl_version_full, cuda_version, driver_version, network, library,
-    input_id, line``.
+    Columns: ``comm_id, rank, host, pid, nranks, n_nodes, local_ranks, cuda_dev, bus_id, init_complete, nccl_version``
+    (digits only), ``nccl_version_full, cuda_version, driver_version, network, library, input_id, line``.
     """
     ranks = run.table("ranks").select(
         "comm_id", "rank", "host", "pid", "nranks", "n_nodes", "local_ranks", "cuda_dev", "bus_id",

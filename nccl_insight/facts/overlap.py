@@ -25,10 +25,9 @@ def step_summary(run: Run) -> pl.DataFrame:
     memcpy_ns, exposed_copy_ns, pageable_ns, exposed_pageable_ns, idle_ns, stage_wait_ns, inline_ns, comm_share,
     exposed_share, overlap_share, inline_share`` (shares 0..1; overlap_share is null without communication).
     ``inline_share`` is the part of exposed_share that the design puts on the critical path, 0 where it is more than
-    half of the step. ``comm_ns``, ``exposed_comm_ns`` and the
-    shares are without ``stage_wait_ns``, the waiting for other stages of a pipeline that no
-    compute covers. Steps without any GPU activity (cut by the window)
-    steps of CPU-only traces, and sums below one millisecond are left out.
+    half of the step. ``comm_ns``, ``exposed_comm_ns`` and the shares are without ``stage_wait_ns``, the waiting for
+    other stages of a pipeline that no compute covers. Steps without any GPU activity (cut by the window) steps of
+    CPU-only traces, and sums below one millisecond are left out.
     """
     rows = run.table("steps").filter(
         pl.col("compute_ns").is_not_null() & (pl.col("compute_ns") + pl.col("comm_ns") > 0)

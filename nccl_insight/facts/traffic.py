@@ -9,8 +9,7 @@ from nccl_insight.tables.run import Run, fact
 
 @fact
 def nic_load(run: Run) -> pl.DataFrame:
-    """Sending RDMA connections by NIC: ``host, network, net_dev, ranks`` (list), ``sharers, channels, input_id,
-    line``.
+    """Sending RDMA connections by NIC: ``host, network, net_dev, ranks`` (list), ``sharers, channels, input_id, line``.
 
     ``host`` is that of the sender. ``sharers`` counts the groups of ranks that use the NIC for channels of
     their own in one communicator (ring and tree of a channel may leave by two ranks of one group).

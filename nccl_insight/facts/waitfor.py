@@ -1,9 +1,8 @@
 """Who waits for whom: the ranks that did not come, groups that all came to, and orders that cross.
 
-Torch's watchdog and barriers, Flight Recorder dumps, call logs, RAS and Inspector tell where ranks stand in groups.
-A group whose members wait is explained by a member that waits in another group, or by one that is late. Followed
-through tensor, pipeline and data-parallel groups, the late ranks are those that others wait for and that wait for
-nobody.
+Torch's watchdog and barriers, Flight Recorder dumps, call logs, RAS and Inspector tell where ranks stand in groups. A
+group whose members wait is explained by a member that waits in another group, or by one that is late. Followed through
+tensor, pipeline and data-parallel groups, the late ranks are those that others wait for and that wait for nobody.
 """
 
 import math

@@ -215,19 +215,17 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Where the time of each step went, per device.
 
     ``activity`` has a column ``step`` (:func:`assign_steps`); events of no step are left out unless there are no steps
-    at all, in which case the whole span of GPU activity is one row with a null ``step``. ``steps`` are the spans on
-    the CPU (``step, start_ns, end_ns``); with ``launch_ns``, ``idle_host_ns``, ``idle_kernel_ns`` (:func:`idle_causes`)
-    and ``queue_mean`` (:func:`queue_lengths`) tell why the GPU was idle.
-    Columns: ``device, step, start_ns, duration_ns, compute_ns, comm_ns, exposed_comm_ns,
-    other_comm_ns, memcpy_ns, idle_ns, overlap_pct, pageable_ns, exposed_pageable_ns,
-    exposed_copy_ns, compute_kernels`` (how many kernels computed).
+    at all, in which case the whole span of GPU activity is one row with a null ``step``. ``steps`` are the spans on the
+    CPU (``step, start_ns, end_ns``); with ``launch_ns``, ``idle_host_ns``, ``idle_kernel_ns`` (:func:`idle_causes`) and
+    ``queue_mean`` (:func:`queue_lengths`) tell why the GPU was idle. Columns: ``device, step, start_ns, duration_ns,
+    compute_ns, comm_ns, exposed_comm_ns, other_comm_ns, memcpy_ns, idle_ns, overlap_pct, pageable_ns,
+    exposed_pageable_ns, exposed_copy_ns, compute_kernels`` (how many kernels computed).
 
-    The window of a step on the GPU begins with its CPU span or, where the GPU is still busy with the step before,
-    when that one ends, but not after its own first event, with which the first window begins; it ends where the next
-    one begins. ``comm_ns`` is the union
-    of the step's NCCL kernels, ``exposed_comm_ns`` the part that no compute kernel of the step covers, ``memcpy_ns``
-    the union of copies and sets, ``idle_ns`` the part of the window without any GPU activity, ``overlap_pct`` the
-    share of communication that compute covers (null without communication).
+    The window of a step on the GPU begins with its CPU span or, where the GPU is still busy with the step before, when
+    that one ends, but not after its own first event, with which the first window begins; it ends where the next one
+    begins. ``comm_ns`` is the union of the step's NCCL kernels, ``exposed_comm_ns`` the part that no compute kernel of
+    the step covers, ``memcpy_ns`` the union of copies and sets, ``idle_ns`` the part of the window without any GPU
+    activity, ``overlap_pct`` the share of communication that compute covers (null without communication).
     """
     if activity.is_empty():
         return pl.DataFrame()

@@ -45,11 +45,10 @@ def traced_efficiency(run: Run) -> pl.DataFrame:
 
     Columns: ``members, n, op, size_bytes, comm_id, input_id, count, busbw_gbps, wire_ns`` (medians without waiting),
     ``beside`` (median share of the transfer in which the GPU computed; such transfers are left out where enough others
-    are),
-    ``expected_gbps, expected_low_gbps, expected_high_gbps, expected_from`` (null where nothing is known) and
+    are), ``expected_gbps, expected_low_gbps, expected_high_gbps, expected_from`` (null where nothing is known) and
     ``of_expected``. Only collectives of which all members were recorded, by a profiler, the Inspector or PyTorch's
-    flight recorder. NCCL's own model comes first; the hardware
-    table only where the links of the group are known (:func:`expected_busbw`).
+    flight recorder. NCCL's own model comes first; the hardware table only where the links of the group are known
+    (:func:`expected_busbw`).
     """
     traced = transfers(run).filter(
         pl.col("complete")

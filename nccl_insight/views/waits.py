@@ -31,8 +31,7 @@ class Waits:
 
     ``of_rank``: what each rank waits. ``for_rank``: what the others wait for each. ``times_last``: in how many
     collectives each comes last. ``step``: the step that is shown, one that is usual of those in which the others wait
-    most for one rank, None for all; ``cut``: its first collectives only.
-    ``clocks``: the ranks have one clock.
+    most for one rank, None for all; ``cut``: its first collectives only. ``clocks``: the ranks have one clock.
     """
 
     total_ns: int

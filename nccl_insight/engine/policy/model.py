@@ -41,9 +41,8 @@ class Ignore:
 class Policy:
     """Effective settings with their origins.
 
-    ``select``: names of the diagnoses to run, None for all. ``fail_on``: least severity that makes the
-    command exit 1, None for never. ``min_coverage``: share of understood NCCL lines (0..1) below which the
-    run counts as not judged.
+    ``select``: names of the diagnoses to run, None for all. ``fail_on``: least severity that makes the command exit 1,
+    None for never. ``min_coverage``: share of understood NCCL lines (0..1) below which the run counts as not judged.
     ``limits``: how much of an input is read. ``communication``: regular expressions of kernel names that count as
     communication. ``today`` decides about expiry; without it nothing expires.
     """

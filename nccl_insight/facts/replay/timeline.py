@@ -38,13 +38,12 @@ _POINT_TO_POINT: Final = ("Send", "Recv")
 class Timeline:
     """Nodes sorted by rank and start. Times are nanoseconds on one clock, from the first start.
 
-    ``rank``: index into ``ranks``; ``stream``: number of the stream, unique over ranks; ``step``: -1 in none;
-    ``name``: a number of the kernel's name; ``meeting``: -1 where nobody else takes part.
-    ``launch``: when the CPU launched it, on the same clock (NaN: not recorded).
-    ``what``: a number of operation, size and direction of communication, -1 of the rest; ``received``: whether from a
-    higher rank, 1 or 0, -1 where it receives nothing.
-    ``sends``: whether it sends to one rank; ``comm``: whether it communicates, with partners recorded or not.
-    ``groups``: per meeting ``op, size_bytes, process_group, members`` (ranks, recorded or not), ``pair``.
+    ``rank``: index into ``ranks``; ``stream``: number of the stream, unique over ranks; ``step``: -1 in none; ``name``:
+    a number of the kernel's name; ``meeting``: -1 where nobody else takes part. ``launch``: when the CPU launched it,
+    on the same clock (NaN: not recorded). ``what``: a number of operation, size and direction of communication, -1 of
+    the rest; ``received``: whether from a higher rank, 1 or 0, -1 where it receives nothing. ``sends``: whether it
+    sends to one rank; ``comm``: whether it communicates, with partners recorded or not. ``groups``: per meeting ``op,
+    size_bytes, process_group, members`` (ranks, recorded or not), ``pair``.
     """
 
     ranks: tuple[int, ...]

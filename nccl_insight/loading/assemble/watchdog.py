@@ -19,8 +19,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     """One row per rank and process group, from the watchdog's lines of ``errors``; None where there are none.
 
     ``group``: ``default``, the group's id, or ``?`` where no line names it. ``rank``: within the group;
-    ``global_rank``:
-    the launcher's tag. The oldest operation that timed out, and the highest numbers the rank told.
+    ``global_rank``: the launcher's tag. The oldest operation that timed out, and the highest numbers the rank told.
     """
     if "message" not in errors.columns:
         return None

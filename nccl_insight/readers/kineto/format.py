@@ -13,6 +13,7 @@ import polars as pl
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import intervals as _intervals
+from nccl_insight.readers import side
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
 from nccl_insight.readers.gpu_activity import (
     MARKS,
@@ -158,15 +159,7 @@ class _Builder:
             if frame.width
         }
         named["trace_info"] = self._info(rank, origin, activity, duplicates)
-        named["notes"] = pl.DataFrame(
-            {
-                "input_id": [self.source.input_id] * len(self.notes),
-                "line": [None] * len(self.notes),
-                "kind": [k for k, _ in self.notes],
-                "detail": [d for _, d in self.notes],
-            },
-            schema={"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "detail": pl.String},
-        )
+        named["notes"] = side.note_rows(self.source.input_id, *self.notes)
         return Partial(tables=named)
 
     def _with_hashes(self, activity: pl.DataFrame) -> pl.DataFrame:

@@ -103,8 +103,7 @@ def engine_collectives(activity: pl.DataFrame, events: Events) -> pl.DataFrame:
     """The activity with collectives of copy engines (NCCL 2.28 and later) as communication.
 
     They run no kernel: ``record_param_comms`` stands beside peer copies of the same external id. Those of one device
-    become one event, from the start of the first to the end of the last copy; its name begins with
-    :data:`ENGINE_COPY`.
+    become one event, from the start of the first to the end of the last copy; its name begins with :data:`ENGINE_COPY`.
     """
     copies = activity.filter(pl.col("external").is_not_null())
     if copies.is_empty() or not events.by_external_id:
