@@ -360,6 +360,23 @@ def test_the_report_of_a_rank_names_others_by_their_numbers_in_its_group(tmp_pat
     assert [(f.name, f.ranks) for f in found] == [("rank-desync", (late,))]
 
 
+def stack(path: Path, rank: int, *frames: str) -> None:
+    shown = "".join(f"    {frame}\n" for frame in frames)
+    path.write_text(f'Process {4000 + rank}: python3 train.py\nThread {4000 + rank} (active): "MainThread"\n{shown}')
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_the_stacks_of_a_job_that_hangs_show_who_is_not_in_a_collective(tmp_path: Path, hangs: bool) -> None:
+    """The time-outs are of receives, which name nobody; of a job that runs, stacks prove nothing."""
+    waits = [line.replace("ALLREDUCE", "RECV") for r in (0, 2) for line in timeout(r, 35, 35, 34, "2", "9(pp)")]
+    for rank in range(4):
+        frames = ["read (data.py:64)"] if rank == 1 else ["all_reduce (torch/distributed/distributed_c10d.py:2806)"]
+        stack(tmp_path / f"py-spy_rank_{rank}.txt", rank, *frames, "main (train.py:90)")
+    _, found = judged(log(tmp_path / "run.log", *inits(), *(waits if hangs else ())), str(tmp_path))
+    assert [(f.ranks, f.hosts) for f in found] == ([((1,), ("gpu01",))] if hangs else [])
+    assert not found or "read (data.py:64)" in found[0].observed
+
+
 @pytest.mark.parametrize("behind", [1, 2])
 def test_standings_hold_the_numbers_of_every_source(tmp_path: Path, behind: int) -> None:
     calls = [call(r, n) for n in range(5) for r in range(4) if r != 3 or n < 5 - behind]
@@ -497,3 +514,11 @@ def test_files_of_ranks_tell_the_groups_that_old_lines_do_not_name(tmp_path: Pat
         log(tmp_path / f"rank_{rank}.log", "starting", *([] if rank == late else [waits]))
     _, found = judged(str(tmp_path))
     assert [f.ranks for f in found] == [(late,)]
+
+
+def test_an_earlier_attempt_does_not_mix_with_the_last_one(tmp_path: Path) -> None:
+    """Without any line of NCCL: rank 1 was late before the workers began again, rank 3 is now."""
+    again = "[default] Worker group FAILED. 2/3 attempts left; will restart worker group"
+    first, last = ([old_timeout(r, 0, r, seq) for r in range(6) if r != late] for late, seq in ((1, 40), (3, 20)))
+    _, found = judged(log(tmp_path / "run.log", *first, again, *last))
+    assert [(f.name, f.ranks) for f in found if f.name in HANGS] == [("collective-not-reached", (3,))]

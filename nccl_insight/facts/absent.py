@@ -21,7 +21,7 @@ from nccl_insight.tables.run import Run, fact
 
 # Proofs that are enough for a finding; the others only support one.
 _LEADS: Final = frozenset({
-    "not-issued", "enqueued", "barrier", "calls", "behind", "lagging", "counts-still", "silent", "not-entered",
+    "not-issued", "enqueued", "barrier", "stack", "calls", "behind", "lagging", "counts-still", "silent", "not-entered",
     "undumped", "gap",
 })  # fmt: skip
 _DISSENT: Final = 5

@@ -17,8 +17,9 @@ RAS: Final = "RAS"
 INSPECTOR: Final = "Inspector"
 LOG: Final = "the log"
 BARRIER: Final = "torch's monitored barrier"
+STACKS: Final = "a stack"
 
-SOURCES: Final = (DUMPS, WATCHDOG, BARRIER, CALLS, RAS, INSPECTOR)
+SOURCES: Final = (DUMPS, WATCHDOG, BARRIER, STACKS, CALLS, RAS, INSPECTOR)
 """The sources that tell where ranks stand, the surest first."""
 COUNTED: Final = ("calls", "counts", "counts-still", "records")
 """Proofs by numbers of operations alone."""
@@ -26,7 +27,7 @@ COUNTED: Final = ("calls", "counts", "counts-still", "records")
 # How much each kind of proof weighs against another one. A dump lists the operations of a rank one by one; a rank's
 # own last number says that it never issued the next; being silent can also mean that the output is not here.
 _WEIGHT: Final = {
-    "not-issued": 9, "enqueued": 8, "barrier": 8, "calls": 7,
+    "not-issued": 9, "enqueued": 8, "barrier": 8, "calls": 7, "stack": 7,
     "behind": 6, "lagging": 6, "dead": 6, "counts-still": 6,
     "silent": 5, "not-entered": 5, "counts": 4, "no-answer": 3, "undumped": 3, "gap": 2, "records": 1, "stopped": 1,
 }  # fmt: skip
@@ -42,7 +43,8 @@ class Claim:
     an earlier operation), ``silent`` and ``gap`` (printed nothing), ``calls`` (issued fewer), ``counts`` and
     ``counts-still`` (RAS counts fewer, once or in reports that no longer move), ``dead`` and ``no-answer`` (RAS
     cannot reach it), ``records`` (Inspector has fewer of it), ``barrier`` (rank 0 waited for it in a monitored
-    barrier), ``stopped`` (its lines end while others go on). ``said`` is the claim in a few words.
+    barrier), ``stack`` (stands elsewhere than in a collective), ``stopped`` (its lines end while others go on).
+    ``said`` is the claim in a few words.
     """
 
     source: str

@@ -10,9 +10,10 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.calls import closed, collectives_at, judgeable, log_is_cut, progress
-from nccl_insight.facts.claims import BARRIER, CALLS, INSPECTOR, RAS
+from nccl_insight.facts.claims import BARRIER, CALLS, INSPECTOR, RAS, STACKS
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.host_facts import stands
 from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.instances import Instance
 from nccl_insight.facts.topics import plays
@@ -28,7 +29,8 @@ _MOST_COMMS: Final = 5
 @fact
 def counted(run: Run, source: str) -> tuple[Instance, ...]:
     """The process groups of which a source counts how much each rank issued, also where all issued as much."""
-    return tuple({CALLS: _of_calls, RAS: _of_ras, INSPECTOR: _of_records, BARRIER: _of_barrier}[source](run))
+    of = {CALLS: _of_calls, RAS: _of_ras, INSPECTOR: _of_records, BARRIER: _of_barrier, STACKS: _of_stacks}
+    return tuple(of[source](run))
 
 
 def _tally(name: str, rows: pl.DataFrame, proof: str, strict: bool = False, op: str | None = None) -> Instance | None:
@@ -138,6 +140,18 @@ def _of_barrier(run: Run) -> Iterator[Instance]:
         ran_ms=pl.lit(lines["timeout_ms"].drop_nulls().cast(pl.Int64).first(), pl.Int64),
     )  # fmt: skip
     yield Instance("", rows, frozenset(), world, True, proof="barrier")
+
+
+def _of_stacks(run: Run) -> Iterator[Instance]:
+    """Where processes of known ranks stand while collectives time out: in one, or elsewhere in the program."""
+    rows = [
+        {"rank": s.rank, "global_rank": s.rank, "host": s.host, "last_enqueued": int(s.doing in ("collective", "gpu")),
+         "ranks": 1, "input_id": s.input_id, "line": s.line} for s in stands(run) if s.rank is not None
+    ]  # fmt: skip
+    timed_out = run.table("watchdog")["timed_out_seq"].drop_nulls().len() > 0
+    found = _tally("", pl.DataFrame(rows, _ROWS), "stack", True) if rows and timed_out else None
+    if found is not None:
+        yield found
 
 
 def in_job(

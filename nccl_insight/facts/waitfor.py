@@ -94,7 +94,8 @@ def verdict(run: Run, source: str) -> Verdict:
         pairs = (*((p.waits, p.missing) for p in flight_recorder.unpaired(run)), *here)
     elif source == WATCHDOG:
         ranks = identities(run)
-        known = frozenset({*ranks.host_of_rank, *ranks.rank_of_input.values()})
+        dumps = set(flight_recorder.inputs(run))
+        known = frozenset({*ranks.host_of_rank, *(r for i, r in ranks.rank_of_input.items() if i not in dumps)})
         parts, elsewhere = watchdog.groups(run), frozenset()
     else:
         parts, known = counted(run, source), frozenset()
@@ -372,6 +373,7 @@ class _Graph:
             return f"{who} {did} {last or 0:,} {what}, the others {seq or 0:,}"
         return {
             "barrier": f"{who} did not come to it",
+            "stack": f"{who} {'stand' if len(ranks) > 1 else 'stands'} elsewhere than in a collective",
             "enqueued": f"{who} issued nothing after {last}{of}",
             "behind": f"{who} timed out in collective {last}{of}, the others in {seq}",
         }.get(proof, f"{who} printed nothing, while {others} timed out")

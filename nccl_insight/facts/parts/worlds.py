@@ -46,7 +46,7 @@ def _joined(worlds: Sequence[World]) -> World:
 def worlds_of(run: Run) -> list[World]:
     """The worlds of a run in the order of its inputs and lines."""
     if run.table("ranks").drop_nulls(["rank", "nranks", "line"]).is_empty():
-        return []
+        return _between_restarts(run)
     found: list[World] = []
     outside: list[int] = []
     processes = processes_of(run)
@@ -76,6 +76,23 @@ def worlds_of(run: Run) -> list[World]:
                 )
             )
     return _with_others(alike(tied(found), _releases(run)), outside)
+
+
+def _between_restarts(run: Run) -> list[World]:
+    """Where no line tells processes: what failed between the lines with which launchers start the workers again."""
+    failures, again = _failures(run), _restarts(run)
+    cuts: dict[int, list[int]] = {}
+    for input_id, lines in again.items():
+        failed, own = sorted(set(failures.get(input_id, ())) - set(lines)), [0]
+        for line in sorted(lines):
+            if bisect_left(failed, own[-1]) < bisect_left(failed, line):
+                own.append(line + 1)
+        cuts[input_id] = [*own, END]
+    most = max(map(len, cuts.values()), default=2)
+    cuts = {i: own for i, own in cuts.items() if len(own) == most > 2}
+    inputs = run.table("inputs")["input_id"].drop_nulls().to_list()
+    parts = [World(tuple(Span(i, *own[n : n + 2]) for i, own in cuts.items()), restarted=True) for n in range(most - 1)]
+    return _with_others(parts, [i for i in inputs if i not in cuts]) if cuts else []
 
 
 def _failures(run: Run) -> dict[int, list[int]]:

@@ -317,7 +317,8 @@ def assemble(
     trouble = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
     if trouble is not None:
         out["errors"] = finish(owners.attribute(trouble), _ERROR_HEADS)
-        told = watchdog_rows(out["errors"])
+        again = feeds.whole("restarts")
+        told = watchdog_rows(out["errors"], None if again is None else finish(again))
         if told is not None:
             out["watchdog"] = told
     if ranks.height:

@@ -15,7 +15,7 @@ _RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
 _STAMP: Final = r"([IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
 
 
-def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
+def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.DataFrame | None:
     """One row per rank and process group, from the watchdog's lines of ``errors``; None where there are none.
 
     ``group``: ``default``, the group's id, or ``?`` where no line names it. ``rank``: within the group;
@@ -82,8 +82,12 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
     untold = pl.col("global_rank").is_null()
     own_input = pl.when(untold).then("input_id").alias("_input")
     own_seq = pl.when(untold & (pl.col("group") == UNKNOWN)).then("seq").alias("_seq")
+    if restarts is None:
+        restarts = marked.clear()
+    again = restarts.select("input_id", "line").drop_nulls().sort("input_id", "line").with_columns(_again="line")
+    marked = marked.sort("input_id", "line").join_asof(again, on="line", by="input_id", check_sortedness=False)
     return (
-        marked.group_by("group", "of", "global_rank", own_input, own_seq, maintain_order=True)
+        marked.group_by("group", "of", "global_rank", own_input, own_seq, "_again", maintain_order=True)
         .agg(
             pl.col("input_id", "line").first(),
             pl.col("host", "pid", "timestamp").drop_nulls().first(),
@@ -96,7 +100,7 @@ def watchdog_rows(errors: pl.DataFrame) -> pl.DataFrame | None:
             pl.col("timeout_ms").drop_nulls().first(),
             pl.col("duration_ms").drop_nulls().first().alias("ran_ms"),
         )
-        .drop("_input", "_seq")
+        .drop("_input", "_seq", "_again")
         .rename({"of": "rank"})
     )
 

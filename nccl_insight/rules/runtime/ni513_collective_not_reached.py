@@ -1,7 +1,7 @@
 """Some ranks stopped before a collective that the others issued."""
 
 from nccl_insight.base.model import CannotJudge, Hit
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.claims import CALLS, WATCHDOG
@@ -21,6 +21,8 @@ def check(ctx: Context) -> Hits:
             yield with_others(run, _silent(item, len(verdict(run, WATCHDOG).waiting)), item)
         elif item.lead.proof == "barrier":
             yield with_others(run, _barrier(item), item)
+        elif item.lead.proof == "stack":
+            yield with_others(run, _elsewhere(item), item)
         elif item.lead.proof == "gap":
             yield with_others(run, _unseen(item), item)
     if not run.has("calls"):
@@ -69,6 +71,16 @@ def _barrier(item: Absent) -> Hit:
         explanation="Rank 0 asks every rank one by one whether it has come, and names those that have not: they are "
         "somewhere else in the program, or gone.",
         observed=(lead.evidence[0].text if lead.evidence else None) or "",
+    )
+
+
+def _elsewhere(item: Absent) -> Hit:
+    lead = item.lead
+    return Hit(
+        title=f"{capital(lead.said)}, in which {rank_words(lead.waiting)} wait",
+        next_step=READ_LAST,
+        explanation="Collectives time out, and the stacks show who is not in one.",
+        observed=lead.said,
     )
 
 
