@@ -15,7 +15,8 @@ _EVIDENCE: Final = 3
 class Outlier:
     """Ranks of one communicator that differ from its majority in one fact.
 
-    ``whole_hosts`` are hosts of which every known rank differs in the same way; they are named first.
+    ``whole_hosts`` are hosts of which every known rank differs in the same way; they are named first. ``lines``: of the
+    ranks that differ; ``usual_lines``: of the majority.
     """
 
     comm_id: str | None
@@ -25,8 +26,13 @@ class Outlier:
     hosts: tuple[str, ...]
     whole_hosts: tuple[str, ...]
     majority_ranks: int
-    evidence: tuple[Ref, ...]
-    majority_evidence: tuple[Ref, ...]
+    lines: tuple[Ref, ...]
+    usual_lines: tuple[Ref, ...]
+
+    @property
+    def evidence(self) -> tuple[Ref, ...]:
+        """Two lines of the ranks that differ, and those of the majority."""
+        return (*self.lines[:2], *self.usual_lines)
 
 
 def outliers(frame: pl.DataFrame, value: str) -> tuple[Outlier, ...]:
@@ -99,8 +105,8 @@ def _described(known: pl.DataFrame, differ: pl.DataFrame, value: str) -> Iterato
             hosts=tuple(row["host"]),
             whole_hosts=tuple(row["_whole"] or ()),
             majority_ranks=int(row["majority_ranks"]),
-            evidence=_refs(row["_input_id"] or (), row["_line"] or ()),
-            majority_evidence=_refs([row["usual_input_id"]], [row["usual_line"]]),
+            lines=_refs(row["_input_id"] or (), row["_line"] or ()),
+            usual_lines=_refs([row["usual_input_id"]], [row["usual_line"]]),
         )
 
 

@@ -7,7 +7,7 @@ from nccl_insight.base.model import Action, Analysis, Evidence, Finding, Finding
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report import words
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose, table, unseen
+from nccl_insight.report.html.markup import Child, Markup, button, el, icon, join, prose, table, unseen
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.views.context import AROUND, EVIDENCE, FINDINGS
@@ -119,24 +119,12 @@ def _card(
     context: Mapping[tuple[str, int], str],
     shown_in: Sequence[Figure] = (),
 ) -> Markup:
-    copy = el(
-        "button",
-        icon("copy"),
-        el("span", "Copy as markdown"),
-        unseen(f": {finding.code} {finding.name}"),
-        type="button",
-        data_copy=finding.anchor,
-    )
+    name = f"{finding.code} {finding.name}"
+    copy = button("copy", "Copy as markdown", f": {name}", data_copy=finding.anchor)
     meta = el(
         "div",
         badge(finding.severity),
-        el(
-            "a",
-            f"{finding.code} {finding.name}",
-            class_="code",
-            href=f"#{finding.anchor}",
-            aria_label=f"Link to {finding.code} {finding.name}",
-        ),
+        el("a", name, class_="code", href=f"#{finding.anchor}", aria_label=f"Link to {name}"),
         _chip("action", f"{finding.action.value}, {ACTIONS[finding.action]}"),
         _chip("confidence", finding.confidence.value),
         _chip("kind", CLASSES[finding.finding_class]),
@@ -198,10 +186,7 @@ def next_steps(steps: Sequence[Step]) -> Markup | None:
         if not step.is_command:
             rows.append(el("p", el("b", "Next step: " if len(steps) == 1 else "Do: "), prose(step.text)))
             continue
-        copy = el(
-            "button", icon("copy"), el("span", "Copy"), unseen(f" the {step.label} command"), type="button",
-            data_copy_code=True, class_="js-only",
-        )  # fmt: skip
+        copy = button("copy", "Copy", f" the {step.label} command", data_copy_code=True, class_="js-only")
         where = el("span", f"({step.where})", class_="small") if step.where else None
         rows.append(el("p", el("b", f"{step.label.capitalize()}: "), el("code", step.text), " ", where, " ", copy))
     return el("div", icon("do"), el("div", rows), class_="do")

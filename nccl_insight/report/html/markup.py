@@ -73,6 +73,11 @@ def unseen(text: str) -> Markup:
     return el("span", text, class_="live")
 
 
+def button(symbol: str, word: str, more: str, **attributes: str | bool) -> Markup:
+    """A button with a symbol and a word; screen readers say ``more`` behind it."""
+    return el("button", icon(symbol), el("span", word), unseen(more), type="button", **attributes)
+
+
 def json_block(element_id: str, value: object) -> Markup:
     """A data block that no text in it can end: ``<``, ``>``, ``&`` and line separators are escaped."""
     text = orjson.dumps(_clean(value)).decode()

@@ -13,7 +13,7 @@ import orjson
 from nccl_insight.base.model import Analysis
 from nccl_insight.report import json_, markdown, words
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.report.html.markup import Markup, el, icon, json_block, unseen
+from nccl_insight.report.html.markup import Markup, button, el, icon, json_block
 from nccl_insight.report.html.summary import headline
 from nccl_insight.report.sanitize import one_line
 
@@ -160,25 +160,8 @@ def _markdown(analysis: Analysis) -> dict[str, str]:
 def _bar(nav: Sequence[tuple[str, str]], js: str) -> Markup:
     links = [el("li", el("a", label, href=f"#{anchor}")) for anchor, label in nav]
     buttons = [
-        el(
-            "button",
-            icon("copy"),
-            el("span", "Copy report"),
-            unseen(" as markdown"),
-            type="button",
-            data_copy="all",
-            class_="js-only",
-        ),
-        el(
-            "button",
-            icon("theme"),
-            el("span", "Dark"),
-            unseen(" theme"),
-            type="button",
-            id="theme",
-            class_="js-only",
-            aria_pressed="false",
-        ),
+        button("copy", "Copy report", " as markdown", data_copy="all", class_="js-only"),
+        button("theme", "Dark", " theme", id="theme", class_="js-only", aria_pressed="false"),
     ]
     brand = el("div", icon("logo"), el("span", "nccl-insight"), class_="brand")
     menu = el("nav", el("ul", links), aria_label="Report")

@@ -11,7 +11,6 @@ from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.wording import wording_clashes
-from nccl_insight.rules._outliers import both_sides
 from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
@@ -35,8 +34,7 @@ def check(ctx: Context) -> Hits:
 def _members_hit(odd: Outlier) -> Hit:
     where = named(odd.hosts) or rank_words(odd.ranks)
     return hit(
-        both_sides(odd),
-        whom=odd,
+        odd,
         title=f"{where}: NCCL {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
         f"{odd.majority}",
         explanation="Ranks of one communicator must run the same NCCL release.",

@@ -10,7 +10,7 @@ from nccl_insight.facts.members import begun, members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import settings
 from nccl_insight.rules._diag import settings_differ
-from nccl_insight.rules._outliers import both_sides, subject
+from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
@@ -74,13 +74,11 @@ def _hit(name: str, odd: Outlier) -> Hit:
     explicit = _UNSET not in (odd.value, odd.majority)
     # Others of the same host print it: as a rule they have one environment, and the line was lost.
     lost = odd.value == _UNSET and not odd.whole_hosts and bool(odd.hosts)
-    where = subject(odd)
     mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
     usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
     return hit(
-        both_sides(odd),
-        whom=odd,
-        title=f"{where}: {mine}, {usual}",
+        odd,
+        title=f"{subject(odd)}: {mine}, {usual}",
         explanation="Packets of these ranks travel in another class of the fabric: other queues, other "
         "priority, perhaps without the lossless service of the rest. The job runs, and loses bandwidth."
         if name in SERVICE

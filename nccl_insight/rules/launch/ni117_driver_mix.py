@@ -5,7 +5,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._diag import drivers_differ
-from nccl_insight.rules._outliers import both_sides, subject
+from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits, hit
 
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
@@ -25,11 +25,9 @@ def check(ctx: Context) -> Hits:
 
 
 def _hit(odd: Outlier, words: str) -> Hit:
-    where = subject(odd)
     return hit(
-        both_sides(odd),
-        whom=odd,
-        title=f"{where}: {words} {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
+        odd,
+        title=f"{subject(odd)}: {words} {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
         f"{odd.majority}",
         explanation="Features that NCCL takes from the driver may differ between these hosts.",
         observed=odd.value,

@@ -9,7 +9,7 @@ from nccl_insight.facts.networks import member_networks, process_networks, used_
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.transports import is_rdma
-from nccl_insight.rules._outliers import subject
+from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -28,7 +28,7 @@ def check(ctx: Context) -> Hits:
         where = subject(odd)
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
         yield ctx.hit(
-            (*odd.evidence, *odd.majority_evidence),
+            (*odd.lines, *odd.usual_lines),
             whom=odd,
             title=f"{where}: network {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator "
             f"chose {odd.majority}",

@@ -2,7 +2,7 @@
 
 from nccl_insight.facts.members import rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.rules._outliers import both_sides, subject
+from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 
 _FACTS = (
@@ -25,11 +25,9 @@ def check(ctx: Context) -> Hits:
         for odd in outliers(counts, column):
             found.setdefault((odd.ranks, odd.hosts), (odd, words))
     for odd, words in found.values():
-        where = subject(odd)
         yield ctx.hit(
-            both_sides(odd),
-            whom=odd,
-            title=f"{where}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
+            odd,
+            title=f"{subject(odd)}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
             f"{odd.majority}",
             observed=f"{odd.value} {words}",
             expected=f"{odd.majority} {words}",

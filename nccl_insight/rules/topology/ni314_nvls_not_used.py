@@ -9,7 +9,6 @@ from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting
-from nccl_insight.rules._outliers import both_sides
 from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
@@ -33,8 +32,7 @@ def check(ctx: Context) -> Hits:
     if odd:
         first = odd[0]
         yield ctx.hit(
-            both_sides(first),
-            whom=first,
+            first,
             title=f"{named(first.whole_hosts or first.hosts)} does not use NVLS, {first.majority_ranks} other ranks do",
             explanation="NVLS is missing on a part of the communicator: multicast cannot be set up there.",
             observed="0 NVLS channels",

@@ -6,7 +6,7 @@ from nccl_insight.base.model import Confidence
 from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.rules._outliers import both_sides, subject
+from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 
 _FACTS = (("bw_intra_gbps", "inside the node"), ("bw_inter_gbps", "between nodes"))
@@ -37,11 +37,9 @@ def check(ctx: Context) -> Hits:
             if float(odd.value) < float(odd.majority):
                 found.setdefault(odd.ranks, (odd, words))
     for odd, words in found.values():
-        where = subject(odd)
         yield ctx.hit(
-            both_sides(odd),
-            whom=odd,
-            title=f"{where}: {float(odd.value):g} GB/s per channel {words}, while "
+            odd,
+            title=f"{subject(odd)}: {float(odd.value):g} GB/s per channel {words}, while "
             f"{plural(odd.majority_ranks, 'rank')} of the communicator found {float(odd.majority):g} GB/s",
             observed=f"{float(odd.value):g} GB/s",
             expected=f"{float(odd.majority):g} GB/s",
