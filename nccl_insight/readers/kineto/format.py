@@ -12,20 +12,9 @@ import polars as pl
 
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
+from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers import intervals as _intervals
-from nccl_insight.readers import side
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
-from nccl_insight.readers.gpu_activity import (
-    MARKS,
-    assign_steps,
-    hashed,
-    memcpy_table,
-    other_communication_table,
-    rank_in_name,
-    step_table,
-    with_launches,
-    work_table,
-)
 from nccl_insight.readers.kernels import COMM
 from nccl_insight.readers.kineto.events import MARKERS, Events
 from nccl_insight.readers.kineto.layout import KinetoLayout
@@ -132,24 +121,24 @@ class _Builder:
         del raw
         activity = engine_collectives(activity, self.events)
         steps = self._steps()
-        activity = with_launches(activity, self._launches())
-        assigned = assign_steps(activity, steps, self._marks())
+        activity = gpu_activity.with_launches(activity, self._launches())
+        assigned = gpu_activity.assign_steps(activity, steps, self._marks())
         activity = activity.with_columns(assigned["step"])
         self.step_by = _most(assigned["by"])
         self.outside = activity.filter(pl.col("step").is_null()) if self.step_by else activity.clear()
         rank, origin = self._rank()
         collectives = collective_table(self.events, activity, steps, self.groups, self.base)
-        table = step_table(activity, steps)
+        table = gpu_activity.step_table(activity, steps)
         if activity.is_empty():
             table = cpu_step_table(collectives, steps)
         self._notes(rank, origin, activity, collectives)
         tables = {
             "collectives": collectives,
             "steps": table,
-            "memcpy": memcpy_table(activity),
-            "other_communication": other_communication_table(activity),
+            "memcpy": gpu_activity.memcpy_table(activity),
+            "other_communication": gpu_activity.other_communication_table(activity),
             "process_groups": _group_table(self.groups),
-            "gpu_work": work_table(self._with_hashes(activity)),
+            "gpu_work": gpu_activity.work_table(self._with_hashes(activity)),
         }
         named = {
             name: frame.with_columns(
@@ -164,7 +153,9 @@ class _Builder:
 
     def _with_hashes(self, activity: pl.DataFrame) -> pl.DataFrame:
         names = pl.DataFrame({"name": self.events.names}, schema={"name": pl.String})
-        hashes = names.select(name_hash=hashed(pl.col("name")), name_id=pl.int_range(pl.len(), dtype=pl.Int32))
+        hashes = names.select(
+            name_hash=gpu_activity.hashed(pl.col("name")), name_id=pl.int_range(pl.len(), dtype=pl.Int32)
+        )
         return activity.join(hashes, on="name_id", how="left", maintain_order="left")
 
     def _steps(self) -> pl.DataFrame:
@@ -181,7 +172,7 @@ class _Builder:
 
     def _marks(self) -> pl.DataFrame:
         """Step annotations on the GPU."""
-        marks = pl.DataFrame(self.events.gpu_steps, schema=MARKS, orient="row")
+        marks = pl.DataFrame(self.events.gpu_steps, schema=gpu_activity.MARKS, orient="row")
         return marks.with_columns(pl.col("start_ns", "end_ns") + self.base)
 
     def _launches(self) -> pl.DataFrame:
@@ -198,7 +189,7 @@ class _Builder:
                 return ranks[meta.group_rank], "process_group"
         if self.whose is not None:
             return self.whose[0], "merged_label" if self.whose[0] is not None else None
-        named = rank_in_name(self.source.display)
+        named = gpu_activity.rank_in_name(self.source.display)
         return named, "file_name" if named is not None else None
 
     def _notes(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> None:

@@ -11,20 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers.gpu_activity import (
-    ACTIVITY,
-    MARKS,
-    assign_steps,
-    exposure,
-    hashed,
-    memcpy_table,
-    other_communication_table,
-    rank_in_name,
-    step_table,
-    with_bandwidth,
-    with_launches,
-    work_table,
-)
+from nccl_insight.readers import gpu_activity
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify
 from nccl_insight.readers.nsys.calls import COLLECTIVE, attach_calls, process_ranks
 from nccl_insight.readers.nsys.database import Database, read_database
@@ -67,7 +54,7 @@ def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFil
         lanes.with_columns(pl.col("device").cast(pl.Int32)), on=_LANES, maintain_order="left"
     )
     layouts = schemas(database)
-    named = rank_in_name(source.display) if lanes.height == 1 else None
+    named = gpu_activity.rank_in_name(source.display) if lanes.height == 1 else None
     ranks, origin = process_ranks(marks, layouts, (named or 0) + 1), "nvtx_payload"
     if not ranks and named is not None:
         ranks, origin = {int(lanes["pid"][0]): named}, "file_name"
@@ -79,9 +66,9 @@ def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFil
     tables = {
         "collectives": collectives,
         "steps": _step_rows(activity, steps, lanes),
-        "memcpy": memcpy_table(activity),
-        "other_communication": other_communication_table(activity),
-        "gpu_work": work_table(activity),
+        "memcpy": gpu_activity.memcpy_table(activity),
+        "other_communication": gpu_activity.other_communication_table(activity),
+        "gpu_work": gpu_activity.work_table(activity),
     }
     finished = {n: _finish(f, lanes, ranks, offset) for n, f in tables.items() if f.width}
     finished["trace_info"] = _info(database, activity, lanes, ranks, origin, offset)
@@ -91,7 +78,7 @@ def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFil
 
 def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFrame:
     schema: dict[str, pl.DataType | type[pl.DataType]] = {
-        **ACTIVITY,
+        **gpu_activity.ACTIVITY,
         "pid": pl.Int64,
         "gpu": pl.Int32,
         "correlation": pl.Int64,
@@ -144,7 +131,9 @@ def _kernel_names(database: Database, kernels: pl.DataFrame, communication: tupl
             text = str(value)
             names.append((number, text, classify(text, communication).kind))
     found = pl.DataFrame(names, schema={"name_id": pl.Int64, "name": pl.String, "kind": pl.Int8}, orient="row")
-    return found.with_columns(name=pl.when(pl.col("kind") != COMPUTE).then("name"), name_hash=hashed(pl.col("name")))
+    return found.with_columns(
+        name=pl.when(pl.col("kind") != COMPUTE).then("name"), name_hash=gpu_activity.hashed(pl.col("name"))
+    )
 
 
 def _session_start(database: Database) -> int:
@@ -186,12 +175,12 @@ def _with_steps(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFr
     parts: list[pl.DataFrame] = [
         activity.clear().with_columns(launch_ns=pl.lit(None, pl.Int64), step=pl.lit(None, pl.Int32))
     ]
-    none = pl.DataFrame(schema=MARKS)
+    none = pl.DataFrame(schema=gpu_activity.MARKS)
     for (pid,), part in activity.group_by("pid", maintain_order=True):
         calls = launches.filter(pl.col("pid") == pid).select("correlation", start_ns="launch")
         own = steps.filter(pl.col("pid") == pid).drop("pid")
-        launched = with_launches(part, calls)
-        parts.append(launched.with_columns(assign_steps(launched, own, none)["step"]))
+        launched = gpu_activity.with_launches(part, calls)
+        parts.append(launched.with_columns(gpu_activity.assign_steps(launched, own, none)["step"]))
     return pl.concat(parts)
 
 
@@ -202,19 +191,21 @@ def _collectives(
     calls = attach_calls(comm, launches, marks, layouts)
     rows = calls.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        **exposure(comm, activity).to_dict(),
+        **gpu_activity.exposure(comm, activity).to_dict(),
         kernel=pl.col("name"),
         source=pl.lit("kernel"),
         step=pl.col("step"),
     )
-    return with_bandwidth(rows).select(*COLLECTIVE)
+    return gpu_activity.with_bandwidth(rows).select(*COLLECTIVE)
 
 
 def _step_rows(activity: pl.DataFrame, steps: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     parts: list[pl.DataFrame] = []
     activity = activity.drop("launch_ns")
     for device, pid in lanes.select("device", "pid").iter_rows():
-        part = step_table(activity.filter(pl.col("device") == device), steps.filter(pl.col("pid") == pid).drop("pid"))
+        part = gpu_activity.step_table(
+            activity.filter(pl.col("device") == device), steps.filter(pl.col("pid") == pid).drop("pid")
+        )
         if part.width:
             parts.append(part)
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()

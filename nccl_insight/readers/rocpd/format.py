@@ -10,16 +10,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import side
-from nccl_insight.readers.gpu_activity import (
-    exposure,
-    memcpy_table,
-    other_communication_table,
-    rank_in_name,
-    step_table,
-    with_bandwidth,
-    work_table,
-)
+from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers.kernels import COMM, MEMCPY, classify
 from nccl_insight.readers.nsys import MAGIC
 from nccl_insight.readers.nsys.database import Database, read_database
@@ -50,13 +41,13 @@ def _tables(
     activity = activity.join(lanes, on=["pid", "agent"], maintain_order="left").with_columns(
         device=pl.col("lane").cast(pl.Int32), step=pl.lit(None, pl.Int32)
     )
-    rank = rank_in_name(source.display) if lanes.height == 1 else None
+    rank = gpu_activity.rank_in_name(source.display) if lanes.height == 1 else None
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     ops = [classify(name).op for name in comm["name"]]
-    collectives = with_bandwidth(
+    collectives = gpu_activity.with_bandwidth(
         comm.select(
             "start_ns", "stream", "device", "pid", kernel="name", op=pl.Series(ops, dtype=pl.String),
-            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **exposure(comm, activity).to_dict(),
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **gpu_activity.exposure(comm, activity).to_dict(),
             size_bytes=pl.lit(None, pl.UInt64), group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
         )
     )  # fmt: skip
@@ -67,10 +58,10 @@ def _tables(
         notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
     tables = {
         "collectives": collectives,
-        "steps": step_table(activity, _no_steps()),
-        "memcpy": memcpy_table(activity),
-        "other_communication": other_communication_table(activity),
-        "gpu_work": work_table(activity),
+        "steps": gpu_activity.step_table(activity, _no_steps()),
+        "memcpy": gpu_activity.memcpy_table(activity),
+        "other_communication": gpu_activity.other_communication_table(activity),
+        "gpu_work": gpu_activity.work_table(activity),
     }
     named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height}
     named["trace_info"] = pl.DataFrame(

@@ -15,19 +15,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import side
-from nccl_insight.readers.gpu_activity import (
-    ACTIVITY,
-    MARKS,
-    assign_steps,
-    exposure,
-    memcpy_table,
-    other_communication_table,
-    step_table,
-    with_bandwidth,
-    with_launches,
-    work_table,
-)
+from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed
 from nccl_insight.tables.run import Partial
@@ -254,7 +242,7 @@ def _op(kernel: str, hlo: str | None) -> str | None:
 def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:
     absolute = max((row[1] for row in found.activity), default=0) >= _EPOCH_NS
     base = 0 if absolute else found.start_ns
-    schema = {**ACTIVITY, "correlation": pl.Int64, "hlo": pl.String}
+    schema = {**gpu_activity.ACTIVITY, "correlation": pl.Int64, "hlo": pl.String}
     columns = ("kind", "start_ns", "end_ns", "device", "stream", "name", "size_bytes", "correlation", "hlo")
     activity = pl.DataFrame(found.activity, schema={c: schema[c] for c in columns}, orient="row").with_columns(
         pl.col("start_ns", "end_ns") + base
@@ -269,15 +257,15 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
     launches = pl.DataFrame(
         found.launches, schema={"correlation": pl.Int64, "start_ns": pl.Int64}, orient="row"
     ).with_columns(pl.col("start_ns") + base)
-    marks = pl.DataFrame(schema=MARKS)
-    activity = with_launches(activity, launches)
-    activity = activity.with_columns(assign_steps(activity, steps, marks)["step"])
+    marks = pl.DataFrame(schema=gpu_activity.MARKS)
+    activity = gpu_activity.with_launches(activity, launches)
+    activity = activity.with_columns(gpu_activity.assign_steps(activity, steps, marks)["step"])
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     ops = [_op(name, hlo) for name, hlo in comm.select("name", "hlo").iter_rows()]
-    collectives = with_bandwidth(
+    collectives = gpu_activity.with_bandwidth(
         comm.select(
             "start_ns", "stream", "device", "step", kernel="name", op=pl.Series(ops, dtype=pl.String),
-            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **exposure(comm, activity).to_dict(),
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **gpu_activity.exposure(comm, activity).to_dict(),
             size_bytes=pl.lit(None, pl.UInt64),
             group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
         )
@@ -290,10 +278,10 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
         notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
     parts = {
         "collectives": collectives,
-        "steps": step_table(activity, steps),
-        "memcpy": memcpy_table(activity),
-        "other_communication": other_communication_table(activity),
-        "gpu_work": work_table(activity),
+        "steps": gpu_activity.step_table(activity, steps),
+        "memcpy": gpu_activity.memcpy_table(activity),
+        "other_communication": gpu_activity.other_communication_table(activity),
+        "gpu_work": gpu_activity.work_table(activity),
         "trace_info": _info(found, activity, absolute or bool(found.start_ns)),
     }
     return {n: f.with_columns(rank=pl.col("device").cast(pl.Int32)) for n, f in parts.items() if f.width}
