@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nccl_insight.base import extensions
 from nccl_insight.base.errors import GrammarError
+from nccl_insight.language import syntax
 from nccl_insight.language.meanings import WITNESS, Case, Meaning, Witness, expand, meaning_of, parse_cases
-from nccl_insight.language.syntax import (
-    ColumnDef,
-    Expr,
-    Grammar,
-    LazyMessage,
-    Message,
-    Terminal,
-    TerminalDef,
-    columns_of,
-)
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -60,25 +51,25 @@ def _lark_files(folder: Traversable, before: str) -> dict[str, str]:
 
 
 @cache
-def kernel_grammar() -> Grammar:
+def kernel_grammar() -> syntax.Grammar:
     """The grammar of the names of GPU kernels, a language of its own beside that of the log."""
     return _grammar({name: text for name, text in _all_files().items() if name.endswith(_KERNELS)})
 
 
-def _terminal(definition: Definition) -> TerminalDef:
+def _terminal(definition: Definition) -> syntax.TerminalDef:
     body = definition.body.strip()
     if not (body.startswith("/") and body.endswith("/") and len(body) > 2):
         raise GrammarError(f"{definition.where}: terminal {definition.name} must be one /pattern/")
     dtype = definition.directives.get("type") or _BUILTIN_TYPES.get(definition.name, "str")
     if dtype not in DTYPES:
         raise GrammarError(f"{definition.where}: type {dtype!r} is not one of {', '.join(DTYPES)}")
-    return TerminalDef(definition.name, body[1:-1].replace(r"\/", "/"), dtype, definition.where)
+    return syntax.TerminalDef(definition.name, body[1:-1].replace(r"\/", "/"), dtype, definition.where)
 
 
-def _column_type(expr: Expr, terminals: Mapping[str, TerminalDef], given: str | None) -> str:
+def _column_type(expr: syntax.Expr, terminals: Mapping[str, syntax.TerminalDef], given: str | None) -> str:
     if given:
         return given
-    return terminals[expr.name].dtype if isinstance(expr, Terminal) else "str"
+    return terminals[expr.name].dtype if isinstance(expr, syntax.Terminal) else "str"
 
 
 class _OnDemand(Mapping[str, _T]):
@@ -163,10 +154,10 @@ class _Reader:
         messages = [n for n in lower if n not in fields and not n.startswith("_")]
         self.messages = _OnDemand(messages, self._message)
 
-    def _parsed(self, name: str) -> Expr:
+    def _parsed(self, name: str) -> syntax.Expr:
         return Parser(self._found[name], self._names, self.terminals).parse()
 
-    def _expanded(self, name: str) -> Expr:
+    def _expanded(self, name: str) -> syntax.Expr:
         where = self._found[name].where
         if name in self._open:
             raise GrammarError(f"{where}: {name} holds itself")
@@ -176,16 +167,16 @@ class _Reader:
         finally:
             self._open.discard(name)
 
-    def _column(self, name: str) -> ColumnDef:
+    def _column(self, name: str) -> syntax.ColumnDef:
         definition = self._found[name]
         expr = self._parsed(name)
-        if any(not c.startswith("_") for c in columns_of(expr)):
+        if any(not c.startswith("_") for c in syntax.columns_of(expr)):
             raise GrammarError(f"{definition.where}: column {name} holds another column")
         dtype = _column_type(expr, self.terminals, definition.directives.get("type"))
         column = definition.directives.get("column", name)
         if column != name and (column not in self._names or self.columns[column].dtype != dtype):
             raise GrammarError(f"{definition.where}: there is no column {column} of type {dtype}")
-        return ColumnDef(name, expanded(expr, self.fragments, definition.where), dtype, definition.where, column)
+        return syntax.ColumnDef(name, expanded(expr, self.fragments, definition.where), dtype, definition.where, column)
 
     @cached_property
     def _tables(self) -> Mapping[str, tuple[Case, ...]]:
@@ -196,9 +187,9 @@ class _Reader:
         own = _defaults(file, self._files[file])
         return meaning_of(definition.directives, own, self._tables, f"{definition.where} ({definition.name})")
 
-    def _message(self, name: str) -> Message:
+    def _message(self, name: str) -> syntax.Message:
         definition = self._found[name]
-        return LazyMessage(
+        return syntax.LazyMessage(
             name,
             lambda: self._expanded(definition.name),
             lambda: self._meaning(definition),
@@ -213,12 +204,14 @@ def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _grammar(files: Mapping[str, str], found: Mapping[str, Definition] | None = None) -> Grammar:
+def _grammar(files: Mapping[str, str], found: Mapping[str, Definition] | None = None) -> syntax.Grammar:
     reader = _Reader(files, _definitions(files) if found is None else found)
-    return Grammar(reader.terminals, reader.columns, reader.fragments, reader.messages, _digest(files), dict(files))
+    return syntax.Grammar(
+        reader.terminals, reader.columns, reader.fragments, reader.messages, _digest(files), dict(files)
+    )
 
 
-def read_grammar(files: Mapping[str, str]) -> Grammar:
+def read_grammar(files: Mapping[str, str]) -> syntax.Grammar:
     """The grammar of the given files (name -> text), checked as a whole.
 
     Raises:
@@ -298,7 +291,7 @@ def kept_index() -> Index | None:
 
 
 @cache
-def default_grammar() -> Grammar:
+def default_grammar() -> syntax.Grammar:
     """The packaged grammar, once per process. A definition is parsed when it is needed (the tests read all)."""
     index = kept_index()
     found = None if index is None else {row[0]: Definition(*row) for row in index.definitions}

@@ -8,16 +8,7 @@ from nccl_insight.advise.settings.lint import lint_environment
 from nccl_insight.advise.settings.lint.model import CODES
 from nccl_insight.base.model import Action, Severity
 from nccl_insight.base.units import format_bytes, plural
-from nccl_insight.live.preflight.fabric import (
-    Port,
-    compute_ports,
-    describe,
-    link_checks,
-    odd_ports,
-    port_checks,
-    ports_of,
-    switch_checks,
-)
+from nccl_insight.live.preflight import fabric
 from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
 from nccl_insight.live.preflight.health import Answer, ask
 from nccl_insight.live.preflight.model import Check, Status
@@ -30,14 +21,14 @@ _GIB = 1 << 30
 
 def facts_of(node: Node, answer: Answer | None = None) -> Facts:
     """What expectations can be about, as far as it shows without running anything; ``answer`` is the driver's."""
-    nics = ports_of(node)
+    nics = fabric.ports_of(node)
     shm = node.size_of("/dev/shm")
     memlock = node.limit(resource.RLIMIT_MEMLOCK)
     names = node.gpu_names()
     return {
         "gpus": float(max(0, node.gpus() - sum(gpu.lost for gpu in gpus_of(node)))),
         "gpu_model": names[0] if len(set(names)) == 1 else ",".join(sorted(set(names))) or None,
-        **describe(nics),
+        **fabric.describe(nics),
         "pcie_gen": min((float(g.generation) for g in answer.gpus if g.generation), default=None) if answer else None,
         "driver": _driver(node),
         "torch": node.package("torch"),
@@ -54,17 +45,17 @@ def quick_checks(node: Node, answer: Answer | None = None, window_s: float | Non
     ``window_s``: events of the kernel's log count so far back (None: since boot).
     """
     gpus = node.gpus()
-    nics = ports_of(node)
+    nics = fabric.ports_of(node)
     yield from _environment(node)
     yield _gpus(node, gpus)
     if gpus:
         answer = ask(node) if answer is None else answer
         yield from gpu_checks(node, answer, window_s)
-        yield from link_checks(node, answer)
-        yield from switch_checks(node, node.gpu_names())
+        yield from fabric.link_checks(node, answer)
+        yield from fabric.switch_checks(node, node.gpu_names())
     yield _libraries(node)
     yield from _ports(nics, 0 if node.environ.get("NCCL_IB_HCA") else len(gpus_of(node)))
-    yield from port_checks(node, nics)
+    yield from fabric.port_checks(node, nics)
     yield from _shared_memory(node)
     yield _memlock(node, bool(nics), _rdma_needed(node, nics))
     yield from _limits(node)
@@ -77,7 +68,7 @@ def quick_checks(node: Node, answer: Answer | None = None, window_s: float | Non
         yield Check("numa balancing", Status.WARN, "on", "off", "sysctl kernel.numa_balancing=0 (administrator)")
 
 
-def _rdma_needed(node: Node, nics: list[Port]) -> bool:
+def _rdma_needed(node: Node, nics: list[fabric.Port]) -> bool:
     """Cloud machines have RDMA-capable Ethernet functions that no job uses; InfiniBand is there to be used."""
     chosen = node.environ.get("NCCL_NET", "").upper() == "IB" or "NCCL_IB_HCA" in node.environ
     off = node.environ.get("NCCL_IB_DISABLE") == "1"
@@ -136,7 +127,7 @@ def _libraries(node: Node) -> Check:
     return Check("libraries", Status.PASS, ", ".join(f"{n} {v}" for n, v in (("torch", torch), ("NCCL", nccl)) if v))
 
 
-def _ports(nics: list[Port], gpus: int) -> Iterator[Check]:
+def _ports(nics: list[fabric.Port], gpus: int) -> Iterator[Check]:
     if not nics:
         yield Check("nics", Status.SKIP, "no RDMA device (/sys/class/infiniband is empty)")
         return
@@ -157,11 +148,11 @@ def _ports(nics: list[Port], gpus: int) -> Iterator[Check]:
             Action.TRIAGE,
         )
         return
-    odd = list(odd_ports(nics, gpus))
+    odd = list(fabric.odd_ports(nics, gpus))
     yield from odd
-    rest = sorted({n.device for n in active} - {n.device for n in compute_ports(nics)})
+    rest = sorted({n.device for n in active} - {n.device for n in fabric.compute_ports(nics)})
     if len({n.layer for n in active}) > 1 or (len(rates) > 1 and not odd and not _told_apart(active)):
-        same = ",".join(sorted({n.device for n in compute_ports(nics)}))
+        same = ",".join(sorted({n.device for n in fabric.compute_ports(nics)}))
         yield Check(
             "nics", Status.WARN, shown, "one rate and link layer",
             f"if the others are for storage or management: export NCCL_IB_HCA='={same}'", "NI220", Action.CONFIG,
@@ -173,7 +164,7 @@ def _ports(nics: list[Port], gpus: int) -> Iterator[Check]:
         yield Check("nics", Status.PASS, shown + (f" (down: {', '.join(down[:4])})" if down else "") + other)
 
 
-def _told_apart(active: list[Port]) -> bool:
+def _told_apart(active: list[fabric.Port]) -> bool:
     """Whether every model of NIC has one rate: the models then have different purposes."""
     boards = {(n.board, n.rate_gbit) for n in active}
     return all(n.board for n in active) and len(boards) == len({board for board, _ in boards})
