@@ -167,7 +167,7 @@ def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
         if inside and text[:1].isspace():
             continue
         said = form_of(text)
-        if inside and said is None and (raised := ends_traceback(text)):
+        if inside and (said is None or said[0] == COMPLAINT) and (raised := ends_traceback(text)):
             said = (EXCEPTION, None, None, raised)
         inside = False
         if int(line) in framed and (said is None or said[0] == COMPLAINT):

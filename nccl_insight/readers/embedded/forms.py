@@ -169,7 +169,9 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     found = _CODE.search(text)
     if found is not None:
         code = int(next(g for g in found.groups() if g is not None))
-        return (EXIT, code, None, None) if code else None
+        # A negative number is a signal only of a process: functions return negative codes, too.
+        ended = code > 0 or re.search(r"(?i)exit|terminat|died|returned", found[0])
+        return (EXIT, code if ended else None, None, None) if code else None
     raised = exception_in(text)
     signal = _SIGNAL.search(text)
     if signal is not None and _DIED.search(text):
