@@ -31,7 +31,7 @@ _HIDES: Final = late.compiled(r"disable (?:this|the) (?:warning|message)|NCCL_DE
 
 def helped(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts in the words and with the steps of their own messages, where these have any."""
-    if not any(draft.hit.evidence for draft in drafts) or not run.has("errors"):
+    if not any(draft.hit.evidence for draft in drafts) or causes(run).is_empty():
         return list(drafts)
     rows = _rows(run, drafts)
     return [_helped(draft, rows) for draft in drafts]

@@ -14,6 +14,7 @@ from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import plays, told
 from nccl_insight.language.load import playing
+from nccl_insight.readers.embedded.endings import DONE, STEP
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import EFFECT
 from nccl_insight.tables.normalise.ends import OTHER as NOTE
@@ -65,7 +66,7 @@ def causes(run: Run) -> pl.DataFrame:
     )
     loud = is_loud(pl.col("level")) | pl.col("level").is_null()
     rows = errors.with_columns(cause=cause, loud=loud)
-    return _stall_ended(_late_use(_host_memory(_peer_address(run, rows))))
+    return _stall_ended(_got_over(run, _late_use(_host_memory(_peer_address(run, rows)))))
 
 
 def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
@@ -207,6 +208,22 @@ def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
         return rows
     told_so = pl.when(plays(rows, "shut-down")).then(pl.lit(CONSEQUENCE))
     return rows.with_columns(told_so.otherwise("cause").alias("cause"))
+
+
+def _got_over(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """What only waits is none of the trouble where the job went on behind it: what it waited for came, or the program
+    counts steps."""
+    waits = plays(rows, "wait")
+    if rows.filter(waits).is_empty():
+        return rows
+    steps = run.table("endings").filter(pl.col("kind").is_in([STEP, DONE]))
+    signs = [
+        f.select("input_id", pl.col("line").cast(pl.Int64)) for f in (steps, rows.filter(plays(rows, "wait-over")))
+    ]
+    last = pl.concat(signs).group_by("input_id").agg(pl.col("line").max().alias("_went_on"))
+    rows = rows.join(last, on="input_id", how="left", maintain_order="left")
+    over = waits & (pl.col("line").cast(pl.Int64) < pl.col("_went_on")).fill_null(False)
+    return rows.with_columns(cause=pl.when(over).then(pl.lit(BENIGN)).otherwise("cause")).drop("_went_on")
 
 
 def _peer_address(run: Run, rows: pl.DataFrame) -> pl.DataFrame:

@@ -307,7 +307,7 @@ def _found_doubts(run: Run) -> Iterator[str]:
                 if nccl_lines
                 else _without_collectives(run)
                 if run.has("trace_info")
-                else "the inputs describe a machine or a state, not a run"
+                else "no line of NCCL and no trace is in the inputs"
             )
         elif said := _ranks_without_record(run):
             yield said

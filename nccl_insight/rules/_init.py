@@ -120,6 +120,8 @@ def _doubt(run: Run, started: pl.DataFrame, missing: tuple[int, ...], later: boo
         return "the log says that lines are missing, so an Init COMPLETE may be among them"
     if started.height < 2:
         return "only one rank of the communicator is in the log, which may simply end there"
+    if run.asked.symptom == "hang" and not missing:
+        return ""  # what the user saw
     versions = run.table("processes")["nccl_version"]
     if not versions.is_not_null().any() and not _waited(run, started):
         return "the beginning of the log is missing, so its end may be too"

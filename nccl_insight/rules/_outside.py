@@ -9,7 +9,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.clock import SKEW_S, clock_text
-from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
+from nccl_insight.facts.ends import BARE, ENDED, FAILED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
@@ -217,12 +217,3 @@ def cancelled_before(run: Run, end: End) -> bool:
         "cancelled" in e.parts and earlier(e, end) is True and e.ref.input_id == end.ref.input_id
         for e in of_kind(run, ENDED)
     )
-
-
-__all__ = [
-    "ABORT", "BARE", "CRASHED", "ENDED", "FAILED", "KILLED", "QUIET", "bare_echo", "cancelled_before", "earlier",
-    "exits_passed_on",
-    "first_of", "hosts_of", "loud_besides", "network_only", "of_kind", "own_failures", "placed", "ranks_of",
-    "refs_of", "since",
-    "strong_before", "subject", "times_of",
-]  # fmt: skip

@@ -97,6 +97,13 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
         pid=pl.when(clock).then(None).otherwise("pid"),
         tid=pl.when(clock).then(None).otherwise("tid"),
     )
+    # A host without a name: `:5202:5683 [0]`, or nothing in front of the pid.
+    nameless = pl.col("host").str.contains("^[0-9]+$").fill_null(False) & pl.col("dev_alone").is_not_null()
+    full = full.with_columns(
+        tid=pl.when(nameless).then("pid").otherwise("tid"),
+        pid=pl.when(nameless).then("host").otherwise("pid"),
+        host=pl.when(nameless).then(None).otherwise("host"),
+    )
     # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
     # The same of plugins, which print the function: `process_completions:1648`; no host name has such a form.
     bare = pl.col("host").str.contains(_FILE).fill_null(False) & pl.col("tid").is_null()

@@ -43,6 +43,8 @@ _PREFIX: Final = re.compile(
     r"|\[[0-9]+(?:,[0-9]+)?\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
     r"|[0-9]{1,5}: |> ?|\*\*(?!\*)|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
     r"|\[-?[0-9]{1,5}\] |\^C"
+    # The time, level and place of a logger in brackets: Horovod's.
+    r"|\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:. ]{8,30}: [TDIWEF] [^\[\]\s]{1,99}:[0-9]{1,6}\] ?"
     # A row of dcgmi's table.
     r"|\|\s{1,60}\|\s{1,9}(?:Warning|Error): "
     # The script that a shell names.

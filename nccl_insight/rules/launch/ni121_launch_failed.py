@@ -6,20 +6,8 @@ from nccl_insight.base.model import Severity
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.last_words import signs_of_life
 from nccl_insight.facts.settings import named
-from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.tables.run import Run
-
-
-def _taken_back(run: Run, rows: pl.DataFrame) -> pl.Series:
-    """Pods that waited for a node, a volume or an image, and then started: an event further down says so."""
-    started = run.table("errors").filter(pl.col("message") == "k8s_started")
-    last = started.group_by("input_id").agg(pl.col("line").cast(pl.Int64).max().alias("_started"))
-    known = rows.join(last, on="input_id", how="left", maintain_order="left")
-    after = pl.col("line").cast(pl.Int64) < pl.col("_started")
-    waited = pl.col("message").is_in(playing("held-up"))
-    return known.select((waited & after).fill_null(False).alias("taken_back"))["taken_back"]
 
 
 def check(ctx: Context) -> Hits:
@@ -31,19 +19,16 @@ def check(ctx: Context) -> Hits:
     rows = found.rows.filter(~pl.col("launcher").fill_null("").str.contains(r"git@|gitlab|github"))
     if rows.is_empty():
         return
-    lasting = rows.filter(~_taken_back(run, rows))
-    rows = rows if lasting.is_empty() else lasting
     found = Trouble(rows)
     known = identities(run)
     named_hosts = {known.host(name) for name in rows["node_name"].drop_nulls()}
     hosts = tuple(sorted(host for host in named_hosts if host))
     ranks = run.table("ranks")
     came_up = bool(ranks["init_complete"].fill_null(False).any()) or run.has("connections")
-    came_up |= lasting.is_empty()
     came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
     # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
     end = max(signs_of_life(run).values(), default=0)
-    came_up &= not bool((lasting["line"].cast(pl.Int64) > end).any())
+    came_up &= not bool((rows["line"].cast(pl.Int64) > end).any())
     yield from ctx.report(
         f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
         whom=hosts,

@@ -90,6 +90,7 @@ def _silence(run: Run) -> Hit:
     nvlink = (run.table("topology_links")["link"].cast(pl.String) == "NVL").any()
     net = used.filter(pl.col("transport") == "NET").height > 0
     apart = ranks.height > 1 and ranks.height == ranks["host"].n_unique()
+    whole = ranks.filter(pl.col("nranks") > ranks.height).is_empty()
     first, where = _EACH, ""
     if p2p.height and not nvlink:
         first, where = _PCIE, "P2P between GPUs"
@@ -99,7 +100,7 @@ def _silence(run: Run) -> Hit:
     return hit(
         refs(p2p if p2p.height else ranks, 2),
         whom=ranks,
-        title=f"Init completed on all {plural(ranks.height, 'rank')}, and nothing of "
+        title=f"Init completed on {'all ' * whole}{plural(ranks.height, 'rank')}, and nothing of "
         + ("a collective is seen to finish" if called else "the work is in the log")
         + (f": the likeliest place is {where}" if where else ""),
         next_step="; ".join(steps),

@@ -7,14 +7,12 @@ import polars as pl
 
 from nccl_insight.base import late
 from nccl_insight.base.model import Confidence, Hit, Severity, Step
-from nccl_insight.facts.ends import CRASHED, ENDED, LAST_WORDS, End, ends
+from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import TITLE_MOST
 from nccl_insight.rules._outside import (
-    FAILED,
-    KILLED,
     exits_passed_on,
     first_of,
     hosts_of,
@@ -40,11 +38,6 @@ _CUT: Final = " ..."
 # Python's number of an error that its own words follow.
 _ERRNO: Final = late.compiled(r"\[Errno \d{1,4}\] ")
 _READ = "read the traceback of this rank"
-_CUDA: Final = {
-    "check": "dmesg -T | grep -iE 'xid|amdgpu'",
-    "where": "on the host of this rank",
-    "do": "run the program under compute-sanitizer on one node for a few steps",
-}
 _FIRST = (
     "The program failed by itself. A rank that ends this way closes its connections: what other ranks report after it "
     "(closed connections, exhausted retries, time-outs) follows from it."
@@ -90,7 +83,7 @@ def _help(end: End) -> Mapping[str, str] | None:
     said = {"exception": [end.exception], "text": [end.text], "host": [end.hosts[0] if end.hosts else None]}
     row = pl.DataFrame(said, schema=dict.fromkeys(said, pl.String))
     cuda = told(row.with_columns(text=pl.lit(f"{end.exception}: {end.text}")), "exception-kind")[0] == "cuda"
-    return help_of(row, "cuda-unhandled", "") or _CUDA if cuda else help_of(row, FAILED, "")
+    return (help_of(row, "cuda-unhandled", "") if cuda else None) or help_of(row, FAILED, "")
 
 
 def _telling(first: End, raised: list[End]) -> End:
@@ -171,27 +164,24 @@ def _short(place: str) -> str:
 
 
 def _exit(run: Run, first: End) -> Hit:
+    """An end whose reason is not in the files: a launcher's exit code, or the last words of the output."""
     ended = strong_before(run, first, (ENDED,))
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
-    if first.message == LAST_WORDS:
-        hit = Hit(
-            title=f'{subject([first], "The job")} ended with an error: "{_brief(first.text)}"{since([first])}',
-            next_step="read the lines in front of this one, and the output of the process that it is about",
-            explanation="The output ends with this line, and no line of NCCL, torch or the kernel says why.",
-            expected="an end without an error",
-            confidence=Confidence.MEDIUM,
-            caused_by=(*strong_before(run, first, (KILLED, CRASHED)), *ended),
-        )
-        return placed(run, hit, first, [first])
+    said, when = first.message == LAST_WORDS, since([first])
     hit = Hit(
-        title=f"{subject([first])} ended {code} before the others{since([first])}",
-        next_step="read the end of this rank's own output; wrap main() in "
-        "torch.distributed.elastic.multiprocessing.errors.record to have the traceback reported",
-        explanation="The launcher saw this process fail first, and neither NCCL nor torch reported a failure of it: an "
+        title=f'{subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'
+        if said
+        else f"{subject([first])} ended {code} before the others{when}",
+        next_step="read the lines in front of this one, and the output of the process that it is about"
+        if said
+        else "read the end of this rank's own output",
+        explanation="The output ends with this line, and no line of NCCL, torch or the kernel says why."
+        if said
+        else "The launcher saw this process fail first, and neither NCCL nor torch reported a failure of it: an "
         "exception of the program whose text is not in these files.",
-        expected="exit code 0",
+        expected="an end without an error" if said else "exit code 0",
         # Programs that a scheduler ends exit with 1 themselves.
-        severity=Severity.INFO if ended else None,
+        severity=Severity.INFO if ended and not said else None,
         confidence=Confidence.MEDIUM,
         caused_by=(*strong_before(run, first, (KILLED, CRASHED)), *ended),
     )

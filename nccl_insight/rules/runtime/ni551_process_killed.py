@@ -4,14 +4,10 @@ from typing import Final
 
 from nccl_insight.base.model import Confidence, Hit, Severity, Step
 from nccl_insight.facts.clock import SKEW_S
-from nccl_insight.facts.ends import End
+from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.facts.settings import named
 from nccl_insight.rules._closed import before_the_close
 from nccl_insight.rules._outside import (
-    CRASHED,
-    ENDED,
-    FAILED,
-    KILLED,
     bare_echo,
     cancelled_before,
     earlier,

@@ -8,15 +8,11 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Confidence, Hit, Ref, Severity, Step
-from nccl_insight.facts.ends import End
+from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import cut
 from nccl_insight.rules._outside import (
     ABORT,
-    CRASHED,
-    ENDED,
-    FAILED,
-    KILLED,
     bare_echo,
     earlier,
     first_of,

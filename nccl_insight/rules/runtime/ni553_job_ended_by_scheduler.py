@@ -7,18 +7,13 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Confidence, Severity, Step
-from nccl_insight.facts.ends import End, ends
+from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._closed import after_the_close
 from nccl_insight.rules._outside import (
-    BARE,
-    CRASHED,
-    ENDED,
-    FAILED,
-    KILLED,
     QUIET,
     bare_echo,
     earlier,
