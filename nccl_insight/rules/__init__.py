@@ -88,13 +88,11 @@ class Rule:
         head = self.page.head
         for said in self.logic(self.context(run)):
             if isinstance(said, Hit):
-                next_step = said.next_step or ("" if said.steps else head.get("next_step", ""))
                 said = replace(
                     said,
-                    next_step=next_step,
                     explanation=said.explanation or head.get("explanation", ""),
                     expected=said.expected or head.get("expected", ""),
-                    steps=said.steps or (() if next_step else self.page.steps),
+                    steps=said.steps or (() if said.next_step else self.page.steps),
                 )
             yield said
 

@@ -22,7 +22,6 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
   ``steps`` for findings of the logic that bring none |
 | ``steps`` | what to do: a list of ``check`` (a command that tells more), ``fix`` (a command that changes) and ``do``
   (words), each with ``where`` (to run it, or what it shows) |
-| ``next_step`` | in place of ``steps`` one line, ``command   # where; then ...`` |
 | ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (``explain`` only) or ``tools`` (host tools say) |
 | ``beside`` | a candidate, never a verdict: causes that it may be behind; not where those of ``unless`` are there |
 | ``advised`` | what NCCL's own advice names (topic ``advice``) where it makes the candidate a warning |
@@ -47,12 +46,12 @@ from nccl_insight.base.model import Step
 HEADINGS: Final = ("What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References")
 FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action")
+_SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = (
-    "title", "steps", "since",
     "confidence", "needs", "nature", "distance", "caused_by", "thresholds", "sources", "speaks", "explanation",
-    "expected", "next_step", "lines", "beside", "unless", "advised", "quiet", "on_one_host", "fatal", "leads_to",
+    "expected", "lines", "beside", "unless", "advised", "quiet", "on_one_host", "fatal", "leads_to",
 )  # fmt: skip
-_KEYS: Final = frozenset((*_NEEDED, *_MORE))
+_KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 
 
@@ -120,8 +119,7 @@ def read_page(path: Path) -> Page:
         raise InsightError(f"{path.name}: a page is NI###-name.md and begins with front matter between two ---")
     head, steps = _front(parts[1])
     page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps)
-    spoken = () if page.module.is_file() else ("title", "since", "next_step" if "next_step" in head else "steps")
-    needed = {*_NEEDED, *spoken}
+    needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}
     if wrong := sorted(set(head) - _KEYS) or sorted(needed - set(head)):
         raise InsightError(f"{path.name}: front matter: {', '.join(wrong)} missing or unknown")
     if "\n## Why it matters\n" not in page.body:
