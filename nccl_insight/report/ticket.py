@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nccl_insight.base.model import Analysis, Finding, Role, Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import capital, plural
 from nccl_insight.report import markdown, story, words
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.sanitize import one_line
@@ -63,9 +63,9 @@ def chat(analysis: Analysis) -> str:
             for row in story.rows(moments)
         ]
     elif job:
-        lines.append(f"Job: {job}" + (f". {_upper(analysis.progress.line)}" if analysis.progress else ""))
+        lines.append(f"Job: {job}" + (f". {capital(analysis.progress.line)}" if analysis.progress else ""))
     elif analysis.progress:
-        lines.append(_upper(analysis.progress.line))
+        lines.append(capital(analysis.progress.line))
     loud = _loud(analysis)
     if loud:
         first = words.primary(loud[0])
@@ -83,10 +83,6 @@ def chat(analysis: Analysis) -> str:
         f"{rest}{analysis.tool.name} {analysis.tool.version}" + ("" if analysis.redacted else ", not redacted")
     )
     return "\n".join(one_line(line, 500) for line in lines) + "\n"
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _one(values: Sequence[str]) -> str:
