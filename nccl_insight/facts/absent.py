@@ -82,28 +82,21 @@ def held_up(run: Run, ranks: Iterable[int]) -> bool:
 
 def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:
     ordered = sorted(claims, key=lambda c: (c.proof not in _LEADS, -c.weight, c.confidence.order))
-    found: list[list[Claim]] = []
-    against: dict[int, list[Claim]] = {}
-    also: dict[int, list[Claim]] = {}
+    found: list[dict[str, list[Claim]]] = []
     for claim in ordered:
-        same = next((n for n, own in enumerate(found) if _agree(own[0], claim)), None)
-        if same is not None:
-            found[same].append(claim)
-            continue
-        twin = next((n for n, own in enumerate(found) if _twin(own[0], claim)), None)
-        if twin is not None:
-            also.setdefault(twin, []).append(claim)
-            continue
-        rival = next((n for n, own in enumerate(found) if _contradict(own[0], claim)), None)
-        if rival is not None:
-            against.setdefault(rival, []).append(claim)
+        related = ((own, _relation(own["same"][0], claim)) for own in found)
+        kinds = {kind: own for own, kind in reversed(list(related))}
+        kind = next((k for k in ("same", "also", "against") if k in kinds), None)
+        if kind is not None:
+            kinds[kind].setdefault(kind, []).append(claim)
         elif claim.proof in _LEADS:
-            found.append([claim])
-    for n, own in enumerate(found):
-        lead, support = own[0], _one_a_source(own[0], own[1:])
-        contrary = tuple(c for c in against.get(n, ()) if c.weight >= _DISSENT)
+            found.append({"same": [claim]})
+    for own in found:
+        lead, *others = own["same"]
+        support = _one_a_source(lead, others)
+        contrary = tuple(c for c in own.get("against", ()) if c.weight >= _DISSENT)
         step = (1 if support else 0) - (1 if contrary else 0)
-        yield Absent(lead, _moved(lead.confidence, step), support, contrary, tuple(also.get(n, ())))
+        yield Absent(lead, _moved(lead.confidence, step), support, contrary, tuple(own.get("also", ())))
 
 
 def _one_a_source(lead: Claim, others: Sequence[Claim]) -> tuple[Claim, ...]:
@@ -120,28 +113,17 @@ def _moved(confidence: Confidence, steps: int) -> Confidence:
     return order[max(0, min(2, order.index(confidence) + steps))]
 
 
-def _agree(one: Claim, other: Claim) -> bool:
-    """Whether both mean the same ranks: the fewer are among the more, and no source counts twice for two groups."""
-    if not (one.world and other.world) or (one.source == other.source and one.group != other.group):
-        return False
+def _relation(one: Claim, other: Claim) -> str | None:
+    """How a claim relates to a better one: it means the ``same`` ranks (the fewer are among the more), says ``also`` of
+    another group that it waits for them, which is one event, or names others for the same wait (``against``)."""
+    if not (one.world and other.world):
+        return None
     a, b = set(one.ranks), set(other.ranks)
-    return bool(a and b) and (a <= b or b <= a)
-
-
-def _twin(one: Claim, other: Claim) -> bool:
-    """Whether one source says of several groups that they wait for the same ranks: that is one event."""
-    return (
-        one.world
-        and other.world
-        and one.source == other.source
-        and one.group != other.group
-        and set(one.ranks) == set(other.ranks)
-    )
-
-
-def _contradict(one: Claim, other: Claim) -> bool:
-    """Whether another source names other ranks for the same wait."""
-    return one.world and other.world and one.source != other.source and not set(one.ranks) & set(other.ranks)
+    if one.source == other.source and one.group != other.group:
+        return "also" if a == b else None
+    if a and b and (a <= b or b <= a):
+        return "same"
+    return "against" if one.source != other.source and not a & b else None
 
 
 def _came(run: Run, claim: Claim) -> bool:

@@ -33,14 +33,15 @@ def counted(run: Run, source: str) -> tuple[Instance, ...]:
     return tuple(of[source](run))
 
 
-def _tally(name: str, rows: pl.DataFrame, proof: str, strict: bool = False, op: str | None = None) -> Instance | None:
+def _tally(
+    name: str, rows: pl.DataFrame, proof: str, strict: bool = False, op: str = "", ran_ms: int | None = None
+) -> Instance:
     """The group; its ranks behind are told only where most of the others agree.
 
     ``strict``: nobody is ahead of those, as in a log that was cut while the job ran.
     """
-    low, high = rows["last_enqueued"].min(), rows["last_enqueued"].max()
-    if not isinstance(low, int):
-        return None
+    every = rows["last_enqueued"].to_list()
+    low, high = min(every), max(every)
     size = pl.col("ranks").fill_null(1)
     sizes = rows.group_by("last_enqueued").agg(size.sum()).sort("ranks", "last_enqueued")
     usual, most = sizes["last_enqueued"][-1], int(sizes["ranks"][-1])
@@ -49,7 +50,7 @@ def _tally(name: str, rows: pl.DataFrame, proof: str, strict: bool = False, op: 
     waits = pl.when(pl.col("last_enqueued") > low).then(pl.lit(low + 1, pl.Int64))
     rows = rows.with_columns(
         timed_out_seq=waits, last_completed=pl.lit(None, pl.Int64), op=pl.lit(op) if op else pl.col("op"),
-        time_s=pl.lit(None, pl.Float64), ran_ms=pl.lit(None, pl.Int64),
+        time_s=pl.lit(None, pl.Float64), ran_ms=pl.lit(ran_ms, pl.Int64),
     )  # fmt: skip
     world = rows.filter(pl.col("rank").is_not_null())["global_rank"].null_count() == 0
     # Whom RAS counts together it does not name.
@@ -76,11 +77,8 @@ def _of_calls(run: Run) -> Iterator[Instance]:
     for part in counts.partition_by("comm_id", maintain_order=True):
         comm = str(part["comm_id"][0])
         rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
-        found = _tally(
-            comm, _placed(run, rows.cast({"rank": pl.Int64}), comm), "calls", True, op_of.get(comm, "collective")
-        )
-        if found is not None:
-            yield found
+        rows = _placed(run, rows.cast({"rank": pl.Int64}), comm)
+        yield _tally(comm, rows, "calls", True, op_of.get(comm, "collective"))
 
 
 def _of_ras(run: Run) -> Iterator[Instance]:
@@ -93,9 +91,11 @@ def _of_ras(run: Run) -> Iterator[Instance]:
         still = (len(marks) > 1 and marks[-1] == marks[-2]) or endings(run).height > 0
         rows = reports[-1].with_columns(last_enqueued="count")
         place = [in_job(run, known, comm, *row) for row in rows.select("rank", "pid", "host").iter_rows()]
-        rows = rows.with_columns(global_rank=pl.Series(place, dtype=pl.Int64))
-        found = _tally(comm, rows.select(list(_ROWS)), "counts-still" if still else "counts")
-        if found is not None and found.world:
+        rows = rows.with_columns(global_rank=pl.Series(place, dtype=pl.Int64)).drop_nulls("last_enqueued")
+        if (
+            rows.height
+            and (found := _tally(comm, rows.select(list(_ROWS)), "counts-still" if still else "counts")).world
+        ):
             yield found
 
 
@@ -108,9 +108,8 @@ def _of_records(run: Run) -> Iterator[Instance]:
             "rank", "input_id", "op", global_rank="rank", last_enqueued="seq", host=pl.lit(None), line=pl.lit(0),
             ranks=pl.lit(1),
         )  # fmt: skip
-        found = _tally(str(part["process_group"][0]), numbered.select(list(_ROWS)).cast(_ROWS), "records", True)  # type: ignore[arg-type]
-        if found is not None:
-            yield found
+        rows = numbered.select(list(_ROWS)).cast(_ROWS)  # type: ignore[arg-type]
+        yield _tally(str(part["process_group"][0]), rows, "records", True)
 
 
 def _of_barrier(run: Run) -> Iterator[Instance]:
@@ -123,23 +122,15 @@ def _of_barrier(run: Run) -> Iterator[Instance]:
     if lines.is_empty():
         return
     world = lines.filter(pl.col("rank") != 0).is_empty()
-    named = lines.select(
-        pl.col("failed_ranks").cast(pl.List(pl.Int64)).alias("rank"), "input_id", "line", last_enqueued=pl.lit(0),
-        timed_out_seq=pl.lit(None, pl.Int64),
-    ).explode("rank").drop_nulls("rank").unique("rank", keep="first", maintain_order=True)  # fmt: skip
-    first = lines.head(1).select(
-        pl.lit(0, pl.Int64).alias("rank"),
-        "input_id",
-        "line",
-        last_enqueued=pl.lit(1),
-        timed_out_seq=pl.lit(1, pl.Int64),
-    )
-    rows = pl.concat([first.join(named, on="rank", how="anti"), named], how="vertical_relaxed").with_columns(
-        global_rank=pl.col("rank") if world else pl.lit(None, pl.Int64), op=pl.lit("barrier"),
-        last_completed=pl.lit(None, pl.Int64), time_s=pl.lit(None, pl.Float64),
-        ran_ms=pl.lit(lines["timeout_ms"].drop_nulls().cast(pl.Int64).first(), pl.Int64),
+    named = lines.select(pl.col("failed_ranks").cast(pl.List(pl.Int64)).alias("rank"), "input_id", "line", n=0)
+    named = named.explode("rank").drop_nulls("rank").unique("rank", keep="first", maintain_order=True)
+    first = lines.head(1).select(pl.lit(0, pl.Int64).alias("rank"), "input_id", "line", n=1)
+    rows = pl.concat([first.join(named, on="rank", how="anti"), named], how="vertical_relaxed").select(
+        "rank", "input_id", "line", host=pl.lit(None, pl.String), last_enqueued=pl.col("n").cast(pl.Int64), ranks=1,
+        global_rank=pl.when(world).then("rank"),
     )  # fmt: skip
-    yield Instance("", rows, frozenset(), world, True, proof="barrier")
+    waited = lines["timeout_ms"].drop_nulls().cast(pl.Int64)
+    yield _tally("", rows, "barrier", op="barrier", ran_ms=int(waited[0]) if waited.len() else None)
 
 
 def _of_stacks(run: Run) -> Iterator[Instance]:
@@ -148,10 +139,8 @@ def _of_stacks(run: Run) -> Iterator[Instance]:
         {"rank": s.rank, "global_rank": s.rank, "host": s.host, "last_enqueued": int(s.doing in ("collective", "gpu")),
          "ranks": 1, "input_id": s.input_id, "line": s.line} for s in stands(run) if s.rank is not None
     ]  # fmt: skip
-    timed_out = run.table("watchdog")["timed_out_seq"].drop_nulls().len() > 0
-    found = _tally("", pl.DataFrame(rows, _ROWS), "stack", True) if rows and timed_out else None
-    if found is not None:
-        yield found
+    if rows and run.table("watchdog")["timed_out_seq"].drop_nulls().len():
+        yield _tally("", pl.DataFrame(rows, _ROWS), "stack", True)
 
 
 def in_job(

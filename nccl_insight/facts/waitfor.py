@@ -94,7 +94,7 @@ def verdict(run: Run, source: str) -> Verdict:
         pairs = (*((p.waits, p.missing) for p in flight_recorder.unpaired(run)), *here)
     elif source == WATCHDOG:
         ranks = identities(run)
-        dumps = set(flight_recorder.inputs(run))
+        dumps = set(run.table("flight_recorder")["input_id"].to_list())
         known = frozenset({*ranks.host_of_rank, *(r for i, r in ranks.rank_of_input.items() if i not in dumps)})
         parts, elsewhere = watchdog.groups(run), frozenset()
     else:

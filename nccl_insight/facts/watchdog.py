@@ -126,9 +126,7 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
         if group in (DEFAULT, UNNAMED) and world:
             told = frozenset(range(identities(run).world))
         seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
-        # Torch before 2.1 prints no sizes; its jobs hardly ever have several groups.
-        alike = len({*rows["op"].to_list()} - {None}) == 1 and rows["numel"].null_count() == rows.height
-        apart = group == UNNAMED and not alike and bool(seqs) and max(seqs) - min(seqs) > _CLOSE
+        apart = group == UNNAMED and bool(seqs) and max(seqs) - min(seqs) > _CLOSE
         one = not twice and not apart and (group != UNNAMED or same)
         told = frozenset() if apart else told
         yield Instance(group, rows, told, tagged or (world and not apart), one)

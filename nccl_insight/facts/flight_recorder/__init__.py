@@ -22,17 +22,12 @@ from nccl_insight.facts.flight_recorder.pairs import in_transfer, unpaired
 from nccl_insight.facts.instances import Instance
 from nccl_insight.tables.run import Run, fact
 
-__all__ = ["dumped", "in_transfer", "inputs", "instances", "mismatches", "progress", "unpaired"]
+__all__ = ["dumped", "in_transfer", "instances", "mismatches", "progress", "unpaired"]
 
 
 def dumped(run: Run) -> frozenset[int]:
     """The ranks that gave a dump."""
     return frozenset(entries_of(run)["rank"].to_list()) | frozenset(status_of(run)["rank"].to_list())
-
-
-def inputs(run: Run) -> frozenset[int]:
-    """The inputs that are dumps."""
-    return frozenset(run.table("flight_recorder")["input_id"].to_list())
 
 
 def mismatches(run: Run) -> tuple[Mismatch, ...]:

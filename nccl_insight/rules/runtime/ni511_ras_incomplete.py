@@ -30,24 +30,16 @@ def check(ctx: Context) -> Hits:
     processes = members.filter(pl.col("pid").is_not_null()).unique(["host", "pid"], maintain_order=True)
     named = [f"{p} on {h}" for h, p in processes.select("host", "pid").iter_rows()]
     known = identities(run)
-    owners = {
-        (h, p): known.process(p, known.host(h)) or known.process(p, None)
-        for h, p in processes.select("host", "pid").iter_rows()
-    }
-    placed = sorted({o[1] for o in owners.values() if o is not None})
-    whole = bool(placed) and None not in owners.values()
-    if not known.rank_of_process:
-        # Each communicator of a report numbers its ranks.
-        columns = ("comm_hash", "rank", "pid", "host")
-        in_report = {in_job(run, known, *row) for row in members.select(columns).iter_rows()}
-        alone = members["comm_hash"].n_unique() == 1
-        ranks = ranks if None in in_report and alone else tuple(sorted(r for r in in_report if r is not None))
-    if not corrupt.height and tells(run, RAS, placed if whole else () if known.rank_of_process else ranks):
+    columns = ("comm_hash", "rank", "pid", "host")
+    placed = {in_job(run, known, *row) for row in members.select(columns).iter_rows()}
+    # Each communicator of a report numbers its ranks.
+    if None not in placed or members["comm_hash"].n_unique() > 1:
+        ranks = tuple(sorted(r for r in placed if r is not None))
+    if not corrupt.height and tells(run, RAS, ranks):
         return  # ranks that did not come, which more than RAS says: one finding
-    ranks = tuple(placed) if whole else ranks
     hosts = tuple(sorted({known.host(h) or h for h in processes["host"].to_list() if h}))
-    if whole:
-        hosts = tuple(sorted({o[0] for o in owners.values() if o is not None}))
+    if None not in placed:
+        hosts = known.hosts(ranks) or hosts
     what = []
     if named:
         shown = ", ".join(named[:4]) + (f" and {len(named) - 4:,} more" if len(named) > 4 else "")
@@ -62,7 +54,7 @@ def check(ctx: Context) -> Hits:
     if dead["pid"].null_count() < dead.height and ranks and not corrupt.height:
         where = f" on {settings.named(hosts)}" if hosts else ""
         many = len(ranks) > 1
-        pids = ", ".join(str(p) for _, p in list(owners)[:4])
+        pids = ", ".join(str(p) for p in processes["pid"].head(4))
         title = (
             f"NCCL's RAS calls {'the processes' if many else 'the process'} of {rank_words(ranks)}{where} "
             f"dead: {'they do' if many else 'it does'} not answer (pid {pids})"
