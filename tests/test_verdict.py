@@ -364,6 +364,11 @@ def test_the_form_of_the_last_words_names_the_end(tmp_path: Path, text: str, nam
     assert judge(tmp_path, [*log(), text, "step 11 loss 2.1"]).status == "inconclusive"
 
 
+def test_what_would_be_so_is_no_end(tmp_path: Path) -> None:
+    line = "INFO Shutting down. If you see SIGTERM received in worker.cc, please ignore it."
+    assert judge(tmp_path, [*log(), "step 10 loss 2.1", line]).status == "inconclusive"
+
+
 def test_what_python_ignores_while_it_clears_up_is_no_failure(tmp_path: Path) -> None:
     noise = [
         "Exception ignored in: <function Loader.__del__ at 0x7f2a1c000b60>",

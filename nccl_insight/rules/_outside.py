@@ -139,7 +139,7 @@ class _Reported:
 
 def _behind(reported: _Reported, end: End) -> bool:
     """Whether an exit that names no process stands behind a peer that could not be reached."""
-    return end.exit_code is None and end.ref.line > reported.bootstrap.get(end.ref.input_id, end.ref.line)
+    return end.exit_code in (None, 1) and end.ref.line > reported.bootstrap.get(end.ref.input_id, end.ref.line)
 
 
 @fact

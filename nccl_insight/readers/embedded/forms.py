@@ -123,7 +123,10 @@ SIGNALS: Final = frozenset(_NAMES.values())
 
 
 # Words that a sentence quotes and goes on about: nobody said them now.
-_MENTIONED: Final = re.compile(r'(?<=[\w:,] )"[^"]{8,400}"(?=[ ,;.]+[a-z])')
+# And what would be so if: "If you see SIGTERM received, please ignore".
+_MENTIONED: Final = re.compile(
+    r'(?<=[\w:,] )"[^"]{8,400}"(?=[ ,;.]+[a-z])|(?:^|[.!?:] )If (?:you|the|this|it|exit) .{1,400}?(?:[.!?] |$)'
+)
 # A shell that shows the commands it runs.
 _TRACE: Final = late.compiled(r"^\++ ")
 # What somebody says of the whole, without a code.

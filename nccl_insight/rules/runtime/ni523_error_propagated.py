@@ -59,8 +59,8 @@ def check(ctx: Context) -> Hits:
         return
     yield from ctx.report(
         f"The job failed, and the log does not say why: {cut(found.text, 60)}",
-        next_step='grep -n -B2 -A40 -m1 "Traceback" <output of that process>   # its first exception, kill or '
-        'NCCL WARN is the reason; not kept: eval "$(nccl-insight record-env --symptom crash)" and run again',
+        next_step='grep -n -B2 -A40 -m1 "Traceback" <log>   # the whole output of that process: its first exception, '
+        'kill or NCCL WARN is the reason; not kept: eval "$(nccl-insight record-env --symptom crash)" and run again',
         explanation=_ALONE,
         severity=Severity.ERROR,
         rows=found,
