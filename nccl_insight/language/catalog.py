@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import islice
 from typing import Final, NamedTuple
 
 from nccl_insight.base.errors import GrammarError
@@ -23,6 +24,14 @@ _BLANKS: Final = re.compile(" +")
 # The part of NCCL that speaks, and words of it that nobody else says.
 _SPEAKER: Final = re.compile(r"([A-Z][A-Za-z]*/[A-Za-z/]+ ?: ?)(.*)", re.DOTALL)
 _UNMISTAKABLE: Final = 24
+
+# In the pattern of a rule: ` key=value` with the comma before it; the value is a group (up to three in one another) or
+# a class. So many rules are tried where a part is missing, and only behind an opening of this length.
+_GROUP: Final = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\))*\)"
+_PART: Final = re.compile(rf",? [A-Za-z_]\w*=(?:{_GROUP}|(?:-\?)?\[[^\]]*\][+*])")
+_KEYS: Final = re.compile(r",? \w+=")
+_FEWER_MOST: Final = 40
+_FEWER_LEAST: Final = 10
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Catalog:
         self._long: dict[str, list[_Entry]] = defaultdict(list)
         self._short: dict[str, list[_Entry]] = defaultdict(list)
         self._floating: list[_Entry] = []
+        self._near: dict[str, list[tuple[str, str]]] = {}
+        self._optional: dict[str, tuple[re.Pattern[str], int]] = {}
         self._broken: set[str] = set()
         self._headless: list[_Entry] = []
         for name, (prefixes, required, weight, headless) in self.outlines.items():
@@ -179,6 +190,22 @@ class Catalog:
             found = self.try_rule(name, text)
             if found is not None:
                 return found
+        return None
+
+    def match_fewer(self, text: str) -> Match | None:
+        """Like :meth:`match` for a text that lacks one ``key=value`` of its message."""
+        opening = text.partition("=")[0].rpartition(" ")[0]
+        if opening not in self._near:
+            self._near[opening] = self.ranked(opening) if len(opening) >= _FEWER_LEAST else []
+        fitting = (n for n, required in self._near[opening] if all(words in text for words in _KEYS.split(required)))
+        for name in islice(fitting, _FEWER_MOST):
+            if name not in self._optional:
+                pattern, parts = _PART.subn(r"(?:\g<0>)?", self.compiled(name).pattern)
+                self._optional[name] = re.compile(pattern), parts
+            wanted, parts = self._optional[name]
+            if 2 <= parts <= text.count("=") + 1 and (found := wanted.fullmatch(text.rstrip())):
+                pairs = zip(self.compiled(name).groups, found.groups(), strict=False)
+                return Match(self.grammar.messages[name], {c: v for c, v in pairs if v is not None})
         return None
 
     def match_collapsed(self, text: str) -> Match | None:

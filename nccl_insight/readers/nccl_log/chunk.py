@@ -27,7 +27,7 @@ _KNOWN_MOST: Final = 10_000
 _SHORT: Final = 400
 _TAIL: Final = 16
 # So many records of a chunk are looked at for a part that their release added.
-_PARTED_MOST: Final = 2000
+_PARTED_MOST: Final = 600
 
 
 def _following(work: Work, number: int) -> list[str]:

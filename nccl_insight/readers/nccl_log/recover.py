@@ -312,7 +312,8 @@ _PARTS_MOST: Final = 12
 
 
 def match_without_part(catalog: Catalog, text: str) -> Match | None:
-    """The rule of a text but for one ``key=value`` that no rule knows: what a newer release may have put in.
+    """The rule of a text but for one ``key=value`` that no rule knows, or one that the text lacks: what another release
+    put in or left out.
 
     For lines with NCCL's head only, which no rule accepts as they are.
     """
@@ -320,7 +321,7 @@ def match_without_part(catalog: Catalog, text: str) -> Match | None:
         match = catalog.match(text[: found.start()] + text[found.end() :])
         if match is not None:
             return match
-    return None
+    return catalog.match_fewer(text)
 
 
 def labeled(text: str, label: str) -> tuple[str, str]:
