@@ -11,20 +11,8 @@ from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, 
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
+from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import TITLE_MOST
-from nccl_insight.rules._outside import (
-    exits_passed_on,
-    first_of,
-    hosts_of,
-    loud_besides,
-    of_kind,
-    own_failures,
-    placed,
-    ranks_of,
-    since,
-    strong_before,
-    subject,
-)
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
@@ -51,24 +39,24 @@ _ALONE = (
 def check(ctx: Context) -> Hits:
     """At most one finding: the first exception, with all ranks that raised the same."""
     run = ctx.run
-    found = of_kind(run, FAILED)
+    found = outside.of_kind(run, FAILED)
     raised = [e for e in found if e.exception]
-    weak = [e for e in found if not e.exception and not own_failures(run, e)]
+    weak = [e for e in found if not e.exception and not outside.own_failures(run, e)]
     # Open MPI's first words, which the line with the rank follows where it was not cut off.
     vague = playing("vague")  # that the job failed, not how: what does goes before
-    if any(e.message not in vague for e in ends(run)) or loud_besides(run, (FAILED, *names("echo"))):
+    if any(e.message not in vague for e in ends(run)) or outside.loud_besides(run, (FAILED, *names("echo"))):
         weak = [e for e in weak if e.message not in vague]
     if raised:
-        first = first_of(raised)
+        first = outside.first_of(raised)
         first = _telling(first, raised)
         same = [e for e in raised if e.exception == first.exception and _head(e) == _head(first)]
-        codes = [e for e in weak if set(e.ranks) & set(ranks_of(same))]
-        if not ranks_of(same) and not hosts_of(same):
+        codes = [e for e in weak if set(e.ranks) & set(outside.ranks_of(same))]
+        if not outside.ranks_of(same) and not outside.hosts_of(same):
             codes = _reported(first, weak)
         yield _hit(run, first, [*same, *codes], handled=not codes and _handled(run, first))
-    elif weak and not exits_passed_on(run):
+    elif weak and not outside.exits_passed_on(run):
         blocks = [e for e in weak if "first-failure" in e.parts]
-        first = first_of(blocks or weak)
+        first = outside.first_of(blocks or weak)
         yield _exit(run, first)
 
 
@@ -121,13 +109,13 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     cuda = first.message == "cuda"
     said = _help(first) or {}
     read = f"{_READ}: it ends at {first.place}" if first.place else _READ
-    waits = "; the other ranks only wait for it" if ranks_of(found) else ""
-    causes_ = strong_before(run, first, (KILLED, CRASHED))
+    waits = "; the other ranks only wait for it" if outside.ranks_of(found) else ""
+    causes_ = outside.strong_before(run, first, (KILLED, CRASHED))
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
-    who = f"{subject(found)} raised "
+    who = f"{outside.subject(found)} raised "
     title = who + _raised(first.text, place, max(TITLE_MOST - len(who), _TEXT_LEAST))
-    when = since(found)
+    when = outside.since(found)
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
         steps=steps_of_help(said) or (Step("do", read + waits),),
@@ -136,7 +124,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,
     )
-    return placed(run, hit, first, found)
+    return outside.placed(run, hit, first, found)
 
 
 def _raised(text: str, place: str, most: int) -> str:
@@ -165,13 +153,13 @@ def _short(place: str) -> str:
 
 def _exit(run: Run, first: End) -> Hit:
     """An end whose reason is not in the files: a launcher's exit code, or the last words of the output."""
-    ended = strong_before(run, first, (ENDED,))
+    ended = outside.strong_before(run, first, (ENDED,))
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
-    said, when = first.message == LAST_WORDS, since([first])
+    said, when = first.message == LAST_WORDS, outside.since([first])
     hit = Hit(
-        title=f'{subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'
+        title=f'{outside.subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'
         if said
-        else f"{subject([first])} ended {code} before the others{when}",
+        else f"{outside.subject([first])} ended {code} before the others{when}",
         next_step="read the lines in front of this one, and the output of the process that it is about"
         if said
         else "read the end of this rank's own output",
@@ -183,6 +171,6 @@ def _exit(run: Run, first: End) -> Hit:
         # Programs that a scheduler ends exit with 1 themselves.
         severity=Severity.INFO if ended and not said else None,
         confidence=Confidence.MEDIUM,
-        caused_by=(*strong_before(run, first, (KILLED, CRASHED)), *ended),
+        caused_by=(*outside.strong_before(run, first, (KILLED, CRASHED)), *ended),
     )
-    return placed(run, hit, first, [first])
+    return outside.placed(run, hit, first, [first])

@@ -6,20 +6,8 @@ from nccl_insight.base.model import Confidence, Hit, Severity, Step
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.facts.settings import named
+from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import before_the_close
-from nccl_insight.rules._outside import (
-    bare_echo,
-    cancelled_before,
-    earlier,
-    first_of,
-    hosts_of,
-    of_kind,
-    placed,
-    ranks_of,
-    since,
-    strong_before,
-    subject,
-)
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -40,37 +28,39 @@ _LESS: Final = Step(
 def check(ctx: Context) -> Hits:
     """At most one finding: those killed for memory, else the first one killed."""
     run = ctx.run
-    found = of_kind(run, KILLED)
+    found = outside.of_kind(run, KILLED)
     if not found:
         return
     memory = _of_one_time([e for e in found if e.memory])
-    first = first_of(memory or found)
+    first = outside.first_of(memory or found)
     # All witnesses of the same deaths, whatever each of them knows.
     dead = {rank for e in memory or [first] for rank in e.ranks}
     chosen = [e for e in found if e in memory or e is first or dead.intersection(e.ranks)]
     # A scheduler that ends a job for a reason kills what does not end by itself.
-    before = () if memory else strong_before(run, first, (FAILED, CRASHED, ENDED))
-    if not memory and ENDED not in before and cancelled_before(run, first):
+    before = () if memory else outside.strong_before(run, first, (FAILED, CRASHED, ENDED))
+    if not memory and ENDED not in before and outside.cancelled_before(run, first):
         before = (*before, ENDED)
     # A launcher that says of one process that it failed says of the others that it killed them.
-    swept = not memory and any(e.message == first.message and earlier(e, first) is True for e in of_kind(run, FAILED))
+    swept = not memory and any(
+        e.message == first.message and outside.earlier(e, first) is True for e in outside.of_kind(run, FAILED)
+    )
     if swept:
         before = (*before, FAILED)
-    hosts = hosts_of(chosen)
+    hosts = outside.hosts_of(chosen)
     where = f"on {named(hosts)}" if hosts else "on the hosts of the job"
     worker = first.message == "worker"
-    who = subject(chosen)
+    who = outside.subject(chosen)
     if worker:
         who = f"A data loader worker of {who[0].lower()}{who[1:]}"
     # Every rank in the log closed its communicators later on: it was not one of them.
-    other = not ranks_of(chosen) and all(before_the_close(run, e.ref) for e in chosen)
+    other = not outside.ranks_of(chosen) and all(before_the_close(run, e.ref) for e in chosen)
     if other:
         who = "A process that is none of the ranks"
     hit = Hit(
-        title=f"{who} {'were' if len(ranks_of(chosen)) > 1 else 'was'} killed"
+        title=f"{who} {'were' if len(outside.ranks_of(chosen)) > 1 else 'was'} killed"
         + (" by signal 9" if worker else "")
         + (" because memory ran out" if memory else "")
-        + since(chosen),
+        + outside.since(chosen),
         steps=(
             Step("check", "dmesg -T | grep -iE 'oom|killed process'", where),
             Step("check", "<record of the job>"),
@@ -83,8 +73,8 @@ def check(ctx: Context) -> Hits:
             else "a signal 9, which a program cannot handle. "
         )
         + "Errors of InfiniBand, EFA, sockets and watchdogs on its peers are the echo.",
-        severity=Severity.INFO if before or other or bare_echo(run, first) else None,
+        severity=Severity.INFO if before or other or outside.bare_echo(run, first) else None,
         confidence=Confidence.HIGH if memory or hosts else Confidence.MEDIUM,
         caused_by=before,
     )
-    yield placed(run, hit, first, chosen)
+    yield outside.placed(run, hit, first, chosen)

@@ -10,20 +10,8 @@ import polars as pl
 from nccl_insight.base.model import Confidence, Hit, Ref, Severity, Step
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.language.load import playing
+from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import cut
-from nccl_insight.rules._outside import (
-    ABORT,
-    bare_echo,
-    earlier,
-    first_of,
-    network_only,
-    of_kind,
-    own_failures,
-    placed,
-    since,
-    strong_before,
-    subject,
-)
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
@@ -57,7 +45,7 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
     if leader:
         what = "cannot be reached by the others: JAX's coordination service runs there"
     return Hit(
-        title=f"{subject(chosen, 'A process of the job')} {what}{since(chosen)}",
+        title=f"{outside.subject(chosen, 'A process of the job')} {what}{outside.since(chosen)}",
         steps=(
             Step("do", "read the end of that process's own log"),
             Step("check", "dmesg -T | grep -iE 'oom|killed process|segfault|xid'", "on its host"),
@@ -73,8 +61,8 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
 
 def _same(first: End, end: End) -> bool:
     """Whether two lines can be about one crash: an abort elsewhere is how the peers of a crashed process end."""
-    if "by-task" in first.parts & end.parts and _signal(first) == _signal(end) != ABORT:
-        return earlier(first, end) is None or first.time_s is None or end.time_s is None
+    if "by-task" in first.parts & end.parts and _signal(first) == _signal(end) != outside.ABORT:
+        return outside.earlier(first, end) is None or first.time_s is None or end.time_s is None
     if first.ranks and end.ranks:
         return bool(set(end.ranks) & set(first.ranks))
     if first.hosts and end.hosts and not set(first.hosts) & set(end.hosts):
@@ -100,33 +88,33 @@ def check(ctx: Context) -> Hits:
     """At most one finding: the first crash that is not an abort, else the first abort."""
     # Who lost a process, and knows not of what, tells the death that another witness explains.
     run = ctx.run
-    killed = {rank for e in of_kind(run, KILLED) if e.strong for rank in e.ranks}
-    ended = [e.ref for e in of_kind(run, ENDED) if e.strong]
+    killed = {rank for e in outside.of_kind(run, KILLED) if e.strong for rank in e.ranks}
+    ended = [e.ref for e in outside.of_kind(run, ENDED) if e.strong]
     found = [
         e
-        for e in of_kind(run, CRASHED)
+        for e in outside.of_kind(run, CRASHED)
         if not (_open(e) and ((killed and killed.issuperset(e.ranks)) or _explained(e, ended)))
     ]
     if not found:
         return
     # A line without a signal tells of an abort, but where it says that a process is gone.
-    hard = [e for e in found if (_signal(e) or (0 if e.lost else ABORT)) != ABORT]
-    first = first_of(hard or found)
+    hard = [e for e in found if (_signal(e) or (0 if e.lost else outside.ABORT)) != outside.ABORT]
+    first = outside.first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
-    before = strong_before(run, first, (KILLED, FAILED))
-    echo = bare_echo(run, first) or (not hard and (bool(before) or own_failures(run, first)))
+    before = outside.strong_before(run, first, (KILLED, FAILED))
+    echo = outside.bare_echo(run, first) or (not hard and (bool(before) or outside.own_failures(run, first)))
     # A watchdog ends a process by an abort, or by an exception that nobody catches.
-    alike = ("uncaught" in first.parts or not first.ranks) and not network_only(run)
+    alike = ("uncaught" in first.parts or not first.ranks) and not outside.network_only(run)
     echo |= not hard and (alike or _quoted(run, first))
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = _open(first) and first.lost
     if open_ and first.message.startswith("jax_"):
-        echo = bool(before) or own_failures(run, first)
+        echo = bool(before) or outside.own_failures(run, first)
         hit = _lost(first, chosen, before)
     elif open_:
         keeper = "Ray" if first.message.startswith("ray_") else "the launcher"
         hit = Hit(
-            title=f"{subject(chosen)} died{since(chosen)}; {keeper} does not know of what",
+            title=f"{outside.subject(chosen)} died{outside.since(chosen)}; {keeper} does not know of what",
             next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host"
             + (
                 "; /tmp/ray/session_latest/logs/worker-*.err on its host has the process's last words"
@@ -140,7 +128,7 @@ def check(ctx: Context) -> Hits:
         )
     else:
         hit = _crashed(run, first, chosen, bool(hard), before)
-    yield replace(placed(run, hit, first, chosen), severity=Severity.INFO if echo else None)
+    yield replace(outside.placed(run, hit, first, chosen), severity=Severity.INFO if echo else None)
 
 
 def _quoted(run: Run, first: End) -> bool:
@@ -187,7 +175,7 @@ def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool, before: tu
     if thrown is not None:
         how = f"an uncaught exception, {cut(' '.join(': '.join(filter(None, thrown.groups())).split()), 90)}"
     return Hit(
-        title=f"{subject(chosen)} crashed{f' in {library}' if library else ''}: {how}{since(chosen)}",
+        title=f"{outside.subject(chosen)} crashed{f' in {library}' if library else ''}: {how}{outside.since(chosen)}",
         next_step="PYTHONFAULTHANDLER=1 <the same job>   # writes the stack of a crash; coredumpctl -1 info"
         + ("; df -h /dev/shm" if number == 7 else "")
         + (f"; {_PARTS_OFF}" if library.startswith(("libnccl.", "librccl.")) else ""),

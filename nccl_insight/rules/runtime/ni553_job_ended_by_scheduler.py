@@ -12,20 +12,8 @@ from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
+from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import after_the_close
-from nccl_insight.rules._outside import (
-    QUIET,
-    bare_echo,
-    earlier,
-    first_of,
-    hosts_of,
-    network_only,
-    of_kind,
-    refs_of,
-    since,
-    strong_before,
-    times_of,
-)
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
@@ -60,19 +48,19 @@ _FAULTS = ("startup", "watchdog-timeout", "cuda-unhandled", "collective-mismatch
 def check(ctx: Context) -> Hits:
     """At most one finding."""
     run = ctx.run
-    found = of_kind(run, ENDED)
+    found = outside.of_kind(run, ENDED)
     if not found:
         return
     strong = [e for e in found if e.strong]
-    first = first_of(strong or [e for e in found if not _passing(e)] or found)
-    before = strong_before(run, first, (CRASHED, FAILED))
-    if any(e.memory and earlier(e, first) is not False for e in of_kind(run, KILLED)):
+    first = outside.first_of(strong or [e for e in found if not _passing(e)] or found)
+    before = outside.strong_before(run, first, (CRASHED, FAILED))
+    if any(e.memory and outside.earlier(e, first) is not False for e in outside.of_kind(run, KILLED)):
         before = (KILLED, *before)
     elif not strong:
-        before = (*strong_before(run, first, (KILLED,)), *before)
+        before = (*outside.strong_before(run, first, (KILLED,)), *before)
     # The host of a step's line is where the step began; a lost node has a line of its own.
     lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
-    hosts = hosts_of(lost) or hosts_of([e for e in [first] if "cancelled" not in e.parts])
+    hosts = outside.hosts_of(lost) or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
     told_to = ""
     gone = bool(lost) or "NODE FAIL" in first.text.upper()
     if strong:
@@ -80,27 +68,30 @@ def check(ctx: Context) -> Hits:
         severity, caused_by = None, (*(() if gone else _earlier(run, first.time_s)), *before)
     elif told_first := _told_first(run, found):
         # Some were told to end, and what the others report is that these are gone.
-        first, hosts = told_first[0], hosts_of(told_first)
+        first, hosts = told_first[0], outside.hosts_of(told_first)
         severity, caused_by = None, before
-        told_to = f"Processes on {named(hosts)} were told to end (SIGTERM){since(told_first)}; nothing failed before"
+        told_to = (
+            f"Processes on {named(hosts)} were told to end (SIGTERM){outside.since(told_first)}; nothing failed before"
+        )
     else:
         # SIGTERM or a cancelled step, and no reason: an effect of whatever failed.
         begun = _first_failure(run)
-        effect = bool(before) or not network_only(run) or bool(of_kind(run, FAILED))
+        effect = bool(before) or not outside.network_only(run) or bool(outside.of_kind(run, FAILED))
         effect |= begun is not None and first.time_s is not None and begun < first.time_s - _BEFORE_S
         severity, caused_by = (Severity.INFO if effect else None), before
     passing = _passing(first)
     if passing:
         # Said of steps that fail by themselves too.
-        others = any(e.kind != ENDED for e in ends(run)) or bare_echo(run, first)
+        others = any(e.kind != ENDED for e in ends(run)) or outside.bare_echo(run, first)
         severity = Severity.INFO if others or severity is Severity.INFO else Severity.WARNING
-    begin, end = times_of([first])
+    begin, end = outside.times_of([first])
     said = pl.DataFrame({"text": [first.text]})
     if not strong and not told_to and (first.signal == 2 or told(said, "interrupted").item() is not None):
         yield ctx.hit(
-            refs_of([first, *(e for e in found if e is not first)]),
+            outside.refs_of([first, *(e for e in found if e is not first)]),
             whom=hosts,
-            title=f"The job was interrupted{since([first])} (SIGINT, as by Ctrl-C): {first.text.strip('* ')[:80]}",
+            title=f"The job was interrupted{outside.since([first])} (SIGINT, as by Ctrl-C): "
+            f"{first.text.strip('* ')[:80]}",
             next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since -1h "
             "| grep -i sigint",
             explanation="SIGINT comes from a person or a script. What follows is the noise of the end.",
@@ -114,26 +105,26 @@ def check(ctx: Context) -> Hits:
         )
         return
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
-    what = f"The job was ended from outside{since([first])}: {shorten(why, 60)}"
+    what = f"The job was ended from outside{outside.since([first])}: {shorten(why, 60)}"
     cancelled = not strong and "cancelled" in first.parts
     hangup = not strong and told(said, "hangup").item() is not None
     what, chosen = told_to or what, False
     late = all(after_the_close(run, e.ref) for e in found)
     if lost and hosts:
         who = next(who for part, who in _LOST.items() if part in lost[0].parts)
-        what = f"{who} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{since([first])}"
+        what = f"{who} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{outside.since([first])}"
     elif cancelled:
-        what = f"The job was cancelled{since([first])} (scancel: by a person, a script or the launcher)"
+        what = f"The job was cancelled{outside.since([first])} (scancel: by a person, a script or the launcher)"
         # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
         chosen, severity = severity is None, severity or Severity.WARNING
     elif hangup:
-        what = f"The terminal or login session that the job ran in was closed{since([first])} (SIGHUP)"
+        what = f"The terminal or login session that the job ran in was closed{outside.since([first])} (SIGHUP)"
     if late:
         # What the job still had to do, such as saving, is not in the log; who cancels it knows.
         what += ", after all its communicators were closed"
         severity = Severity.INFO if cancelled else severity or Severity.WARNING
     yield ctx.hit(
-        refs_of([first, *(e for e in found if e is not first)]),
+        outside.refs_of([first, *(e for e in found if e is not first)]),
         whom=hosts,
         title=what,
         steps=_steps("hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
@@ -168,7 +159,7 @@ def _steps(reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:
 
 def _first_failure(run: Run) -> float | None:
     """When anything but an end from outside was first reported."""
-    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([*QUIET, CONSEQUENCE, ENDED]))
+    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([*outside.QUIET, CONSEQUENCE, ENDED]))
     first = rows["time_s"].min()
     return first if isinstance(first, float) else None
 
@@ -177,7 +168,7 @@ def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
     """Ends by SIGTERM on some hosts of the job before anything failed on the others: a failed job is ended on all."""
     known = set(identities(run).ranks_of_host) or {h for e in ends(run) for h in e.hosts}
     told = tuple(e for e in found if e.hosts and e.time_s is not None)
-    hosts = set(hosts_of(told))
+    hosts = set(outside.hosts_of(told))
     first = min((e.time_s for e in told if e.time_s is not None), default=None)
     if first is None or not hosts or not hosts < known:
         return ()
