@@ -261,10 +261,8 @@ def small_calls(run: Run, limit: float) -> pl.DataFrame:
 
     Columns: ``comm_id, host, pid, rank, calls, small, small_bytes``.
     """
-    if limit != _small_limit(run):
-        return _small_of(run, limit)
     # Logs that are cut or torn are not asked for the other sums, which take longer.
-    return sums(run).small if run.knows(sums) else _small_once(run, limit)
+    return sums(run).small if limit == _small_limit(run) and run.knows(sums) else _small_of(run, limit)
 
 
 def count_calls(run: Run) -> None:
@@ -276,10 +274,6 @@ def count_calls(run: Run) -> None:
 
 
 @fact
-def _small_once(run: Run, limit: float) -> pl.DataFrame:
-    return _small_of(run, limit)
-
-
 def _small_of(run: Run, limit: float) -> pl.DataFrame:
     found = _Sum(_PROCESS, _SMALL)
     for frame in _in_order(run):

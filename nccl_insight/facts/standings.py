@@ -44,11 +44,10 @@ def standings(run: Run) -> pl.DataFrame:
                 enqueued="last_enqueued", started="last_started", completed="last_completed",
             )
         )  # fmt: skip
-    dumps = flight_recorder.progress(run)
-    if dumps is not None:
-        label = {key: group.label for key, group in dumps[1].items()}
-        group = pl.col("key").replace_strict(label, default=None)
-        frames.append(_of_source(DUMPS, dumps[0], group=group, rank="rank", enqueued="enqueued", completed="finished"))
+    for group in flight_recorder.instances(run):
+        rows, name = group.rows.filter(pl.col("last_enqueued") >= 0).sort("rank"), pl.lit(group.name)
+        told = {"enqueued": "last_enqueued", "completed": "last_completed"}
+        frames.append(_of_source(DUMPS, rows, group=name, rank="rank", **told))
     if run.has("calls"):
         frames.append(_of_source(CALLS, progress(run), group="comm_id", rank="rank", host="host", enqueued="calls"))
     counted = _of_source(

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import polars as pl
-
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import WATCHDOG
+from nccl_insight.facts.instances import Instance
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.tables.run import Run
 
@@ -53,42 +52,25 @@ class Groups:
 
 def groups(run: Run) -> Groups | None:
     """Process groups by how far their ranks got, None where nothing tells it."""
-    dumped = _from_dumps(run)
-    rows = dumped or _from_watchdog(run)
+    dumped = flight_recorder.dumped(run)
+    listed = flight_recorder.instances(run)
+    rows = [g for i in listed or watchdog.groups(run) if len((g := _group(run, i, dumped)).issued) > 1]
     if not rows:
         return None
     rows.sort(key=lambda g: (not g.behind, not g.silent, -max(g.behind.values(), default=0)))
     late = frozenset(r for item in absences(run) if item.lead.world for r in item.lead.ranks)
-    return Groups(tuple(rows), by_watchdog=not dumped, late=late)
+    return Groups(tuple(rows), by_watchdog=not listed, late=late)
 
 
-def _from_dumps(run: Run) -> list[Group]:
-    found = flight_recorder.progress(run)
-    if found is None:
-        return []
-    table, members = found
-    rows = []
-    for (key,), part in table.group_by("key", maintain_order=True):
-        group = members[str(key)]
-        issued: dict[int, int | None] = dict.fromkeys(set(group.members or ()) - flight_recorder.dumped(run))
-        issued |= {int(r): int(n) for r, n in part.select("rank", "enqueued").iter_rows() if n is not None}
-        if len(issued) > 1:
-            rows.append(Group(group.label, issued))
-    return rows
-
-
-def _from_watchdog(run: Run) -> list[Group]:
-    rows = []
-    claims = verdict(run, WATCHDOG).claims
-    for group in watchdog.groups(run):
-        frame = group.rows.with_columns(
-            who=pl.coalesce("global_rank", "rank"), at=pl.coalesce("last_enqueued", "timed_out_seq")
-        ).drop_nulls(["who", "at"])
-        issued: dict[int, int | None] = {int(r): int(n) for r, n in frame.select("who", "at").iter_rows()}
-        for item in claims:
-            if item.group == group.name:
-                mine = (r for r in item.ranks if not group.world or r in group.members)
-                issued |= {r: item.last for r in mine if issued.get(r) is None}
-        if len(issued) > 1:
-            rows.append(Group("" if group.name == "?" else group.name, issued))
-    return rows
+def _group(run: Run, group: Instance, dumped: frozenset[int]) -> Group:
+    """Where the ranks of a group are by their own words, and those that said nothing of whom others wait for."""
+    at = zip(*(group.rows[c].to_list() for c in ("global_rank", "rank", "last_enqueued", "timed_out_seq")), strict=True)
+    told = ((own if place is None else place, seq if last is None else last) for place, own, last, seq in at)
+    issued: dict[int, int | None] = {r: n for r, n in told if r is not None and n is not None and n >= 0}
+    if group.listed:
+        return Group(group.name, issued | dict.fromkeys(group.members - dumped - issued.keys()))
+    for item in verdict(run, WATCHDOG).claims:
+        if item.group == group.name:
+            mine = (r for r in item.ranks if not group.world or r in group.members)
+            issued |= {r: item.last for r in mine if issued.get(r) is None}
+    return Group("" if group.name == "?" else group.name, issued)

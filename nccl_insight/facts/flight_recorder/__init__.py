@@ -5,12 +5,13 @@ as done when retired or completed: Gloo never says ``completed``. Point-to-point
 and are matched by their pair of ranks (:mod:`nccl_insight.facts.flight_recorder.pairs`).
 """
 
+from typing import Final
+
 import polars as pl
 
 from nccl_insight.base.bandwidth import SYNCHRONISING
 from nccl_insight.facts.flight_recorder.differences import Mismatch, mismatches_of
 from nccl_insight.facts.flight_recorder.entries import (
-    Group,
     entries_of,
     groups_of,
     progress_of,
@@ -22,7 +23,9 @@ from nccl_insight.facts.flight_recorder.pairs import in_transfer, unpaired
 from nccl_insight.facts.instances import Instance
 from nccl_insight.tables.run import Run, fact
 
-__all__ = ["dumped", "in_transfer", "instances", "mismatches", "progress", "unpaired"]
+__all__ = ["dumped", "in_transfer", "instances", "mismatches", "unpaired"]
+
+_NEVER: Final = 1 << 63
 
 
 def dumped(run: Run) -> frozenset[int]:
@@ -38,7 +41,7 @@ def mismatches(run: Run) -> tuple[Mismatch, ...]:
 
 @fact
 def instances(run: Run) -> tuple[Instance, ...]:
-    """The process groups with unfinished collectives, the one whose operation is oldest first."""
+    """The process groups, the one whose unfinished collective is oldest first."""
     entries = entries_of(run)
     if entries.is_empty():
         return ()
@@ -69,8 +72,6 @@ def instances(run: Run) -> tuple[Instance, ...]:
     )
     for (key,), part in rows.partition_by("key", as_dict=True, maintain_order=True).items():
         first = part["time_created_ns"].min()
-        if part["timed_out_seq"].drop_nulls().is_empty():
-            continue
         group = groups[str(key)]
         members = frozenset(group.members or part["rank"].to_list())
         # Members whose dump shows nothing of the group have issued none of what it shows.
@@ -78,20 +79,8 @@ def instances(run: Run) -> tuple[Instance, ...]:
         none = {"rank": missing, "global_rank": missing, "last_enqueued": [counters.get(r, -1) for r in missing]}
         part = pl.concat([part, pl.DataFrame(none)], how="diagonal_relaxed")
         whole = group.members is not None and members <= ranks
-        at = int(first) if isinstance(first, int) else 0
+        at = int(first) if isinstance(first, int) else _NEVER
         found.append(
             (at, Instance(group.label, part, members, True, True, whole=whole, listed=True, proof="not-issued"))
         )
     return tuple(instance for _, instance in sorted(found, key=lambda f: f[0]))
-
-
-def progress(run: Run) -> tuple[pl.DataFrame, dict[str, Group]] | None:
-    """How far each rank got in each process group, and the groups by key; None without dumps of known ranks.
-
-    Columns: ``key, rank, enqueued`` (last collective issued), ``finished`` (last one known to be finished).
-    """
-    entries = entries_of(run)
-    if entries.is_empty():
-        return None
-    found = progress_of(run, entries).select("key", "rank", "enqueued", "finished").sort("key", "rank")
-    return found, groups_of(entries)
