@@ -15,10 +15,12 @@ from nccl_insight.tables.run import Run, fact
 
 REACH_S: Final = 60.0
 """Retries of a queue pair last about half a minute by default; an error later than this has another reason."""
-_ERRORS: Final = (
+COMPLETIONS: Final = (
     "ib-completion-retry-exceeded", "ib-completion-flush", "ib-completion-local-prot", "ib-local-access-violation",
-    "ib-completion-error", "ib-qp-timeout",
+    "ib-completion-error",
 )  # fmt: skip
+"""What a transfer over InfiniBand ends with that fails."""
+_ERRORS: Final = (*COMPLETIONS, "ib-qp-timeout")
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,14 @@ from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance
+from nccl_insight.facts.links import COMPLETIONS
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.witnesses import lost
 from nccl_insight.tables.run import Run, fact
 
 # What only a process in the middle of an operation meets.
-_TRANSFERS: Final = (
-    "ib-completion-retry-exceeded", "ib-completion-local-prot", "ib-completion-error", "ib-completion-flush",
-    "ib-local-access-violation", "ofi-request-error", "net-plugin-error",
-)  # fmt: skip
+_TRANSFERS: Final = (*COMPLETIONS, "ofi-request-error", "net-plugin-error")
 _CLOSED: Final = "peer-died"
 _FEW: Final = 16
 _MOST_GROUPS: Final = 3
