@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -15,12 +14,10 @@ from nccl_insight.loading.assemble.tables import assemble
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import chunk_reader, read_logs
 from nccl_insight.tables.schema import CONTRACT, SCHEMA, conform
-from tests import message_samples
+from tests import message_samples, slices
 
-# Another eighth of the messages for every commit, in parts that run side by side.
-SLICES: Final = 8
+# Parts that run side by side.
 PARTS: Final = 4
-SEED: Final = int(os.environ.get("NCCL_INSIGHT_ENGINE_SEED", "0"))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -28,7 +25,7 @@ def test_every_message_alone(tmp_path: Path, part: int) -> None:
     catalog = default_catalog()
     reader = chunk_reader(Classifier(catalog))
     log = tmp_path / "one.log"
-    chosen = list(message_samples.by_rule().items())[SEED % SLICES :: SLICES][part::PARTS]
+    chosen = slices.part(message_samples.by_rule().items(), 12)[part::PARTS]
     for rule, samples in chosen:
         texts = [sample.text for sample in samples]
         for head in ("gpu1:1:2 [3] NCCL INFO ", "gpu1:1:2 [3] x.cc:1 NCCL WARN "):

@@ -17,6 +17,7 @@ from nccl_insight.language.load import default_grammar
 from nccl_insight.language.reference import Reference, trailing_blanks
 from nccl_insight.readers.nccl_log import extract
 from tests import message_samples
+from tests.slices import SEED
 
 GRAMMAR = default_grammar()
 REFERENCE = Reference(GRAMMAR)
@@ -25,7 +26,6 @@ RULES = sorted(GRAMMAR.messages)
 # different one for every seed. NCCL_INSIGHT_ENGINE_EXAMPLES=200 NCCL_INSIGHT_ENGINE_SLICES=1 is the full run.
 EXAMPLES = int(os.environ.get("NCCL_INSIGHT_ENGINE_EXAMPLES", "8"))
 SLICES = int(os.environ.get("NCCL_INSIGHT_ENGINE_SLICES", "24"))
-SEED = int(os.environ.get("NCCL_INSIGHT_ENGINE_SEED", "0"))
 SLICE = [name for i, name in enumerate(RULES) if i % SLICES == SEED % SLICES]
 
 

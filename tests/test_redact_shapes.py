@@ -31,7 +31,7 @@ ASCII = st.characters(min_codepoint=9, max_codepoint=126)
 
 
 @pytest.mark.parametrize("kind", PATTERNS)
-@settings(derandomize=True, max_examples=250, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(data=st.data())
 def test_every_match_has_a_word_in_the_line_where_it_begins(kind: str, data: st.DataObject) -> None:
     pattern = data.draw(st.sampled_from(PATTERNS[kind]))
@@ -46,7 +46,7 @@ def test_every_match_has_a_word_in_the_line_where_it_begins(kind: str, data: st.
 
 
 @pytest.mark.parametrize("kind", PATTERNS)
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(data=st.data())
 def test_every_match_ends_in_the_section_where_it_begins(kind: str, data: st.DataObject) -> None:
     pattern = data.draw(st.sampled_from(PATTERNS[kind]))
