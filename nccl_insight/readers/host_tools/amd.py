@@ -4,13 +4,11 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, slug
 
 _VALUE: Final = re.compile(r"(?:GPU|CPU)\[([0-9]+)\]\s*: (?P<key>.*?):\s+(?P<value>\S.*)$")
-# What amd-smi calls what other tools show of a link, too; a row of its table of links.
-_LINK: Final = {"gpu.pcie.width": "pci.link_width", "gpu.pcie.speed": "pci.link_speed",
-    "gpu.bus.max_pcie_width": "pci.link_max_width", "gpu.bus.max_pcie_speed": "pci.link_max_speed"}  # fmt: skip
+# A row of the table of links of amd-smi.
 _METRIC: Final = re.compile(r"GPU([0-9]+)\s+[0-9a-f:.]{7,14}\s+([0-9]+) Gb/s\s+[0-9]+ Gb/s\s+([A-Z]+)\s*$")
 _SECTION: Final = re.compile(r"=+\s+(\S.*?)\s+=+$")
 
@@ -73,7 +71,9 @@ def _amd(out: Output, found: Found) -> str:
             if errors := re.fullmatch(r"gpu\.ecc(?:_blocks\.(\w+)\.|\.(total)_)((?:un)?correctable)_count", name):
                 name = f"gpu.ecc.{errors[3]}.{errors[1] or errors[2]}"
             value, _, unit = item.value.partition(" GT/s") if item.value.endswith("GT/s") else (item.value, "", None)
-            found.fact(item.line, device, _LINK.get(name, name), value, "GT/s" if unit is not None else None)
+            found.fact(
+                item.line, device, vocabulary.table("amd").get(name, name), value, "GT/s" if unit is not None else None
+            )
     for line, text in [*out.lines, (0, "END TABLE:")]:
         if metric := _METRIC.match(text):
             device = f"GPU {metric[1]}"

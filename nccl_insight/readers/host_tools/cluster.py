@@ -3,14 +3,8 @@
 import re
 from typing import Final
 
-from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, slug
-
-_POD_KEYS: Final = {
-    "Node": "pod.node", "Status": "pod.status", "Restart Count": "pod.restarts", "Start Time": "pod.started",
-    "Image": "pod.image",
-    "Ready": "pod.ready", "Phase": "pod.status", "IP": "pod.address", "Reason": "pod.reason", "Message": "pod.message",
-}  # fmt: skip
 
 
 def _describe(out: Output, found: Found) -> str:
@@ -30,8 +24,8 @@ def _describe(out: Output, found: Found) -> str:
                 "Exit Code",
             ):
                 says.append(f"{item.key} {item.value}")
-        elif item.key in _POD_KEYS and item.value:
-            found.fact(item.line, pod, _POD_KEYS[item.key], item.value)
+        elif item.key in vocabulary.table("pod") and item.value:
+            found.fact(item.line, pod, vocabulary.table("pod")[item.key], item.value)
         elif re.search(r"Limits|Requests|Capacity|Allocatable", above) and item.value:
             part = re.search(r"(Limits|Requests|Capacity|Allocatable)", above)
             found.fact(item.line, pod, f"pod.{part[1].lower() if part else ''}.{slug(item.key)}", item.value)

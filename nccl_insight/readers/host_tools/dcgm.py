@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, slug
 
 _RESULT: Final = re.compile(r"(?P<what>Pass|Fail|Warn|Skip|Not Run)\b(?: - (?P<who>.*))?")
@@ -118,12 +118,6 @@ def _nvlink(out: Output, found: Found) -> str:
     return listed(bad, 6) or f"{gpu}: no error"
 
 
-_FIELD: Final = {"NVLTX": "nvlink.sent", "NVLRX": "nvlink.received", "PCITX": "pci.sent", "PCIRX": "pci.received",
-    "GRACT": "gpu.graphics_activity",
-                 "SMACT": "gpu.sm_activity", "TENSO": "gpu.tensor_activity", "DRAMA": "gpu.memory_activity",
-                 "POWER": "gpu.power", "SMCLK": "gpu.clock.sm"}  # fmt: skip
-
-
 def _dmon(out: Output, found: Found) -> str:
     names: list[str] = []
     last: dict[str, tuple[int, list[str]]] = {}
@@ -135,7 +129,7 @@ def _dmon(out: Output, found: Found) -> str:
             last[f"{match[1]} {match[2]}"] = (line, match[3].split())
     for device, (line, values) in last.items():
         for name, value in zip(names, values, strict=False):
-            found.fact(line, device, _FIELD.get(name, f"dcgm.{slug(name)}"), value)
+            found.fact(line, device, vocabulary.table("dcgm_dmon").get(name, f"dcgm.{slug(name)}"), value)
     return f"{listed(sorted(last))}: {listed(names, 8)}"
 
 

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.base import late
-from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, number, slug
 
 _VERSIONS: Final = late.compiled(r"(Driver|CUDA) Version: *([0-9][0-9.]*)")
@@ -77,47 +77,18 @@ def _lost(found: Found, line: int, lost: re.Match[str]) -> None:
     found.fact(line, bus_id(lost["a"] or ""), "gpu.unreadable", f"nvidia-smi: {why}")
 
 
-# Keys of nvidia-smi -q by their end, in the releases that changed them too, and the fact each one is.
-_QUERY: Final = (
-    (r"Product Name$", "gpu.name", None),
-    (r"GPU Recovery Action$|GPU Reset Status/Reset Required$", "gpu.recovery_action", None),
-    (r"PCIe Generation/(?:Max|Device Max)$", "pci.link_max_generation", None),
-    (r"PCIe Generation/Host Max$", "pci.host_max_generation", None),
-    (r"PCIe Generation/(?:Current|Device Current)$", "pci.link_generation", None),
-    (r"Link Width/Max$", "pci.link_max_width", "lanes"),
-    (r"Link Width/Current$", "pci.link_width", "lanes"),
-    (r"Replays Since Reset$", "pci.replays", "packets"),
-    (r"Performance State$", "gpu.performance_state", None),
-    (r"(?:Clocks Throttle Reasons|Clocks Event Reasons)/(?:.*/)?(?P<n>HW Slowdown|HW Thermal Slowdown"
-        r"|HW Power Brake Slowdown|SW Thermal Slowdown|SW Power Cap|SW Power Capping)$", "gpu.clock_reason.", None),
-    (r"ECC Errors/Volatile/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.volatile.", "errors"),
-    (r"ECC Errors/Aggregate/(?P<n>.*Uncorrect.*|.*Double Bit/Total)$", "gpu.ecc.aggregate.", "errors"),
-    (r"ECC Errors/(?P<n>\w+/(?:.RAM Correctable|Single Bit/Total))$", "gpu.ecc.corrected.", "errors"),
-    (r"ECC Errors/(?:Volatile|Aggregate)/.*Threshold Exceeded$", "gpu.ecc.sram_threshold_exceeded", None),
-    (r"Remapped Rows/Uncorrectable Error$", "gpu.remap.uncorrectable", "rows"),
-    (r"Remapped Rows/Correctable Error$", "gpu.remap.correctable", "rows"),
-    (r"Remapped Rows/Pending$|Pending Page Blacklist$|Retired Pages/Pending.*$", "gpu.remap.pending", None),
-    (r"Remapped Rows/Remapping Failure Occurred$", "gpu.remap.failed", None),
-    (r"Fabric/State$", "gpu.fabric.state", None),
-    (r"Fabric/Status$", "gpu.fabric.status", None),
-    (r"Fabric/(?P<n>CliqueId|ClusterUUID)$", "gpu.fabric.", None),
-    (r"Fabric/Health/(?:.*/)?(?P<n>[A-Z].*)$", "gpu.fabric.health.", None),
-    (r"FB Memory Usage/Total$", "gpu.memory_total", "MiB"),
-    (r"FB Memory Usage/Used$", "gpu.memory_used", "MiB"),
-    (r"Utilization/G[Pp][Uu]$", "gpu.utilization", "%"),
-    (r"Temperature/GPU Current Temp$", "gpu.temperature", "C"),
-    (r"Compute Mode$", "gpu.compute_mode", None),
-    (r"MIG Mode/Current$", "gpu.mig_mode", None),
-    (r"Clocks/SM$", "gpu.clock.sm", "MHz"),
-    (r"Max Clocks/SM$", "gpu.clock.sm_max", "MHz"),
-)  # fmt: skip
-_QUERY_RES: Final = tuple((late.compiled(pattern), name, unit) for pattern, name, unit in _QUERY)
+def _named(table: str, path: str) -> tuple[str, str | None] | None:
+    """The fact of a path and its unit, by the first pattern of a table that its end matches."""
+    for pattern, name, unit in vocabulary.patterns(table):
+        if match := pattern.search(path):
+            return name + (slug(match["n"]) if name.endswith(".") else ""), unit
+    return None
 
 
 def _query(out: Output, found: Found) -> str:
     device, pid = None, ""
     says: list[str] = []
-    names: list[str] = []
+    gpus: list[str] = []
     for item in shapes.tree(out.lines):
         if item.key in ("Driver Version", "CUDA Version") and found.fact(
             item.line, None, f"host.{slug(item.key)}", item.value
@@ -134,40 +105,18 @@ def _query(out: Output, found: Found) -> str:
             name, unit = ("name", None) if item.key == "Name" else ("memory_used", "MiB")
             found.fact(item.line, f"{device}/pid {pid}", f"process.{name}", _plain(item.value, unit), unit)
             continue
-        for pattern, name, unit in _QUERY_RES:
-            match = pattern.search(path)
-            if match is None or not item.value:
-                continue
-            name += slug(match["n"]) if "n" in pattern.groupindex else ""
-            if found.fact(item.line, device, name, _plain(item.value, unit), unit) and name == "gpu.name":
-                names.append(item.value)
-            if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(item.value):
-                says.append(f"{item.key} {item.value}")
-            break
+        if not item.value or (told := _named("query", path)) is None:
+            continue
+        name, unit = told
+        if found.fact(item.line, device, name, _plain(item.value, unit), unit) and name == "gpu.name":
+            gpus.append(item.value)
+        if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(item.value):
+            says.append(f"{item.key} {item.value}")
     return "; ".join(
-        [count(len(names), "GPU") + (f" ({listed(sorted(set(names)), 2)})" if names else ""), *dict.fromkeys(says[:12])]
+        [count(len(gpus), "GPU") + (f" ({listed(sorted(set(gpus)), 2)})" if gpus else ""), *dict.fromkeys(says[:12])]
     )
 
 
-# Paths of nvidia-smi -q -x, and the fact each one is.
-_XML: Final = (
-    (r"/product_name", "gpu.name", None), (r"/driver_version", "host.driver_version", None),
-    (r"/cuda_version", "host.cuda_version", None), (r"/fb_memory_usage/total", "gpu.memory_total", "MiB"),
-    (r"/fb_memory_usage/used", "gpu.memory_used", "MiB"), (r"/gpu_util", "gpu.utilization", "%"),
-    (r"/performance_state", "gpu.performance_state", None),
-    (r"/ecc_errors/volatile/(?P<n>.*(?:uncorr|double_bit/total).*)", "gpu.ecc.volatile.", "errors"),
-    (r"/ecc_errors/aggregate/(?P<n>.*(?:uncorr|double_bit/total).*)", "gpu.ecc.aggregate.", "errors"),
-    (r"/ecc_errors/.*threshold_exceeded", "gpu.ecc.sram_threshold_exceeded", None),
-    (r"/remapped_row_(?P<n>pending)|/pending_(?:retirement|blacklist)", "gpu.remap.pending", None),
-    (r"/remapped_row_failure", "gpu.remap.failed", None), (r"/remapped_row_unc", "gpu.remap.uncorrectable", "rows"),
-    (r"/fabric/(?P<n>state|status)", "gpu.fabric.", None), (r"/fabric/health/(?P<n>.*)", "gpu.fabric.health.", None),
-    (r"/max_link_gen|/max_device_link_gen", "pci.link_max_generation", None),
-    (r"/current_link_gen|/device_current_link_gen", "pci.link_generation", None),
-    (r"/max_host_link_gen", "pci.host_max_generation", None), (r"/max_link_width", "pci.link_max_width", "lanes"),
-    (r"/current_link_width", "pci.link_width", "lanes"), (r"/gpu_recovery_action", "gpu.recovery_action", None),
-    (r"/clocks_(?:event|throttle)_reasons/clocks_(?:event|throttle)_reason_(?P<n>[hs]w_\w+)",
-        "gpu.clock_reason.", None),
-)  # fmt: skip
 _TAG: Final = late.compiled(
     r"\s*<(?P<end>/)?(?P<tag>\w+)(?: id=\"(?P<id>[^\"]*)\")?[^>/]*>(?:(?P<value>[^<]*)</\w+>)?\s*$"
 )
@@ -175,7 +124,7 @@ _TAG: Final = late.compiled(
 
 def _xml(out: Output, found: Found) -> str:
     """Line by line, so that a cut file is read to its cut."""
-    device, says, names, path = None, [], [], [""]
+    device, says, gpus, path = None, [], [], [""]
     for line, text in out.lines:
         tag = _TAG.match(text)
         if tag is None:
@@ -186,19 +135,16 @@ def _xml(out: Output, found: Found) -> str:
             path = path[:-1] or [""]
         elif tag["value"] is None:
             path.append(tag["tag"])
-        elif fact := next(
-            ((p, n, u) for p, n, u in _XML if re.fullmatch(rf".*(?:{p})", "/".join((*path, tag["tag"])))), None
-        ):
-            match = re.fullmatch(rf".*(?:{fact[0]})", "/".join((*path, tag["tag"])))
-            name = fact[1] + (slug(match["n"]) if match and fact[1].endswith(".") else "")
-            read = found.fact(line, device, name, _plain(tag["value"], fact[2]), fact[2])
-            names += [tag["value"]] if read and name == "gpu.name" else []
+        elif told := _named("xml", "/".join((*path, tag["tag"]))):
+            name, unit = told
+            read = found.fact(line, device, name, _plain(tag["value"], unit), unit)
+            gpus += [tag["value"]] if read and name == "gpu.name" else []
             if read and (
                 (name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.ecc.vol")) and _telling(tag["value"]))
                 or "driver" in name
             ):
                 says.append(f"{tag['tag'].replace('_', ' ')} {tag['value']}")
-    return "; ".join([f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})", *dict.fromkeys(says[:12])])
+    return "; ".join([f"{count(len(gpus), 'GPU')} ({listed(sorted(set(gpus)), 2)})", *dict.fromkeys(says[:12])])
 
 
 def _plain(value: str, unit: str | None) -> str:
@@ -210,31 +156,20 @@ def _telling(value: str) -> bool:
     return value not in ("0", "No", "None", "N/A", "Completed", "Success")
 
 
-_DMON: Final = {
-    "pwr": ("gpu.power", "W"), "gtemp": ("gpu.temperature", "C"), "sm": ("gpu.utilization", "%"),
-    "mem": ("gpu.memory_utilization", "%"),
-    "mclk": ("gpu.clock.memory", "MHz"), "pclk": ("gpu.clock.sm", "MHz"), "rxpci": ("pci.received", "MB/s"),
-    "txpci": ("pci.sent", "MB/s"),
-    "pviol": ("gpu.power_violation", "%"), "tviol": ("gpu.thermal_violation", None), "fb": ("gpu.memory_used", "MiB"),
-    "pid": ("process.pid", None), "command": ("process.name", None), "sbecc": ("gpu.ecc.correctable", "errors"),
-    "dbecc": ("gpu.ecc.uncorrectable", "errors"), "pci": ("pci.replays", "packets"),
-}  # fmt: skip
-
-
 def _dmon(out: Output, found: Found) -> str:
     """Samples: the last one of each GPU is kept."""
-    names: list[str] = []
+    columns: list[str] = []
     last: dict[str, tuple[int, list[str]]] = {}
     for line, text in out.lines:
         words = text.split()
         if text.startswith("#"):
-            names = [w.lower() for w in words[1:]] if "gpu" in (w.lower() for w in words[:4]) else names
-        elif names and len(words) >= len(names) - 1 and words:
-            last[words[names.index("gpu")]] = (line, words)
+            columns = [w.lower() for w in words[1:]] if "gpu" in (w.lower() for w in words[:4]) else columns
+        elif columns and len(words) >= len(columns) - 1 and words:
+            last[words[columns.index("gpu")]] = (line, words)
     says = []
     for gpu, (line, words) in sorted(last.items()):
-        row = dict(zip(names, words, strict=False))
-        for key, (name, unit) in _DMON.items():
+        row = dict(zip(columns, words, strict=False))
+        for key, (name, unit) in vocabulary.units("dmon").items():
             if key in row:
                 found.fact(line, f"GPU {gpu}", name, row[key], unit)
         if row.get("sm", "-") != "-":
@@ -246,49 +181,26 @@ def _dmon(out: Output, found: Found) -> str:
     return listed(says, 8) or count(len(last), "GPU")
 
 
-_CSV: Final = {
-    "index": ("gpu.index", None), "name": ("gpu.name", None), "gpu_name": ("gpu.name", None),
-    "driver_version": ("host.driver_version", None),
-    "memory.used": ("gpu.memory_used", "MiB"), "memory.total": ("gpu.memory_total", "MiB"),
-    "utilization.gpu": ("gpu.utilization", "%"),
-    "temperature.gpu": ("gpu.temperature", "C"), "power.draw": ("gpu.power", "W"), "clocks.sm": ("gpu.clock.sm", "MHz"),
-    "clocks.current.sm": ("gpu.clock.sm", "MHz"), "pcie.link.gen.current": ("pci.link_generation", None),
-    "pcie.link.gen.max": ("pci.link_max_generation", None),
-    "pcie.link.width.current": ("pci.link_width", "lanes"), "pcie.link.width.max": ("pci.link_max_width", "lanes"),
-    "ecc.errors.uncorrected.volatile.total": ("gpu.ecc.volatile.uncorrectable", "errors"),
-    "ecc.errors.uncorrected.aggregate.total": ("gpu.ecc.aggregate.uncorrectable", "errors"),
-    "remapped_rows.pending": ("gpu.remap.pending", None), "remapped_rows.failure": ("gpu.remap.failed", None),
-    "remapped_rows.uncorrectable": ("gpu.remap.uncorrectable", "rows"),
-    "pstate": ("gpu.performance_state", None), "fabric.state": ("gpu.fabric.state", None),
-    "fabric.status": ("gpu.fabric.status", None),
-    "clocks_throttle_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None),
-    "clocks_event_reasons.hw_slowdown": ("gpu.clock_reason.hw_slowdown", None),
-    "clocks_throttle_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None),
-    "clocks_event_reasons.hw_thermal_slowdown": ("gpu.clock_reason.hw_thermal_slowdown", None),
-    "mig.mode.current": ("gpu.mig_mode", None),
-}  # fmt: skip
-
-
 def _csv(out: Output, found: Found) -> str:
-    names: list[str] = []
+    columns: list[str] = []
     rows = 0
     for line, text in out.lines:
         cells = [cell.strip() for cell in text.split(",")]
         if re.match(_CSV_HEAD, text):
-            names = [cell.split(" [")[0] for cell in cells]
+            columns = [cell.split(" [")[0] for cell in cells]
             continue
-        row = dict(zip(names, cells, strict=False))
+        row = dict(zip(columns, cells, strict=False))
         device = bus_id(row.get("pci.bus_id", row.get("gpu_bus_id", ""))) or (
             f"GPU {row['index']}" if row.get("index", "").isdigit() else f"GPU {rows}"
         )
         rows += 1
         for key, value in row.items():
-            name, unit = _CSV.get(key, (f"gpu.{slug(key)}", None))
+            name, unit = vocabulary.units("csv").get(key, (f"gpu.{slug(key)}", None))
             if not found.fact(line, device, name, _plain(value, unit), unit) and re.search(
                 r"Unknown Error|is lost|requires reset", value
             ):
                 found.fact(line, device, "gpu.unreadable", f"nvidia-smi: {value.strip('[]')} ({key})")
-    return f"{count(rows, 'GPU')}, {listed(names)}"
+    return f"{count(rows, 'GPU')}, {listed(columns)}"
 
 
 def _p2p(out: Output, found: Found) -> str:
@@ -306,11 +218,11 @@ def _p2p(out: Output, found: Found) -> str:
 
 def _list(out: Output, found: Found) -> str:
     device, bad = "", list[str]()
-    names, links = [], [text for text in out.texts() if re.match(r"\s*Link [0-9]+:", text)]
+    gpus, links = [], [text for text in out.texts() if re.match(r"\s*Link [0-9]+:", text)]
     for line, text in out.lines:
         if match := re.match(r"\s*GPU ([0-9]+): (.*?) \(UUID", text):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
-            names.append(match[2])
+            gpus.append(match[2])
             device = f"GPU {match[1]}"
         elif match := re.match(r"\s*Link ([0-9]+): (.*?(?:Error|Count)[^:]*): ([0-9]+)", text):
             found.fact(line, device, f"nvlink.{match[1]}.{slug(match[2])}", match[3])
@@ -319,7 +231,7 @@ def _list(out: Output, found: Found) -> str:
             found.fact(line, device, "nvlink.active", "0")
             bad.append(f"{device} all links inactive")
     off = sum("inactive" in text for text in links)
-    says = [f"{count(len(names), 'GPU')} ({listed(sorted(set(names)), 2)})"]
+    says = [f"{count(len(gpus), 'GPU')} ({listed(sorted(set(gpus)), 2)})"]
     says += [f"{count(len(links), 'NVLink line')}" + (f", {off} inactive" if off else "")] if links else []
     return "; ".join([*says, *bad[:6]])
 

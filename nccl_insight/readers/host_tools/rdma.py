@@ -4,23 +4,9 @@ import re
 from typing import Final
 
 from nccl_insight.base import late
-from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, number, slug
 
-# Keys of the tools, and the fact each one is.
-_KEYS: Final = {
-    "state": "port.state", "physical_state": "port.physical_state", "phys_state": "port.physical_state",
-    "linkstate": "port.state", "physlinkstate": "port.physical_state", "linkwidthactive": "port.width",
-    "linkspeedactive": "port.speed", "linkspeedextactive": "port.speed",
-    "rate": "port.rate",
-    "link_layer": "port.link_layer", "base_lid": "port.lid", "port_lid": "port.lid", "sm_lid": "port.sm_lid",
-    "active_mtu": "port.active_mtu",
-    "max_mtu": "port.max_mtu", "active_width": "port.width", "active_speed": "port.speed",
-    "effective_speed": "port.effective_rate",
-    "ca_type": "device.model", "board_id": "device.board", "vendor_part_id": "device.part",
-    "firmware_version": "device.firmware",
-    "fw_ver": "device.firmware", "transport": "device.transport", "node_guid": "device.guid",
-}  # fmt: skip
 _STATES: Final = (
     ("Active", r"\bactive\b(?!_defer)|PORT_ACTIVE\b"),
     ("Down", r"\bdown\b|PORT_DOWN"),
@@ -31,7 +17,7 @@ _STATES: Final = (
 
 def _port(found: Found, line: int, device: str, key: str, value: str) -> None:
     """One fact of a device or port, with its value in one form for all tools."""
-    name = _KEYS.get(slug(key))
+    name = vocabulary.table("ports").get(slug(key))
     if name is None:
         return
     unit = None
@@ -220,11 +206,11 @@ def _netdev(out: Output, found: Found) -> str:
 
 
 def _devices(out: Output, found: Found) -> str:
-    names = [m[1] for t in out.texts() if (m := re.match(r"\s+(\S+)\s+[0-9a-f]{16}", t))]
+    devices = [m[1] for t in out.texts() if (m := re.match(r"\s+(\S+)\s+[0-9a-f]{16}", t))]
     for line, text in out.lines:
         if match := re.match(r"\s+(\S+)\s+([0-9a-f]{16})", text):
             found.fact(line, match[1], "device.guid", match[2])
-    return f"{count(len(names), 'device')}: {listed(names, 8)}"
+    return f"{count(len(devices), 'device')}: {listed(devices, 8)}"
 
 
 def _lldev(out: Output, found: Found) -> str:

@@ -3,27 +3,10 @@
 import re
 from typing import Final
 
-from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, number, slug
 
 # What bash's ulimit prints is translated; its option letters are not. Sizes with their unit in bytes.
-_LIMITS: Final = {
-    "l": "memlock",
-    "n": "open_files",
-    "u": "processes",
-    "s": "stack",
-    "v": "address_space",
-    "m": "resident",
-    "c": "core",
-    "i": "pending_signals",
-}
-_PROC: Final = {
-    "Max locked memory": "memlock",
-    "Max open files": "open_files",
-    "Max processes": "processes",
-    "Max stack size": "stack",
-    "Max address space": "address_space",
-}
 _ULIMIT: Final = re.compile(
     r"(?P<what>\S.*?)\s*\((?:(?P<unit>[^(),]*), ?)?-(?P<letter>[a-zA-Z])\)\s+(?P<value>\S+)\s*$"
 )
@@ -37,13 +20,13 @@ def _ulimit(out: Output, found: Found) -> str:
     for line, text in out.lines:
         name, value, scale = "", "", 1
         if match := _ULIMIT.match(text):
-            name, value = _LIMITS.get(match["letter"], ""), match["value"]
+            name, value = vocabulary.table("ulimit").get(match["letter"], ""), match["value"]
             scale = 1024 if re.match(r"k", match["unit"] or "", re.I) else 1
         elif match := re.match(_ZSH, text):
-            name, value = _LIMITS.get(match["letter"], ""), match["value"]
+            name, value = vocabulary.table("ulimit").get(match["letter"], ""), match["value"]
             scale = 1024 if match["unit"] == "kbytes" else 1
         elif match := re.match(r"(Max [a-z ]+?)\s{2,}(\S+)\s+(\S+)", text):
-            name, value = _PROC.get(match[1], ""), match[2]
+            name, value = vocabulary.table("proc_limits").get(match[1], ""), match[2]
         if name:
             size = name in ("memlock", "stack", "address_space", "resident", "core")
             text_ = value if not value.isdigit() else str(int(value) * scale)

@@ -1,0 +1,31 @@
+"""What tools call their values, and the facts that these are (``vocabulary.toml``)."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nccl_insight.base import toml
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    return toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+def table(name: str) -> Mapping[str, str]:
+    """The fact of each key."""
+    return _data()[name]  # type: ignore[no-any-return]
+
+
+@cache
+def units(name: str) -> Mapping[str, tuple[str, str | None]]:
+    """The fact of each key and its unit."""
+    return {key: (row[0], row[1] if len(row) > 1 else None) for key, row in _data()[name].items()}
+
+
+@cache
+def patterns(name: str) -> tuple[tuple[re.Pattern[str], str, str | None], ...]:
+    """Patterns of the ends of paths, each with its fact and its unit."""
+    return tuple((re.compile(f"(?:{p})$"), fact, unit[0] if unit else None) for p, fact, *unit in _data()[name])
