@@ -75,7 +75,7 @@ class End:
 
     @property
     def parts(self) -> frozenset[str]:
-        """The parts that its message plays (:data:`nccl_insight.language.meanings.PARTS`)."""
+        """The parts that its message plays (``language/parts.toml``)."""
         return parts_of(self.message)
 
     @property

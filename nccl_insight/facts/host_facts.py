@@ -3,8 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.tables.run import Run, fact
 
 
@@ -108,30 +111,17 @@ def counters(run: Run) -> Mapping[tuple[str | None, str], dict[str, Counter]]:
     return found
 
 
-#: What the innermost telling frame of a thread says that it does, and the functions and files that say so.
-_DOING: Final = (
-    ("bootstrap", r"bootstrap(?:AllGather|Init|RingAllGather|Send|Recv|Barrier)|ncclSocket(?:Progress|Connect"
-        r"|Accept|Wait)|ncclCommInitRank|initTransportsRank"),
-    ("communicator", r"ncclCommDestroy|ncclCommAbort|ncclCommFinalize|commReclaim|abort_process_group"
-        r"|destroy_process_group"),
-    ("store", r"TCPStore|store_based_barrier|_store_based|rendezvous|next_rendezvous|barrier_wait"),
-    ("data", r"__next__ \(torch/utils/data|dataloader\.py|_utils/fetch\.py|__getitem__|torch/utils/data"
-        r"|webdataset|litdata|mosaic.{0,200}streaming|_try_get_data"),
-    ("checkpoint", r"save_checkpoint|load_checkpoint|torch/serialization|distributed/checkpoint|safetensors"
-        r"|save_pretrained"),
-    ("compile", r"torch/_inductor|torch/_dynamo|triton/compiler|nvrtc|cpp_extension|async_compile"),
-    ("gil", r"take_gil|PyGILState_Ensure|PyEval_RestoreThread|drop_gil"),
-    ("collective", r"nccl(?:All|Reduce|Broadcast|Send|Recv|Group|Launch|Enqueue)|ncclDevKernel|ProcessGroupNCCL"
-        r"|all_reduce|all_gather|reduce_scatter|all_to_all|broadcast|barrier|distributed_c10d"),
-    ("gpu", r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cuMemcpy|cudaMemcpy"
-        r"|torch/cuda/__init__.{0,200}synchronize|\bsynchronize \(|\bitem \(|\.cpu\b"),
-    ("io", r"^(?:read|write|open|pread|fsync|recv|poll|connect|accept)\b"),
-)  # fmt: skip
-_DOING_RES: Final = tuple((name, re.compile(pattern)) for name, pattern in _DOING)
 _IDLE: Final = re.compile(
     r"_worker_loop|wait \(threading|_bootstrap|queue\.py|selectors|epoll_wait|concurrent/futures|run \(threading"
     r"|\(idle\)"
 )
+
+
+@cache
+def _doings() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """What the innermost telling frame of a thread says that it does (``host_facts.toml``)."""
+    data = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    return tuple((name, re.compile(pattern)) for name, pattern in data.items())
 
 
 @dataclass(frozen=True)
@@ -168,7 +158,7 @@ def stands(run: Run) -> tuple[Stand, ...]:
     best: dict[tuple[object, ...], tuple[int, Stand]] = {}
     for (input_id, host, pid, rank, thread), frames in threads.items():
         shown = [_frame(f) for f in frames]
-        doing = next((name for name, pattern in _DOING_RES if any(pattern.search(t) for t in shown)), "")
+        doing = next((name for name, pattern in _doings() if any(pattern.search(t) for t in shown)), "")
         known = rank if rank is not None else ranks.get((host, pid))
         if known is None and pid is not None and len(pids.get(int(str(pid)), ())) == 1:
             known = next(iter(pids[int(str(pid))]))

@@ -20,7 +20,7 @@ def told(rows: pl.DataFrame, topic: str) -> pl.Series:
 
 
 def plays(rows: pl.DataFrame, part: str) -> pl.Series:
-    """Whether the message of each row plays a part (:data:`nccl_insight.language.meanings.PARTS`)."""
+    """Whether the message of each row plays a part (``language/parts.toml``)."""
     # Without rows of a log the grammar need not be read.
     return rows["message"].is_in(playing(part) if rows.height else ())
 

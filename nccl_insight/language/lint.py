@@ -3,12 +3,15 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
 
+from nccl_insight.base import toml
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
 from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields
-from nccl_insight.language.meanings import HEAD_COLUMNS, PARTS, WITNESS, Test, parse_cases
+from nccl_insight.language.meanings import HEAD_COLUMNS, WITNESS, Test, parse_cases
 from nccl_insight.language.syntax import Grammar, Message, columns_of
 
 
@@ -86,6 +89,12 @@ def _nearest(name: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+@cache
+def _parts() -> frozenset[str]:
+    """What a message may be beside its diagnosis (``parts.toml``)."""
+    return frozenset(toml.loads(Path(__file__).with_name("parts.toml").read_text("utf-8")))
+
+
 def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> Iterator[str]:
     """What is wrong with the meaning of a message."""
     for key, known in WITNESS.items():
@@ -93,8 +102,8 @@ def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> 
         if said is not None and said not in known:
             yield f"{key} is {' or '.join(known)}, not {said!r}"
     for part in message.directives.get("part", "").split():
-        if part not in PARTS:
-            yield f"{part} is no part of a message{_nearest(part, PARTS)}"
+        if part not in _parts():
+            yield f"{part} is no part of a message{_nearest(part, _parts())}"
     if message.meaning is None:
         if message.table == "errors":
             yield "a message of the table errors needs a diagnosis and a role"

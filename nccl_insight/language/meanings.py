@@ -24,47 +24,6 @@ WITNESS: Final[Mapping[str, tuple[str, ...]]] = {
 numbers mean. ``end``: that memory ran out, that a process is gone for no stated reason, or why the job was ended.
 """
 
-PARTS: Final[Mapping[str, str]] = {
-    "any-program": "a wording that programs of any kind use",
-    "barrier": "a monitored barrier names who did not come",
-    "by-task": "a launcher tells one line a task or node",
-    "cancelled": "a job or step was cancelled",
-    "counters": "a kernel compared numbers of operations",
-    "dump-signal": "a rank is asked for a dump, and tells how far it is",
-    "first-failure": "it names the first failure of several",
-    "heap": "the allocator found the heap damaged",
-    "later": "it follows a first failure that another line names",
-    "leader-lost": "the process that coordinates the others is gone",
-    "limited": "a setting is not taken as given",
-    "local-command": "it names a local rank within a command",
-    "local-rank": "it names a local rank alone",
-    "meeting": "ranks wait for each other before NCCL",
-    "netdev": "it names the network device of a port",
-    "node-lost": "a scheduler lost a node",
-    "node-lost-mpi": "MPI's launcher lost a node",
-    "node-lost-ray": "Ray lost a node",
-    "passing": "said of steps that fail by themselves, too",
-    "quoted-result": "an exception quotes a result code of NCCL",
-    "no-name": "a host name does not resolve, for one address family",
-    "replaced": "a setting gives way to its default",
-    "restarted": "a process began anew in the middle of the job",
-    "shut-down": "all are shut down because of one",
-    "stall-end": "the job is ended for ranks that stalled",
-    "standing": "the last operations of a rank in a process group",
-    "store": "the rendezvous store is lost",
-    "stuck-end": "a watchdog that is stuck itself ends the process",
-    "switch": "it is of a switch, not of a GPU",
-    "tests": "nccl-tests prints it",
-    "thrown": "the error as the program throws it",
-    "wait": "it waits for what may still come: it counts where the job did not go on",
-    "wait-over": "what it waited for came",
-    "unanswered": "an engine goes on waiting for its workers",
-    "time-out": "an operation of a process group took too long",
-    "uncaught": "nobody caught an exception",
-    "vague": "that something failed, not how",
-}
-"""What a message may be beside its diagnosis (``//! part:``), for checks that tell lines of one diagnosis apart."""
-
 # Columns that every line has: its level, the source file and function that its head names, and its text.
 HEAD_COLUMNS: Final = frozenset({"level", "source", "function", "text"})
 

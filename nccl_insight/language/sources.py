@@ -11,44 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.base.errors import InsightError
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
-# Folders that hold no code of the library itself.
-_SKIPPED: Final = frozenset(
-    {
-        "test",
-        "tests",
-        "examples",
-        "contrib",
-        "docs",
-        "doc",
-        "bindings",
-        "3rd-party",
-        "nvtx3",
-        "doca-gpunetio",
-        "ext-src",
-    }
-)
+_DATA: Final = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _FOLDERS: Final = ("src", "include")
 _LIMIT_BYTES: Final = 4 << 20
 
-# Name of the macro or function: place of the format among the arguments, level, text in front of it.
-LOGGERS: Final[Mapping[str, tuple[int, str, str]]] = {
-    "WARN": (0, "WARN", ""),
-    "ATTN": (0, "ATTN", ""),
-    "ERROR": (0, "ERROR", ""),
-    "INFO": (1, "INFO", ""),
-    "INFO_LOC": (1, "INFO", "%s:%d (%s) "),
-    "INFO_LOC_FN": (4, "INFO", "%s:%d (%s) "),
-    "VERSION": (0, "VERSION", ""),
-    "TRACE_CALL": (0, "CALL", ""),
-    "DIAG_PRINT": (0, "DIAG", ""),
-    "rasDiagnosticsReport": (2, "DIAG", ""),
-    "ncclDebugLog": (4, "INFO", ""),
-    "NCCL_OFI_WARN": (0, "WARN", "NET/OFI "),
-    "NCCL_OFI_INFO": (1, "INFO", "NET/OFI "),
-}
+LOGGERS: Final[Mapping[str, tuple[int, str, str]]] = _DATA["loggers"]
 _COMMENT: Final = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n]){1,4}'", re.S)
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _CALL: Final = re.compile(rf"\b({'|'.join(sorted(LOGGERS, key=len, reverse=True))})[ \t]*\(")
@@ -179,7 +150,7 @@ def _files(root: Path) -> Iterator[tuple[str, str]]:
             if (
                 path.suffix not in SUFFIXES
                 or "windows" in path.name
-                or _SKIPPED & {p.lower() for p in inside.parts[:-1]}
+                or {*_DATA["skipped"]} & {p.lower() for p in inside.parts[:-1]}
             ):
                 continue
             if path.is_file() and path.stat().st_size <= _LIMIT_BYTES:

@@ -3,10 +3,12 @@
 import re
 from collections import Counter as Count
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.base.model import Action, Confidence, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import present
@@ -128,30 +130,10 @@ def _worth(counter: Counter) -> int:
     return counter.value if counter.grew is None else counter.grew
 
 
-_LOSS: Final = (
-    r"out_of_sequence|packet_seq_err|implied_nak_seq_err|local_ack_timeout_err|rx_discards_phy"
-    r"|rx_prio[0-9]_discards|tx_discards_phy|"
-    r"port_xmit_discards|roce_adp_retrans(?:_to)?|rx_dropped_phy|retrans_bytes|retrans_pkts|rx_discards"
-    r"|tx_discards|to_retransmits|seq_err_naks_rcvd"
+# Patterns of names of counters: what is lost, pauses, notices, all traffic, what arrives broken, links that went down.
+_LOSS, _PAUSE, _NOTICE, _TRAFFIC, _BROKEN, _FLAP = (
+    "|".join(names) for names in toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()
 )
-_PAUSE: Final = (
-    r"[rt]x_prio[0-9]_pause|[rt]x_pause_ctrl_phy|[rt]x_global_pause|[rt]x_pause|[rt]x_pfc_ena_frames_pri[0-9]"
-)
-_NOTICE: Final = (
-    r"np_cnp_sent|np_ecn_marked_roce_packets|rp_cnp_handled|rp_cnp_ignored|rx_cnp_pkts|tx_cnp_pkts"
-    r"|rx_ecn_marked_pkts|ecn_marked|roce_slow_restart.*"
-)
-_TRAFFIC: Final = (
-    r"[rt]x_(?!.*(?:pause|pfc|err|disc|drop|cnp|ecn)).*(?:packets|pkts|frames)(?:_phy)?|(?:port|unicast)_(?:xmit"
-    r"|rcv)_(?:packets|pkts)|rx_(?:write|read)_requests"
-)
-_BROKEN: Final = (
-    r"symbol_error(?:_counter)?|link_error_recovery(?:_counter)?|local_link_integrity_errors|port_rcv_errors"
-    r"|excessive_buffer_overrun_errors|"
-    r"rx_crc_errors_phy|rx_symbol_err_phy|rx_crc_errors|rx_corrected_bits_phy_uncorrectable|fec_uncorrectable\w*"
-    r"|rx_pcs_symbol_err_phy"
-)
-_FLAP: Final = r"link_downed(?:_counter)?|link_down_events_phy|link_down_events"
 
 
 def network(run: Run) -> Iterator[Said | Beside]:

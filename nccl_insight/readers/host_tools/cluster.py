@@ -109,19 +109,7 @@ def _sacct(out: Output, found: Found) -> str:
         job = row.get("jobid") or row.get("jobidraw") or ""
         if not re.match(r"[0-9]", job):
             continue
-        for key in (
-            "state",
-            "exitcode",
-            "nodelist",
-            "elapsed",
-            "reason",
-            "maxrss",
-            "derivedexitcode",
-            "start",
-            "end",
-            "timelimit",
-            "jobname",
-        ):
+        for key in vocabulary.words("sacct"):
             if row.get(key):
                 found.fact(line, f"job {job}", f"job.{key}", row[key])
         says.append(f"{job} {row.get('state', '')} {row.get('exitcode', '')}".strip())
@@ -135,22 +123,7 @@ def _scontrol(out: Output, found: Found) -> str:
             if key in ("JobId", "NodeName"):
                 job = f"job {value}" if key == "JobId" else value
             prefix = "job" if job.startswith("job ") else "node"
-            if key in (
-                "JobState",
-                "Reason",
-                "ExitCode",
-                "NodeList",
-                "RunTime",
-                "TimeLimit",
-                "Restarts",
-                "NumNodes",
-                "State",
-                "BatchHost",
-                "Gres",
-                "StartTime",
-                "EndTime",
-                "DerivedExitCode",
-            ):
+            if key in vocabulary.words("scontrol"):
                 name = slug(key).replace("jobstate", "state")
                 if (
                     value

@@ -206,17 +206,14 @@ def _netdev(out: Output, found: Found) -> str:
 
 
 def _devices(out: Output, found: Found) -> str:
-    devices = [m[1] for t in out.texts() if (m := re.match(r"\s+(\S+)\s+[0-9a-f]{16}", t))]
-    for line, text in out.lines:
-        if match := re.match(r"\s+(\S+)\s+([0-9a-f]{16})", text):
-            found.fact(line, match[1], "device.guid", match[2])
-    return f"{count(len(devices), 'device')}: {listed(devices, 8)}"
+    matches = [(line, m) for line, text in out.lines if (m := re.match(r"\s+(\S+)\s+([0-9a-f]{16})", text))]
+    for line, match in matches:
+        found.fact(line, match[1], "device.guid", match[2])
+    return f"{count(len(matches), 'device')}: {listed([m[1] for _, m in matches], 8)}"
 
 
-def _lldev(out: Output, found: Found) -> str:
-    for line, text in out.lines:
-        if text.strip():
-            found.fact(line, None, "rdma.devices", "0")
+def _no_device(out: Output, found: Found) -> str:
+    found.fact(out.line, None, "rdma.devices", "0")
     return "no RDMA device"
 
 
@@ -243,5 +240,5 @@ TOOLS: Final = (
     Tool("ibdev2netdev", "RDMA devices and their interfaces (ibdev2netdev)", ("==>",),
         r"(?:\S+ )?\S+ port [0-9]+ .*==> ", r"\S+ .*==> ", _netdev),
     Tool("ibv_devinfo (none)", "RDMA devices (ibv_devinfo)", ("No IB devices found",), r"No IB devices found",
-        r"No IB", _lldev),
+        r"No IB", _no_device),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """What tools call their values, and the facts that these are (``vocabulary.toml``)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,20 @@ from nccl_insight.base import toml
 
 @cache
 def _data() -> Mapping[str, Any]:
-    return toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    data: Mapping[str, Any] = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    return data
 
 
 def table(name: str) -> Mapping[str, str]:
     """The fact of each key."""
-    return _data()[name]  # type: ignore[no-any-return]
+    facts: Mapping[str, str] = _data()[name]
+    return facts
+
+
+def words(name: str) -> Sequence[str]:
+    """A list of keys."""
+    keys: Sequence[str] = _data()[name]
+    return keys
 
 
 @cache

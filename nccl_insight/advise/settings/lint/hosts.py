@@ -38,20 +38,19 @@ _PROGRAMS: Final = re.compile(
 )
 _STARTS_NOTHING: Final = re.compile(r"\b(?:pkill|killall|pgrep|kill|which|pip3?|echo|grep|rm|ls|type|command -v)\b")
 _FRESH: Final = {
+    **{
+        n: f"{n} starts with the environment of the other hosts' logins"
+        for n in ("pdsh", "clush", "pssh", "parallel-ssh")
+    },
+    **{n: f"{n} starts with the environment of the container" for n in ("docker exec", "podman exec")},
     "sudo": "sudo starts with a clean environment",
     "su": "su - starts a login shell with a clean environment",
     "env": "env -i starts with an empty environment",
     "ssh": "ssh starts with the environment of the other host's login",
-    "pdsh": "pdsh starts with the environment of the other hosts' logins",
-    "clush": "clush starts with the environment of the other hosts' logins",
-    "pssh": "pssh starts with the environment of the other hosts' logins",
     "kubectl": "kubectl exec starts with the environment of the pod",
-    "docker exec": "docker exec starts with the environment of the container",
-    "podman exec": "podman exec starts with the environment of the container",
     "runuser": "runuser -l starts a login shell with a clean environment",
     "doas": "doas starts with a clean environment",
     "machinectl": "machinectl shell starts a login session",
-    "parallel-ssh": "parallel-ssh starts with the environment of the other hosts' logins",
 }
 
 
