@@ -8,9 +8,6 @@ import pytest
 
 from nccl_insight.rules import Rule, discover
 
-# Read by a fact that several checks share.
-ELSEWHERE = {"too-many-small-collectives": {"small_bytes"}}
-
 
 def _read(rule: Rule) -> set[str]:
     """Keys of each ``ctx["key"]`` in the module of a check."""
@@ -29,7 +26,7 @@ def _read(rule: Rule) -> set[str]:
 
 @pytest.mark.parametrize("rule", discover(), ids=lambda rule: rule.code)
 def test_thresholds_are_declared_and_read(rule: Rule) -> None:
-    assert _read(rule) | ELSEWHERE.get(rule.name, set()) == set(rule.thresholds)
+    assert _read(rule) == set(rule.thresholds)
 
 
 def test_the_check_sees_thresholds() -> None:

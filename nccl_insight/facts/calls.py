@@ -283,7 +283,7 @@ def _small_of(run: Run, limit: float) -> pl.DataFrame:
 
 def _small_limit(run: Run) -> float:
     """What the diagnosis of small calls asks for: counted on the way."""
-    return run.asked.threshold("too-many-small-collectives", "small_bytes", 64 << 10)
+    return run.asked.shared("small_bytes", 64 << 10)
 
 
 def _small(frame: pl.DataFrame, limit: float) -> pl.DataFrame:

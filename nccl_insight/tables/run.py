@@ -68,6 +68,10 @@ class Asked:
         """The policy's value of ``[thresholds.<name>] <key>``, else the check's own default."""
         return self.thresholds.get(name, {}).get(key, default)
 
+    def shared(self, key: str, default: float) -> float:
+        """The policy's value of a key that one check alone has, for facts that are worked out on its behalf."""
+        return next((values[key] for values in self.thresholds.values() if key in values), default)
+
 
 @dataclass(frozen=True)
 class Partial:
