@@ -35,7 +35,7 @@ HOLES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "pod": (("pod_name",), "$POD"),
 }
 _HOLE: Final = late.compiled("<(" + "|".join(HOLES) + ")>")
-_AGAIN: Final = late.compiled(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same job>$")
+_AGAIN: Final = late.compiled(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same (job|test)>(?: (?:2>&1 \| )?(.+))?$")
 _SETTINGS: Final = late.compiled(r"[A-Z][A-Z0-9_]*=\S+(?: [A-Z][A-Z0-9_]*=\S+)*")
 _LIVE: Final = late.compiled(r"\b(?:py-spy|gdb -p|ss -t[a-z]*p|nc -vz)\b|/proc/(?:<pid>|[0-9$])")
 _TEXT_MOST: Final = 500
@@ -87,7 +87,7 @@ def _recorded(run: Run, step: Step) -> Step:
 
 def _parts(step: Step) -> list[Step]:
     """A step that runs the job again, apart from the commands beside it."""
-    if "<the same job>" not in step.text:
+    if "<the same " not in step.text:
         return [step]
     parts = step.text.split("; ")
     return [replace(step, text=text, where=step.where if n == 0 else "") for n, text in enumerate(parts)]
@@ -96,7 +96,7 @@ def _parts(step: Step) -> list[Step]:
 def _step(run: Run, step: Step, known: Mapping[str, str], host: str) -> Step:
     text, where = _OTHER_PID.sub(lambda m: str(_pid_of(run, int(m[1])) or "<pid>"), step.text), step.where
     if again := _AGAIN.match(text):
-        told = f"then run the same job: {where}" if where else "then run the same job"
+        told = f"then run the same {again[2]}{f' ({again[3]})' if again[3] else ''}{f': {where}' if where else ''}"
         return Step(step.label, f"export {again[1].strip()}", without_holes(told, known))
     if _LIVE.search(text) and step.is_command:
         told = re.sub(r"(?:^|,? )while (?:it hangs|the job runs)(?:[;,] *|(?=:)|$)(?:and )?", "", where)

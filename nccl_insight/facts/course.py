@@ -28,6 +28,8 @@ KERNEL: Final = (
     r"\bkernel: |NVRM: |\boom-kill:|[Oo]ut of memory: Killed process|\bsegfault at|\bmlx5_core |Bus Error: severity"
     r"|^\s*\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}\]"
 )
+_STEPS: Final = ("launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call",
+                 "destroyed")  # fmt: skip
 _NONE: Final = pl.lit(False)
 _TEXT: Final = pl.col("text")
 
@@ -113,6 +115,16 @@ def in_order(run: Run) -> bool:
     ranks = run.table("ranks").drop_nulls(["comm_id", "rank", "nranks"])
     sizes = ranks.group_by("comm_id").agg(pl.col("rank").n_unique().alias("_seen"), pl.col("nranks").max())
     return sizes.height > 0 and bool((sizes["_seen"] >= sizes["nranks"]).all())
+
+
+def signs_of_life(run: Run) -> dict[int, int]:
+    """The last line of each input on which a rank took a step: what was complained of before it did not end the job."""
+    marks = run.table("milestones")
+    if marks.is_empty():
+        return {}
+    steps = pl.max_horizontal(pl.col(s).cast(pl.Int64) for s in _STEPS)
+    last = marks.group_by("input_id").agg(steps.max().alias("_last")).drop_nulls()
+    return {int(input_id): int(line) for input_id, line in last.iter_rows()}
 
 
 @fact

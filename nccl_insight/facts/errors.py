@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
+from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import plays, told
 from nccl_insight.language.load import playing
@@ -212,13 +213,15 @@ def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _got_over(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """What only waits is none of the trouble where the job went on behind it: what it waited for came, or the program
-    counts steps."""
+    counts steps, or ranks of NCCL do."""
     waits = plays(rows, "wait")
     if rows.filter(waits).is_empty():
         return rows
     steps = run.table("endings").filter(pl.col("kind").is_in([STEP, DONE]))
+    inputs = pl.Schema({"input_id": rows.schema["input_id"], "line": pl.Int64()})
+    life = pl.DataFrame(list(signs_of_life(run).items()), schema=inputs, orient="row")
     signs = [
-        f.select("input_id", pl.col("line").cast(pl.Int64)) for f in (steps, rows.filter(plays(rows, "wait-over")))
+        frame.select("input_id", "line").cast(inputs) for frame in (steps, rows.filter(plays(rows, "wait-over")), life)
     ]
     last = pl.concat(signs).group_by("input_id").agg(pl.col("line").max().alias("_went_on"))
     rows = rows.join(last, on="input_id", how="left", maintain_order="left")

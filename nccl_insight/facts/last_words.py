@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.xids import weight
+from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
@@ -36,8 +37,6 @@ REMARKS: Final = (
     "confidential-computing", "ras-port-in-use", "ib-no-device", "ib-libibverbs-missing",
 )  # fmt: skip
 _REACH: Final = 40
-_STEPS: Final = ("launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call",
-                 "destroyed")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,16 +106,6 @@ def unwell(run: Run) -> pl.DataFrame:
     words, switch = told(rows, "xid-word"), rows["message"].is_in(playing("switch"))
     given = zip(xids, rows["xid"], words, switch, strict=True)
     return rows.filter(pl.Series([not (of and weight(n, word, switch=s) == "info") for of, n, word, s in given]))
-
-
-def signs_of_life(run: Run) -> dict[int, int]:
-    """The last line of each input on which a rank took a step: what was complained of before it did not end the job."""
-    marks = run.table("milestones")
-    if marks.is_empty():
-        return {}
-    steps = pl.max_horizontal(pl.col(s).cast(pl.Int64) for s in _STEPS)
-    last = marks.group_by("input_id").agg(steps.max().alias("_last")).drop_nulls()
-    return {int(input_id): int(line) for input_id, line in last.iter_rows()}
 
 
 # The frame that MPI's launchers put around what they end with (show_help of Open MPI, PRRTE and PMIx).

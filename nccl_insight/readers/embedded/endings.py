@@ -131,9 +131,12 @@ def alike(text: pl.Expr) -> pl.Expr:
     return text.str.replace_all(r"(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*", "#")
 
 
+_FRAME: Final = r"^(?:\[[^\[\]]{1,40}\]:? ?)?\s*(?:frame )?#[0-9]{1,3}[: ]"
+
+
 def tells(text: pl.Expr) -> pl.Expr:
-    """Whether a last line may be a reason: it is not blank, and counts no steps."""
-    return text.str.contains(r"\S") & ~text.str.contains(PROGRESS)
+    """Whether a last line may be a reason: it is not blank, no frame of a stack, and counts no steps."""
+    return text.str.contains(r"\S") & ~text.str.contains(PROGRESS) & ~text.str.contains(_FRAME)
 
 
 def _course(lines: pl.DataFrame) -> pl.DataFrame:

@@ -3,8 +3,8 @@
 import polars as pl
 
 from nccl_insight.base.model import Severity
+from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.last_words import signs_of_life
 from nccl_insight.facts.settings import named
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits

@@ -58,8 +58,8 @@ def _sweep(run: Run) -> Iterator[Hit]:
     yield hit(
         (Ref(int(last["input_id"]), int(last["line"] or 0)),),
         title=f"nccl-tests stopped behind {format_bytes(last['size_bytes'])}: the next size never finished",
-        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,TUNING <the same test> -b <the next size> "
-        "-e <the next size>   # does it hang alone? then with NCCL_PROTO=Simple, NCCL_ALGO=Ring and "
+        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,TUNING <the same test> -b and -e "
+        "with the next size   # does it hang alone? then with NCCL_PROTO=Simple, NCCL_ALGO=Ring and "
         "NCCL_P2P_DISABLE=1, one at a time: the first that helps names the path",
         explanation="Smaller sizes passed over the same connections, so launch and init are right. From some size on "
         "NCCL takes another protocol, algorithm or number of channels.",
