@@ -117,9 +117,7 @@ KNOWN: Final = (
     ),
     Known(
         "report of GPUs of another vendor", "only those of NVIDIA and AMD are read", "",
-        lambda head, name: bool(
-            re.search(rb"\| (?:npu-smi|MX-SMI|HL-SMI|IX-ML|mthreads-gmi) |MetaX System Management|npu-smi info", head)
-        ),
+        lambda head, name: bool(re.search(rb"npu-smi info|\| (?:npu|MX|HL)-(?:smi|SMI) |MetaX System Manag", head)),
     ),
     Known("program or library", "it is no log and no trace", "", _starts(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe")),
     Known(

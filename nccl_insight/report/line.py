@@ -98,7 +98,7 @@ def _advice(rule: Rule | None, role: str | None, values: Mapping[str, object]) -
         lines += ["", f"  comes before it  {', '.join(causes)}"]
     for title, heading in (("why it matters", "Why it matters"), ("what to do", "What to do")):
         text = " ".join(rule.section(heading).split())
-        if text and not known:
+        if text:
             lines += ["", f"  {title}: {text}"]
     lines += ["", f"  more: nccl-insight explain {rule.code}"]
     return lines
