@@ -24,6 +24,7 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "modulefiles/rccl/6.4": ("#%Module\nset v 6.4\nsetenv NCCL_SOCKET_IFNAME {hsn0, hsn1}\nsetenv NCCL_DEBUG WARN\n# setenv NCCL_ALGO Rng\n", {(3, "env-invalid-value")}),
     # csh and fish
     "run.csh": ("#!/bin/csh\nsetenv NCCL_DEBUG=INFO\nset NCCL_IB_HCA=mlx5_0\nif ( $#argv > 0 ) then\n  setenv NCCL_P2P_LEVEL nvl\nendif\nsrun a\n", {(2, "env-invalid-value"), (3, "env-not-exported"), (5, "env-invalid-value")}),
+    "apart.csh": ("#!/bin/csh\nset NCCL_SOCKET_IFNAME = ib0\nsrun a\n", {(2, "env-not-exported")}),
     "export.csh": ("#!/bin/tcsh\nexport NCCL_DEBUG=INFO\nsrun a\n", {(2, "env-not-exported")}),
     "setenv.sh": ("#!/bin/bash\nsetenv NCCL_DEBUG INFO\nsrun a\n", {(2, "env-not-exported")}),
     "a.fish": ("#!/usr/bin/env fish\nset -gx NCCL_SOCKET_IFNAME (ip -br addr | head -1)\nset -gx NCCL_DEBUG=INFO\nset NCCL_IB_HCA mlx5_0\nfor i in 1 2\n  set -x NCCL_IB_SL 3\nend\ntorchrun a.py\n", {(3, "env-invalid-value"), (4, "env-not-exported")}),

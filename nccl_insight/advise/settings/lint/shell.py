@@ -410,7 +410,8 @@ def _set(words: list[Token], state: _State) -> None:
     if state.dialect == "fish":
         _fish_set(words, state)
         return
-    if len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text):
+    apart = state.dialect == "csh" and len(words) > 2 and words[2].text.startswith("=")
+    if apart or (len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text)):
         _no_setting(words[1], state)
     elif any(w.text in {"-a", "allexport"} or re.fullmatch(r"-[a-z]*a[a-z]*", w.text) for w in words[1:]):
         state.allexport = True
