@@ -522,3 +522,15 @@ def test_an_earlier_attempt_does_not_mix_with_the_last_one(tmp_path: Path) -> No
     first, last = ([old_timeout(r, 0, r, seq) for r in range(6) if r != late] for late, seq in ((1, 40), (3, 20)))
     _, found = judged(log(tmp_path / "run.log", *first, again, *last))
     assert [(f.name, f.ranks) for f in found if f.name in HANGS] == [("collective-not-reached", (3,))]
+
+
+def test_several_ranks_with_fewer_calls_are_not_named_where_each_may_wait_for_the_other(tmp_path: Path) -> None:
+    calls = [call(r, n) for n in range(5) for r in range(6) if r > 1 or n < 2]
+    _, found = judged(log(tmp_path / "run.log", *inits(6), *calls))
+    assert [f.ranks for f in found] == [(0, 1)]
+    # In another communicator both issued as much as rank 2, behind whom they may stand.
+    for line in inits(6):
+        calls.append(line.replace("0x55d0a", "0x66d0a").replace(f"0x{HASH}", "0x7b1f5f0c3d2e1b00"))
+    calls += [call(r, 0).replace("0x55d0a", "0x66d0a") for r in range(6)]
+    _, found = judged(log(tmp_path / "more.log", *inits(6), *calls))
+    assert found == []

@@ -167,7 +167,9 @@ class _Graph:
             own = [c for group in self.placed for c in self._own_words(group, behind, never)]
             yield from own
             told, late = {c.group for c in own}, {*behind, *never}
-            needs = [g for g in self.placed if g.members and g.sound and g.name not in told and g.low is not None]
+            # What a source counts it says itself; only torch's lines and dumps can be silent of a rank.
+            torch = self.placed if self.source in (DUMPS, WATCHDOG) else ()
+            needs = [g for g in torch if g.members and g.sound and g.name not in told and g.low is not None]
             needs = [g for g in needs if g.members - g.entered and g.members - g.entered <= late]
             yield from (self._claim(g, late, self._silence(late)) for g in needs[:_MOST_GROUPS])
             return
