@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -89,6 +91,85 @@ def _prepare() -> None:
     discover()
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """Where the results go and how they look. ``outputs``: formats and files."""
+
+    outputs: tuple[tuple[str, str], ...]
+    format_: str
+    bundle: Path | None
+    timeline: str | None
+    review: Path | None
+    strict_redaction: bool
+    js: str
+    colored: bool
+    quiet: int
+    verbose: int
+
+    @property
+    def targets(self) -> list[str | Path]:
+        """All that is written."""
+        also = (self.bundle, self.timeline, self.review)
+        return [*(target for _, target in self.outputs), *(target for target in also if target)]
+
+
+def _followed(
+    paths: list[str], judge: Callable[[], tuple[Analysis, Run]], idle: float | None, most_bytes: int, wanted: _Wanted
+) -> tuple[Analysis, Run]:
+    """Judges again whenever the inputs grow, with a line for each verdict."""
+    from nccl_insight.cli.following import follow
+    from nccl_insight.cli.output import write_text
+    from nccl_insight.report import text
+
+    def show(seen: Analysis) -> None:
+        line = text.render(seen, color=wanted.colored, verbosity=-1 - min(wanted.quiet, 1))
+        write_text("-", f"{datetime.datetime.now():%H:%M:%S}  {line}" if line else line)
+
+    def warn(said: str) -> None:
+        typer.echo(said, err=True)
+
+    return follow(paths, judge, show, idle, most_bytes=most_bytes, warn=warn) or judge()
+
+
+def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Analysis:
+    """Writes all that is wanted; the analysis as it is shown, with names replaced where the policy says so."""
+    from nccl_insight.cli.output import parse_output, terminal_width, write_text
+
+    if wanted.timeline is not None:
+        from nccl_insight.report.timeline import chrome_json
+        from nccl_insight.views.events import events
+
+        write_text(wanted.timeline, chrome_json(events(run)).decode())
+    redactor = None
+    if policy.redact:
+        from nccl_insight.cli.redacting import redacted, write_review
+
+        analysis, run, redactor = redacted(analysis, run, strict=wanted.strict_redaction)
+        if wanted.review is not None:
+            write_review(wanted.review, redactor)
+    rendered = [(target, _render(kind, analysis, run, policy, wanted.js, redactor)) for kind, target in wanted.outputs]
+    for target, content in rendered:
+        write_text(target, content)
+    if wanted.bundle is not None:
+        from nccl_insight.cli.redacting import write_bundle
+
+        write_bundle(wanted.bundle, analysis, run, redactor)
+    if any(target == "-" for _, target in wanted.outputs) or wanted.quiet > 1:
+        return analysis
+    if wanted.format_ == "text":
+        from nccl_insight.report import text
+
+        width = terminal_width()
+        shown = text.render(
+            analysis, color=wanted.colored, verbosity=wanted.verbose - wanted.quiet, width=width,
+            base=text.common_base(analysis), links=width is not None,
+        )  # fmt: skip
+    else:
+        shown = _render(parse_output(wanted.format_)[0], analysis, run, policy, wanted.js, redactor)
+    write_text("-", shown)
+    return analysis
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
@@ -162,30 +243,17 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
         """
-        from nccl_insight.cli.output import (
-            check_outputs,
-            parse_output,
-            terminal_width,
-            use_color,
-            working_directory,
-            write_text,
-        )
+        from nccl_insight.cli.output import check_outputs, parse_output, use_color, working_directory
         from nccl_insight.cli.progress import progress
         from nccl_insight.engine.policy import load_policy
         from nccl_insight.inputs.limits import changed, parsed
         from nccl_insight.loading import load
 
-        outputs = [parse_output(o) for o in output]
-        check_outputs(
-            paths,
-            [
-                *(target for _, target in outputs),
-                *([bundle] if bundle else []),
-                *([timeline] if timeline else []),
-                *([redact_report] if redact_report else []),
-            ],
-        )
-        colored = use_color(color)
+        wanted = _Wanted(
+            tuple(parse_output(o) for o in output), format_, bundle, timeline, redact_report,
+            (redact_level or ("strict" if bundle else "names")) == "strict", js, use_color(color), quiet, verbose,
+        )  # fmt: skip
+        check_outputs(paths, wanted.targets)
         policy = load_policy(
             {
                 "fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage,
@@ -207,63 +275,11 @@ def register(app: typer.Typer) -> None:
             return judging.analyze(run, policy, symptom=symptom or "", nics=nics or ""), run
 
         if follow:
-            from nccl_insight.cli.following import follow as follow_inputs
-            from nccl_insight.report import text
-
-            def show(seen: Analysis) -> None:
-                line = text.render(seen, color=colored, verbosity=-1 - min(quiet, 1))
-                write_text("-", f"{datetime.datetime.now():%H:%M:%S}  {line}" if line else line)
-
-            analysis, run = (
-                follow_inputs(
-                    paths,
-                    judge,
-                    show,
-                    idle,
-                    most_bytes=limits.follow_mib << 20,
-                    warn=lambda said: typer.echo(said, err=True),
-                )
-                or judge()
-            )
+            analysis, run = _followed(paths, judge, idle, limits.follow_mib << 20, wanted)
         else:
             with progress(paths, quiet=quiet > 0) as tasks:
                 analysis, run = judge(tasks)
-        if timeline is not None:
-            from nccl_insight.report.timeline import chrome_json
-            from nccl_insight.views.events import events
-
-            write_text(timeline, chrome_json(events(run)).decode())
-        redactor = None
-        if policy.redact:
-            from nccl_insight.cli.redacting import redacted, write_review
-
-            strict_level = (redact_level or ("strict" if bundle else "names")) == "strict"
-            analysis, run, redactor = redacted(analysis, run, strict=strict_level)
-            if redact_report is not None:
-                write_review(redact_report, redactor)
-        rendered = [(target, _render(kind, analysis, run, policy, js, redactor)) for kind, target in outputs]
-        for target, content in rendered:
-            write_text(target, content)
-        if bundle is not None:
-            from nccl_insight.cli.redacting import write_bundle
-
-            write_bundle(bundle, analysis, run, redactor)
-        if not any(target == "-" for _, target in outputs) and quiet < 2:
-            if format_ == "text":
-                from nccl_insight.report import text
-
-                width = terminal_width()
-                shown = text.render(
-                    analysis,
-                    color=colored,
-                    verbosity=verbose - quiet,
-                    width=width,
-                    base=text.common_base(analysis),
-                    links=width is not None,
-                )
-            else:
-                shown = _render(parse_output(format_)[0], analysis, run, policy, js, redactor)
-            write_text("-", shown)
+        analysis = _write(analysis, run, policy, wanted)
         code = exit_code(analysis, policy, strict)
         if exit_zero and code is ExitCode.FINDINGS:
             code = ExitCode.OK
