@@ -182,6 +182,34 @@ def begun(run: Run) -> Mapping[tuple[int, int], float]:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """A rank whose number is far below that of all others (``others``, the first at ``others_seq``), where lines name
+    no process group: it is behind, or of another group."""
+
+    rank: int
+    op: str
+    seq: int
+    others: tuple[int, ...]
+    others_seq: int
+    first_s: float | None
+    evidence: tuple[Ref, ...]
+
+
+@fact
+def far_apart(run: Run) -> Apart | None:
+    """The one rank that stands apart from all others in operations of one name, if there is one."""
+    rows = states(run).filter(pl.col("group") == UNNAMED).drop_nulls(["rank", "timed_out_seq", "op"])
+    oldest = rows.sort("timed_out_seq").unique("rank", keep="first", maintain_order=True)
+    if oldest.height < 2 or oldest["op"].n_unique() > 1:
+        return None
+    low, high, *_ = seqs = oldest["timed_out_seq"].to_list()
+    if high - low <= _CLOSE or seqs[-1] - high > _CLOSE:
+        return None
+    row, others = oldest.row(0, named=True), tuple(sorted(oldest["rank"].to_list()[1:]))
+    return Apart(row["rank"], row["op"], low, others, high, row["time_s"], refs(oldest))
+
+
+@dataclass(frozen=True)
 class Odd:
     """Ranks of the job that time out in another operation, size or number than all others of their group.
 

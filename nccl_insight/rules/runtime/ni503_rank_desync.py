@@ -1,12 +1,12 @@
 """Ranks of a process group are at different collectives: some never reached what others wait in."""
 
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.waitfor import verdict
-from nccl_insight.facts.watchdog import DEFAULT
+from nccl_insight.facts.watchdog import DEFAULT, far_apart
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context, Hits, hit
 
@@ -29,6 +29,21 @@ def check(ctx: Context) -> Hits:
             yield with_others(run, _from_ras(item), item)
         elif item.lead.proof in ("enqueued", "behind"):
             yield with_others(run, _from_watchdog(item), item)
+    if (apart := far_apart(run)) is not None and not absences(run):
+        yield hit(
+            apart.evidence,
+            f"Rank {apart.rank} timed out in {apart.op} {apart.seq:,}, {rank_words(apart.others)} in "
+            f"{apart.others_seq:,}: out of step by {apart.others_seq - apart.seq:,}, if that is one process group",
+            whom=(),
+            explanation="Ranks of one process group number their collectives alike, so the rank with the lower number "
+            "is behind and the others wait for it. The lines do not name the process group; numbers of different "
+            "groups cannot be compared.",
+            observed=f"{apart.seq:,} and {apart.others_seq:,}",
+            expected="the same sequence number on all ranks of a process group",
+            severity=Severity.WARNING,
+            confidence=Confidence.LOW,
+            first_s=apart.first_s,
+        )
 
 
 def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
