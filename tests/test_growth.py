@@ -98,10 +98,10 @@ def test_ranks_that_differ_are_described_by_communicator_and_value() -> None:
     # Three rows each: the value of the lowest rank is the usual one.
     assert (first.comm_id, first.value, first.majority, first.majority_ranks) == ("a", "y", "x", 3)
     assert (first.ranks, first.hosts, first.whole_hosts) == ((3, 4), ("h1", "h2"), ("h2",))
-    assert ([r.line for r in first.evidence], [r.line for r in first.majority_evidence]) == ([4], [1])
+    assert ([r.line for r in first.lines], [r.line for r in first.usual_lines]) == ([4], [1])
     assert (second.comm_id, second.value, second.majority, second.ranks) == (None, "z", "y", (1,))
     assert (second.hosts, second.whole_hosts) == ((), ())
-    assert [(r.input_id, r.line) for r in second.evidence] == [(1, 8)]
+    assert [(r.input_id, r.line) for r in second.lines] == [(1, 8)]
 
 
 def test_lines_of_two_diagnoses_are_compared_in_each_process() -> None:

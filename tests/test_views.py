@@ -165,7 +165,7 @@ def test_outliers_name_whole_hosts() -> None:
     frame = _facts(("c", 0, "a", "x"), ("c", 1, "a", "x"), ("c", 2, "b", "x"), ("c", 3, "b", "y"), ("c", 4, "z", "y"))
     (odd,) = outliers.outliers(frame, "fact")
     assert (odd.value, odd.majority, odd.ranks, odd.hosts, odd.whole_hosts) == ("y", "x", (3, 4), ("b", "z"), ("z",))
-    assert [(r.input_id, r.line) for r in odd.evidence] == [(0, 4), (0, 5)]
+    assert [(r.input_id, r.line) for r in odd.lines] == [(0, 4), (0, 5)]
     assert odd.majority_ranks == 3
 
 

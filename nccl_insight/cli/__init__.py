@@ -180,6 +180,11 @@ def main() -> None:
         _silence()
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", ExitCode.USAGE)
     except Exception as error:
+        # Before Python 3.12 what a signal raises while a class is made arrives wrapped.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise SystemExit(ExitCode.INTERRUPTED) from None
+        if isinstance(error.__cause__, SystemExit):
+            raise error.__cause__ from None
         import typer
 
         if _starved(error):

@@ -123,8 +123,8 @@ def asked_from(run: Run, input_id: int, launched: Sequence[int]) -> list[str]:
     does not tell: a module, a function of the user, an annotation or the outermost operation, as far as recorded."""
     from nccl_insight.readers.kineto.host import read_host
 
-    source = next(i for i in run.inputs if i.input_id == input_id)
-    trace = read_host(source) if input_id in _files(run).values() else None
+    sources = (i for i in run.inputs if i.input_id == input_id and input_id in _files(run).values())
+    trace = read_host(source) if (source := next(sources, None)) is not None else None
     if trace is None or trace.launches.is_empty():
         return [""] * len(launched)
     work = run.table("gpu_work").filter(pl.col("input_id") == input_id)

@@ -28,7 +28,7 @@ _UNMISTAKABLE: Final = 24
 # In the pattern of a rule: ` key=value` with the comma before it; the value is a group (up to three in one another) or
 # a class. So many rules are tried where a part is missing, and only behind an opening of this length.
 _GROUP: Final = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\))*\)"
-_PART: Final = re.compile(rf",? [A-Za-z_]\w*=(?:{_GROUP}|(?:-\?)?\[[^\]]*\][+*])")
+_PART: Final = re.compile(rf",? [A-Za-z_]\w*=(?:{_GROUP}|(?:-\?)?\[[^\]]{{0,99}}\][+*])")
 _KEYS: Final = re.compile(r",? \w+=")
 _FEWER_MOST: Final = 40
 _FEWER_LEAST: Final = 10

@@ -201,11 +201,13 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
                   confidence=Confidence.LOW)  # fmt: skip
 
 
-_BY_KUBERNETES: Final = r"Evicted|Preempt(?:ed|ing)|DeadlineExceeded|NodeLost|NodeShutdown|UnexpectedAdmissionError"
+_BY_KUBERNETES: Final = (
+    "Evicted", "Preempted", "Preempting", "DeadlineExceeded", "NodeLost", "NodeShutdown", "UnexpectedAdmissionError",
+)  # fmt: skip
 _NOT_STARTED: Final = (
-    r"ImagePullBackOff|ErrImagePull|CreateContainer(?:Config)?Error|RunContainerError|ContainerCannotRun"
-    r"|InvalidImageName|StartError"
-)
+    "ImagePullBackOff", "ErrImagePull", "CreateContainerError", "CreateContainerConfigError", "RunContainerError",
+    "ContainerCannotRun", "InvalidImageName", "StartError",
+)  # fmt: skip
 
 
 def kubernetes(run: Run) -> Iterator[Said | Beside]:
@@ -223,11 +225,11 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         if reason == "OOMKilled" or number == "137":
             why = ": out of memory" if reason == "OOMKilled" else " (exit code 137)"
             name, title = "process-killed", f"The container of {pod} was killed{why}"
-        elif re.fullmatch(_BY_KUBERNETES, reason):
+        elif reason in _BY_KUBERNETES:
             name, title = "job-ended-by-scheduler", f"Kubernetes ended {pod}: {reason}"
         elif number in ("139", "134", "136", "132"):
             name, title = "process-crashed", f"The program in {pod} crashed (exit code {number})"
-        elif re.fullmatch(_NOT_STARTED, reason):
+        elif reason in _NOT_STARTED:
             name, title = "launch-failed", f"{pod} did not start: {reason}"
         elif reason in ("Error", "CrashLoopBackOff") or number not in ("", "0"):
             why = f" with exit code {number}" if number else f" ({reason})"
