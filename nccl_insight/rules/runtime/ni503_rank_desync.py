@@ -1,6 +1,6 @@
 """Ranks of a process group are at different collectives: some never reached what others wait in."""
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Confidence, Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import Absent, absences
@@ -40,7 +40,6 @@ def check(ctx: Context) -> Hits:
             "groups cannot be compared.",
             observed=f"{apart.seq:,} and {apart.others_seq:,}",
             expected="the same sequence number on all ranks of a process group",
-            severity=Severity.WARNING,
             confidence=Confidence.LOW,
             first_s=apart.first_s,
         )
