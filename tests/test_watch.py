@@ -492,11 +492,11 @@ def test_a_killed_rank_ends_the_job_and_one_that_is_started_again_does_not(tmp_p
                 rank, live_job.opened(rank, job.ranks, job.host(rank), 5000 + rank, comm=1).replace("439c1", "439c0")
             )
 
-    events, state = Job(tmp_path / "a", 8, at={60.0: live_job.kill}).watched(400.0)
+    events, state = Job(tmp_path / "a", 8, at={60.0: live_job.kill}).watched(200.0)
     assert [(at, event.kind) for at, event in events] == [(60.0, "end"), (120.0, "ended")]
     assert (state.state, state.troubled) == ("failed", True)
     job = Job(tmp_path / "b", 8, at={60.0: live_job.kill, 90.0: again})
-    events, state = job.watched(400.0)
+    events, state = job.watched(200.0)
     assert [(at, event.kind) for at, event in events] == [(60.0, "end"), (90.0, "restart")]
     assert (state.state, state.troubled) == ("running", True)
 
@@ -577,7 +577,7 @@ def spoken(tmp_path: Path, texts: dict[float, str], **more: Any) -> tuple[list[t
                 before(job)
 
         job.at[moment] = say
-    events, state = job.watched(500.0)
+    events, state = job.watched(330.0)
     return [(at, event.kind) for at, event in events], state
 
 
