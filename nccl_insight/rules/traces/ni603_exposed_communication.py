@@ -67,7 +67,7 @@ def check(ctx: Context) -> Hits:
 
 def _whose(run: Run, input_id: int, rank: int | None, device: int) -> str:
     """Of which process group and operation most of it is, and which code asked for that."""
-    of = (pl.col("input_id") == input_id) & pl.col("rank").eq_missing(rank) & (pl.col("device") == device)
+    of = (pl.col("input_id") == input_id) & pl.col("rank").eq_missing(rank) & pl.col("device").eq_missing(device)
     rows = exposed_by(run).filter(of)
     if rows.is_empty() or rows["op"][0] is None:
         return ""
