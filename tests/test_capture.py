@@ -440,9 +440,6 @@ def test_gloo_measures_and_checks(tmp_path: Path, ranks: int) -> None:
 
 
 @needs_torch
-@pytest.mark.xfail(
-    reason="the replay takes the barriers between operations of a capture on CPUs for pauses of all ranks", strict=False
-)
 def test_gloo_names_an_injected_slow_rank(tmp_path: Path) -> None:
     done = cli(
         "capture",

@@ -302,3 +302,26 @@ def test_the_document_tells_it() -> None:
     (mend,) = document["what_if"]
     assert (mend["kind"], mend["ranks"], mend["gain_ns"]) == ("rank", [2], mend["alone_ns"])
     assert mend["gain_share"] == pytest.approx(mend["gain_ns"] / job.span_ns, rel=1e-3)
+
+
+def test_members_that_leave_at_different_times_by_their_clocks_work_from_the_end_of_the_operation() -> None:
+    """CPU operations: rank 2 comes 20 ms late to each of 20; the others leave up to half a ms sooner or later."""
+    rows, end = [], [0.0] * 4
+    for turn in range(20):
+        begins = [at + 2e6 + (20e6 if rank == 2 else 0.0) for rank, at in enumerate(end)]
+        done = max(begins) + 10e6
+        end = [done] * 4
+        for rank, begin in enumerate(begins):
+            left = done + (0.0 if rank == 2 else (-5e5, 1e5, -3e5)[(turn + rank) % 3])
+            rows.append((rank, rank, turn, round(begin), round(left - begin)))
+    frame = pl.DataFrame(rows, schema=["input_id", "rank", "seq", "start_ns", "duration_ns"], orient="row")
+    frame = frame.with_columns(
+        op=pl.lit("AllReduce"), size_bytes=pl.lit(4096), process_group=pl.lit("0"), group_size=pl.lit(4),
+        group_ranks=pl.lit([0, 1, 2, 3]), source=pl.lit("cpu_op"), match_id=pl.col("seq"),
+    )  # fmt: skip
+    found = what_if(build_run({"collectives": conform("collectives", frame)}))
+    assert (found.coarse, found.refused) == (True, "")
+    (gain,) = found.gains
+    # Of 32 ms a turn the twin takes 12.
+    assert (gain.scenario.kind, gain.scenario.ranks) == ("rank", (2,))
+    assert _near(gain.gain_ns, 20 * 20e6, found.window_ns)

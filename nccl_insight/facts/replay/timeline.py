@@ -117,6 +117,7 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline | s
     meetings, groups = _meetings(work)
     if coarse:
         end = _left_together(meetings, len(groups), start, end)
+        start = _from_end_to_start(at, meetings, start, end)
     launched = work.get_column("launch_ns", default=pl.Series("launch_ns", [None] * work.height, pl.Int64))
     ahead = work["start_ns"] - launched
     lanes = work.select(pl.struct("rank", "device", "stream").rank("dense"))["rank"].to_numpy()
@@ -178,6 +179,13 @@ def _left_together(meetings: Ints, count: int, start: Floats, end: Floats) -> Fl
     np.maximum.at(last, meetings[met], start[met])
     np.minimum.at(least, meetings[met], (end - start)[met])
     return np.asarray(np.where(met, (last + least)[meetings], end)) if count else end
+
+
+def _from_end_to_start(rank: Ints, meetings: Ints, start: Floats, end: Floats) -> Floats:
+    """The starts, for the work between two operations the moment when the one before it was left."""
+    frame = pl.DataFrame({"rank": rank, "start": start, "end": end})
+    left = pl.min_horizontal(pl.col("end").cum_max().shift(1).over("rank"), "end").fill_null(pl.col("start"))
+    return np.asarray(np.where(meetings >= 0, start, frame.select(left).to_series().to_numpy()))
 
 
 def _without_breaks(work: pl.DataFrame, start: Floats, end: Floats) -> tuple[Floats, Floats]:
