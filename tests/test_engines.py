@@ -17,16 +17,15 @@ from nccl_insight.language.load import default_grammar
 from nccl_insight.language.reference import Reference, trailing_blanks
 from nccl_insight.readers.nccl_log import extract
 from tests import message_samples
-from tests.slices import SEED
+from tests.slices import SEED, part
 
 GRAMMAR = default_grammar()
 REFERENCE = Reference(GRAMMAR)
 RULES = sorted(GRAMMAR.messages)
 # Every rule is checked on its samples; their mutations and generated sentences go through a slice of the rules, a
-# different one for every seed. NCCL_INSIGHT_ENGINE_EXAMPLES=200 NCCL_INSIGHT_ENGINE_SLICES=1 is the full run.
+# different one for every seed. NCCL_INSIGHT_ENGINE_EXAMPLES=200 NCCL_INSIGHT_TEST_SLICES=1 is the full run.
 EXAMPLES = int(os.environ.get("NCCL_INSIGHT_ENGINE_EXAMPLES", "8"))
-SLICES = int(os.environ.get("NCCL_INSIGHT_ENGINE_SLICES", "24"))
-SLICE = [name for i, name in enumerate(RULES) if i % SLICES == SEED % SLICES]
+SLICE = part(RULES, 24)
 
 
 def samples(rule: str) -> list[str]:

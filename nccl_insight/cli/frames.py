@@ -103,18 +103,16 @@ def show_frame(frame: pl.DataFrame, kind: str, width: int | None = None) -> str:
         return frame.write_json() + "\n"
     if kind != "table":
         raise UsageError(f"--format {kind!r}: use table, csv, json or ndjson")
-    if width is None and len(frame.columns) <= _WIDE_COLUMNS:
-        return _grid(frame)
-    full = _grid(frame)
-    if width is not None and _fits(full, width):
-        return full
+    if width is not None or len(frame.columns) <= _WIDE_COLUMNS:
+        full = _grid(frame)
+        if width is None or _fits(full, width):
+            return full
     kept = [name for name in frame.columns if frame[name].null_count() < frame.height]
     dropped = len(frame.columns) - len(kept)
-    slim = _grid(frame.select(kept)) if kept else full
+    slim = frame.select(kept) if kept else frame
     said = f"({dropped} empty columns left out)\n" if dropped else ""
-    if width is None or _fits(slim, width):
-        return slim + said
-    return _blocks(frame.select(kept) if kept else frame, width) + said
+    text = _grid(slim)
+    return (text if width is None or _fits(text, width) else _blocks(slim, width)) + said
 
 
 def _fits(text: str, width: int) -> bool:

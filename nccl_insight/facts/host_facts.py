@@ -120,7 +120,7 @@ _IDLE: Final = re.compile(
 @cache
 def _doings() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """What the innermost telling frame of a thread says that it does (``host_facts.toml``)."""
-    data = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    data = toml.read(Path(__file__).with_suffix(".toml"))
     return tuple((name, re.compile(pattern)) for name, pattern in data.items())
 
 

@@ -111,20 +111,22 @@ def _files(run: Run) -> dict[int, int]:
 
 
 @fact
-def _idle_of(run: Run, input_id: int) -> _Idle | None:
+def _host_of(run: Run, input_id: int) -> HostTrace | None:
+    """What the CPU did in a trace that is one of :func:`_files`."""
     from nccl_insight.readers.kineto.host import read_host
 
-    source = next(i for i in run.inputs if i.input_id == input_id)
-    return _measured(read_host(source))
+    return read_host(next(i for i in run.inputs if i.input_id == input_id))
+
+
+@fact
+def _idle_of(run: Run, input_id: int) -> _Idle | None:
+    return _measured(_host_of(run, input_id))
 
 
 def asked_from(run: Run, input_id: int, launched: Sequence[int]) -> list[str]:
     """The code around calls that launched something at ``launched`` (ns on the trace's clock), empty where the trace
     does not tell: a module, a function of the user, an annotation or the outermost operation, as far as recorded."""
-    from nccl_insight.readers.kineto.host import read_host
-
-    sources = (i for i in run.inputs if i.input_id == input_id and input_id in _files(run).values())
-    trace = read_host(source) if (source := next(sources, None)) is not None else None
+    trace = _host_of(run, input_id) if input_id in _files(run).values() else None
     if trace is None or trace.launches.is_empty():
         return [""] * len(launched)
     work = run.table("gpu_work").filter(pl.col("input_id") == input_id)

@@ -92,7 +92,7 @@ def _nearest(name: str, known: Collection[str]) -> str:
 @cache
 def _parts() -> frozenset[str]:
     """What a message may be beside its diagnosis (``parts.toml``)."""
-    return frozenset(toml.loads(Path(__file__).with_name("parts.toml").read_text("utf-8")))
+    return frozenset(toml.read(Path(__file__).with_name("parts.toml")))
 
 
 def _meaning(grammar: Grammar, message: Message, diagnoses: Collection[str]) -> Iterator[str]:

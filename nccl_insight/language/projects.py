@@ -55,7 +55,7 @@ class Said:
 @cache
 def projects() -> tuple[Project, ...]:
     """Those of ``projects.toml``."""
-    data = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    data = toml.read(Path(__file__).with_suffix(".toml"))
     return tuple(Project(**{**row, "roots": tuple(row["roots"])}) for row in data["project"])
 
 

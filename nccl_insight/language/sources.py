@@ -15,7 +15,7 @@ from nccl_insight.base import toml
 from nccl_insight.base.errors import InsightError
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
-_DATA: Final = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_DATA: Final = toml.read(Path(__file__).with_suffix(".toml"))
 _FOLDERS: Final = ("src", "include")
 _LIMIT_BYTES: Final = 4 << 20
 

@@ -132,7 +132,7 @@ def _worth(counter: Counter) -> int:
 
 # Patterns of names of counters: what is lost, pauses, notices, all traffic, what arrives broken, links that went down.
 _LOSS, _PAUSE, _NOTICE, _TRAFFIC, _BROKEN, _FLAP = (
-    "|".join(names) for names in toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()
+    "|".join(names) for names in toml.read(Path(__file__).with_suffix(".toml")).values()
 )
 
 

@@ -73,7 +73,7 @@ def load(path: Path) -> list[Expectation]:
         UsageError: the file cannot be read or holds something else.
     """
     try:
-        table = toml.loads(path.read_text(encoding="utf-8")).get("expect", {})
+        table = toml.read(path).get("expect", {})
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
     except ValueError as error:

@@ -11,7 +11,7 @@ from nccl_insight.base import toml
 
 @cache
 def _data() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = toml.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    data: Mapping[str, Any] = toml.read(Path(__file__).with_suffix(".toml"))
     return data
 
 

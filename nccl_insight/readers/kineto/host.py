@@ -64,10 +64,11 @@ def read_host(source: InputFile) -> HostTrace | None:
     if not cpu or not gpu:
         return None
     times = {"start_ns": pl.Int64, "end_ns": pl.Int64}
+    words = ("tid", "name", "cat")
     return HostTrace(
-        pl.DataFrame(cpu, schema={"tid": pl.String, "name": pl.String, "cat": pl.String, **times}, orient="row").sort(
-            "tid", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True
-        ),
+        pl.DataFrame(cpu, schema={**dict.fromkeys(words, pl.String), **times}, orient="row")
+        .sort("tid", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True)
+        .with_columns(pl.col(words).cast(pl.Categorical)),
         pl.DataFrame(gpu, schema=times, orient="row").sort("start_ns"),
         pl.DataFrame([(n, *at) for n, at in steps.items()], schema={"step": pl.Int64, **times}, orient="row").sort(
             "start_ns"

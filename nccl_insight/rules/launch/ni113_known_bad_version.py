@@ -18,7 +18,7 @@ def check(ctx: Context) -> Hits:
     """One finding for each bug whose version and evidence are both in the log."""
     run = ctx.run
     versions = sorted({v for v in processes(run)["nccl_version"].drop_nulls().to_list() if _parsed(v)})
-    for bug in toml.loads(_BUGS.read_text(encoding="utf-8"))["bug"] if versions else ():
+    for bug in toml.read(_BUGS)["bug"] if versions else ():
         affected = [v for v in versions if _parsed(bug["first"]) <= _parsed(v) < _parsed(bug["fixed"])]
         found = _evidence(run, bug.get("cause", ""), bug.get("mark", "")) if affected else None
         if found is None:
