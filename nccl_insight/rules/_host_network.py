@@ -131,8 +131,9 @@ def _worth(counter: Counter) -> int:
 
 
 # Patterns of names of counters: what is lost, pauses, notices, all traffic, what arrives broken, links that went down.
+_COUNTERS: Final = toml.read(Path(__file__).with_suffix(".toml"))
 _LOSS, _PAUSE, _NOTICE, _TRAFFIC, _BROKEN, _FLAP = (
-    "|".join(names) for names in toml.read(Path(__file__).with_suffix(".toml")).values()
+    "|".join(_COUNTERS[kind]) for kind in ("loss", "pause", "notice", "traffic", "broken", "flap")
 )
 
 
