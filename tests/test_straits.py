@@ -132,3 +132,25 @@ def test_a_command_ends_in_order(tmp_path: Path, command: str, strait: str) -> N
 def test_each_strait_meets_several_commands() -> None:
     for strait in STRAITS:
         assert len({command for command, other in PAIRS if other == strait}) >= 3, strait
+
+
+#: A command that is signalled where the interpreter cannot raise: in the callback of a weak reference.
+_IN_A_CALLBACK: Final = """
+import os, signal, sys, time, weakref
+from nccl_insight import cli
+class Lock: pass
+def command(*_, **__):
+    lock = Lock()
+    seen = weakref.ref(lock, lambda _: os.kill(os.getpid(), int(sys.argv[1])))
+    del lock
+    time.sleep(60)
+cli.build_app = lambda _: command
+cli.run()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_a_signal_in_a_callback_is_not_lost(number: signal.Signals, code: int) -> None:
+    given = [sys.executable, "-c", _IN_A_CALLBACK, str(int(number))]
+    ended = subprocess.run(given, capture_output=True, text=True, timeout=50, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")

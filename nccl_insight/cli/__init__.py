@@ -28,6 +28,9 @@ _ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize
 _GARBAGE_AFTER = (300_000, 50, 100)
 # Commands that share a module with another.
 _HOMES = {"explain": "rules", "config": "rules", "query": "tables"}
+# Exit codes of a process that a signal ended begin here.
+_SIGNALLED = 128
+_ONCE_MORE_S = 0.01
 _REPORT = "please report this with the command line and, if you can, a redacted log"
 
 
@@ -122,11 +125,38 @@ def _fail(message: str, code: int) -> NoReturn:
 def _end(number: int, frame: object) -> NoReturn:
     """A signal becomes an ordinary exit, so that temporary files go."""
     signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(128 + number)
+    raise SystemExit(_SIGNALLED + number)
+
+
+def _unraisable(event: sys.UnraisableHookArgs) -> None:
+    """Sends a signal once more whose exception the interpreter cannot raise, as in the callback of a weak reference.
+
+    Else it would print a traceback and go on, and whoever pressed Control-C would have to do so again.
+    """
+    value = event.exc_value
+    if isinstance(value, KeyboardInterrupt):
+        number = int(signal.SIGINT)
+    elif isinstance(value, SystemExit) and isinstance(value.code, int) and value.code > _SIGNALLED:
+        number = value.code - _SIGNALLED
+        signal.signal(number, _end)
+    else:
+        sys.__unraisablehook__(event)
+        return
+    import threading
+
+    def send() -> None:
+        main_thread = threading.main_thread().ident
+        if hasattr(signal, "pthread_kill") and main_thread is not None:  # ends what the main thread waits for
+            signal.pthread_kill(main_thread, number)
+        else:
+            signal.raise_signal(number)
+
+    threading.Timer(_ONCE_MORE_S, send).start()
 
 
 def _prepare() -> None:
     """Streams that are closed become empty ones; signals that end the process let it clean up."""
+    sys.unraisablehook = _unraisable
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
