@@ -86,3 +86,4 @@ def test_exposed_time_has_a_group_an_operation_and_code(tmp_path: Path) -> None:
     (finding,) = [f for f in nccl_insight.analyze(run).findings if f.name == "exposed-communication"]
     assert "AllToAllv of expert_parallel is 60% of it (12 ms in 4 calls)" in finding.explanation
     assert "asked for by MoE_3, train.py(41): step (12 ms)" in finding.explanation
+    assert finding.evidence[-1].text == "asked for by MoE_3, train.py(41): step"

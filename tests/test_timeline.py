@@ -14,6 +14,7 @@ from nccl_insight.report.timeline import chrome_json
 from nccl_insight.tables.run import build_run
 from nccl_insight.views.events import events as events_of
 from tests.cli import run_cli
+from tests.runs import TINY_SHM
 from tests.trace_maker import all_reduce, event, job, trace, write
 
 # "Trace Event Format" of the Chromium project: what viewers need of metadata, complete and flow events.
@@ -91,6 +92,17 @@ def test_the_command_writes_a_timeline(tmp_path: Path) -> None:
     document = json.loads(target.read_text())
     jsonschema.validate(document, SCHEMA)
     assert sum(e.get("cat") == "collective" for e in document["traceEvents"]) == 10
+
+
+def test_the_command_says_that_a_timeline_is_empty_and_hides_names(tmp_path: Path) -> None:
+    target = tmp_path / "timeline.json"
+    assert "no collective of these inputs has times" in run_cli("analyze", TINY_SHM, "--timeline", target, "-qq").stderr
+    given = job(tmp_path, ranks=2, iterations=1)
+    for path in given:
+        path.write_text(path.read_text().replace('"Process Group Name": "0"', '"Process Group Name": "zqorion7-pp"'))
+    for hide in ((), ("--redact", "strict")):
+        run_cli("analyze", *given, "--timeline", target, "-qq", *hide)
+        assert ("zqorion7" in target.read_text()) == (not hide)
 
 
 def test_a_run_without_traces_has_an_empty_timeline() -> None:

@@ -135,11 +135,6 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
     """Writes all that is wanted; the analysis as it is shown, with names replaced where the policy says so."""
     from nccl_insight.cli.output import parse_output, terminal_width, write_text
 
-    if wanted.timeline is not None:
-        from nccl_insight.report.timeline import chrome_json
-        from nccl_insight.views.events import events
-
-        write_text(wanted.timeline, chrome_json(events(run)).decode())
     redactor = None
     if policy.redact:
         from nccl_insight.cli.redacting import redacted, write_review
@@ -147,6 +142,16 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
         analysis, run, redactor = redacted(analysis, run, strict=wanted.strict_redaction)
         if wanted.review is not None:
             write_review(wanted.review, redactor)
+    if wanted.timeline is not None:
+        from nccl_insight.report.timeline import chrome_json
+        from nccl_insight.views.events import events
+
+        timed = events(run)
+        write_text(wanted.timeline, chrome_json(timed).decode())
+        if timed is None:
+            typer.echo(
+                f"{wanted.timeline}: an empty timeline: no collective of these inputs has times (give traces)", err=True
+            )
     rendered = [(target, _render(kind, analysis, run, policy, wanted.js, redactor)) for kind, target in wanted.outputs]
     for target, content in rendered:
         write_text(target, content)

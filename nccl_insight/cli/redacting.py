@@ -6,21 +6,24 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.writing import writing
-from nccl_insight.inputs.find import InputFile
 from nccl_insight.share import bundle
 from nccl_insight.share.redact import Redactor, collect, redact_analysis, redact_run
 from nccl_insight.share.redact.files import blocks, is_text
 from nccl_insight.tables.run import Run
 from nccl_insight.views.page import page
 
+#: Columns of traces and dumps, which are no text, that hold what a program calls its groups and functions.
+_GIVEN: Final = frozenset({"process_group", "description", "pg_desc", "frame"})
+
 
 def redacted(analysis: Analysis, run: Run, *, strict: bool = False) -> tuple[Analysis, Run, Redactor]:
     """Analysis and run with names replaced, and the redactor that did it; ``strict``: all but ordinary words."""
-    redactor = collect(run, _texts(analysis, run.inputs), strict=strict)
-    redactor.learn(_texts(analysis, run.inputs))
+    redactor = collect(run, _texts(analysis, run), strict=strict)
+    redactor.learn(_texts(analysis, run))
     return redact_analysis(analysis, redactor), redact_run(run, redactor), redactor
 
 
@@ -30,7 +33,7 @@ def redacted_pair(
     """Both sides of a comparison, the same name replaced by the same pseudonym on both."""
 
     def texts() -> Iterator[str]:
-        return chain.from_iterable(_texts(a, run.inputs) for a, run in zip(analyses, runs, strict=True))
+        return chain.from_iterable(_texts(a, run) for a, run in zip(analyses, runs, strict=True))
 
     redactor = collect(runs[0], texts(), *runs[1:], strict=strict)
     redactor.learn(texts())
@@ -71,9 +74,12 @@ def command_line(redactor: Redactor | None = None) -> str:
     return shlex.join([known.get(word, redactor.text(word)) for word in words])
 
 
-def _texts(analysis: Analysis, files: Sequence[InputFile]) -> Iterator[str]:
-    for file in files:
+def _texts(analysis: Analysis, run: Run) -> Iterator[str]:
+    for file in run.inputs:
         if is_text(file):
             yield from blocks(file)
+    for frame in run.tables.values():
+        for column in _GIVEN & set(frame.columns):
+            yield "\n".join(frame[column].drop_nulls().unique(maintain_order=True))
     for finding in analysis.findings:
         yield from (evidence.text for evidence in finding.evidence)

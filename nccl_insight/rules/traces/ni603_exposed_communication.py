@@ -30,7 +30,8 @@ def check(ctx: Context) -> Hits:
     first = mend_first(run, worst["exposed_share"] - warn)
     waiting = wait_share(run)
     explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
-    explanation += _whose(run, worst["input_id"], worst["rank"], worst["device"])
+    whose, code = _whose(run, worst["input_id"], worst["rank"], worst["device"])
+    explanation += whose
     if waiting is not None:
         explanation += f" Of the matched communication time {waiting:.0%} is waiting for the last rank."
     inline = worst["inline_share"] if not severe and worst["exposed_share"] >= warn else 0.0
@@ -40,11 +41,14 @@ def check(ctx: Context) -> Hits:
             "expert parallel layers run them: the next layer needs their result, so nothing can hide them."
         )
     yield ctx.hit(
-        trace_refs(
-            (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
-            for i, r, x, d, s in bad.select(
-                "input_id", "rank", "exposed_comm_ns", "duration_ns", "exposed_share"
-            ).iter_rows()
+        (
+            *trace_refs(
+                (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
+                for i, r, x, d, s in bad.select(
+                    "input_id", "rank", "exposed_comm_ns", "duration_ns", "exposed_share"
+                ).iter_rows()
+            ),
+            *trace_refs([(worst["input_id"], f"asked for by {code}")] if code else []),
         ),
         whom=with_hosts(run, ranks),
         title=f"Exposed communication takes {worst['exposed_share']:.0%} of the recorded time"
@@ -65,18 +69,20 @@ def check(ctx: Context) -> Hits:
     )
 
 
-def _whose(run: Run, input_id: int, rank: int | None, device: int) -> str:
-    """Of which process group and operation most of it is, and which code asked for that."""
+def _whose(run: Run, input_id: int, rank: int | None, device: int) -> tuple[str, str | None]:
+    """Of which process group and operation most of it is, and the code that asked for that."""
     of = (pl.col("input_id") == input_id) & pl.col("rank").eq_missing(rank) & pl.col("device").eq_missing(device)
     rows = exposed_by(run).filter(of)
     if rows.is_empty() or rows["op"][0] is None:
-        return ""
+        return "", None
     row = rows.row(0, named=True)
     group = f" of {row['process_group']}" if row["process_group"] else ""
     text = f" {row['op']}{group} is {row['share']:.0%} of it ({format_ns(row['exposed_ns'])} in {row['count']} calls)"
     codes = asked_by(run, input_id).filter(pl.col("op") == row["op"])
-    code = f", most of it asked for by {codes['code'][0]} ({format_ns(codes['exposed_ns'][0])})" if codes.height else ""
-    return f"{text}{code}."
+    if codes.is_empty():
+        return f"{text}.", None
+    code = str(codes["code"][0])
+    return f"{text}, most of it asked for by {code} ({format_ns(codes['exposed_ns'][0])}).", code
 
 
 def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
