@@ -62,6 +62,7 @@ WELL = (
     "stage data-prep attempt 1 failed, attempt 2 succeeded",
     "health check: rank 3 passed, 0 dead, 0 stuck; watchdog armed (timeout 600 s)",
     'If you see "RuntimeError: DataLoader worker (pid X) is killed by signal", try --num-workers 0',
+    'see docs/errors.md: "Error: Process completed with exit code 1" means that the check failed',
     "torch.OutOfMemoryError caught at micro batch 32, retrying with micro batch 16\nmicro batch 16 fits",
 )
 

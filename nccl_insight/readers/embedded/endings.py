@@ -76,6 +76,8 @@ _STAMP: Final = (
     r"|(?:^|[\s\[\]:])[IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 )
 _NOT_OWN: Final = r" kernel: | systemd\[|slurm|kubelet"
+# Words that a sentence quotes and goes on about: nobody said them now.
+_QUOTED: Final = r'([\w:,] )"[^"]{8,400}"([ ,;.]+[a-z])'
 _HEAD: Final = 4096
 _TAIL: Final = 4096
 _MOST: Final = 1000
@@ -161,13 +163,13 @@ def _ended(lines: pl.DataFrame) -> pl.DataFrame:
     drawn = _plain(pl.col("text")).str.replace(r"^.*\r([^\r]*\S[^\r]*)\r*$", "$1")
     last = last.select("line", pl.lit(LAST).alias("kind"), drawn.str.slice(0, _MOST))
     text = _plain(pl.col("text")).str.strip_chars()
-    likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text)
+    likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text, own=text.str.replace_all(_QUOTED, "$1$2"))
     kind = pl.lit(None, pl.String)
     # Asked first because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
     if likely.is_empty():
         return last
     for name, pattern in ((TORN, _TORN_HEAD), (LEVEL, _SEVERE), *reversed(_KINDS)):
-        kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
+        kind = pl.when(pl.col("own").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     # The traceback of what Python says it ignores while it clears up.
     ignored = pl.col("text").shift(1).str.contains("^Exception ignored in").fill_null(False)
     found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null() & ~ignored)

@@ -166,7 +166,7 @@ _FAILED: Final = late.compiled(
 
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     """What a line says by its form: ``(form, exit code, signal, exception)``; None where it complains of nothing."""
-    text = _MENTIONED.sub("", plain(text.strip())[:_MOST])
+    text, mentions = _MENTIONED.subn("", plain(text.strip())[:_MOST])
     if _TRACE.match(text):
         return None
     found = _CODE.search(text)
@@ -189,7 +189,7 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
         return EXIT, 1, None, None
     if _FAILED.search(_NONE.sub("", text)):
         return EXIT, None, None, None
-    if _WARNING.search(text):
+    if mentions or _WARNING.search(text):
         return None
     if _STATED.search(_NONE.sub("", text)):
         return EXIT, None, None, None
