@@ -1,22 +1,23 @@
-"""What the driver's Xid numbers mean, and how much they weigh (``xids.txt``)."""
+"""What the driver's Xid and SXid numbers mean, and how much they weigh (``xids.txt``, ``sxids.txt``)."""
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import resources
 from typing import Final, Literal
 
 _ROW: Final = re.compile(r"^([0-9,-]+) (\w+): (.+)$", re.M)
 
 
-def _rows() -> Iterator[tuple[int, str, str]]:
+def _rows(name: str) -> Iterator[tuple[int, str, str]]:
     """Number, whose fault it is, and meaning."""
-    for numbers, fault, meaning in _ROW.findall(resources.files(__package__).joinpath("xids.txt").read_text("utf-8")):
+    for numbers, fault, meaning in _ROW.findall(resources.files(__package__).joinpath(name).read_text("utf-8")):
         for span in numbers.split(","):
             first, _, last = span.partition("-")
             yield from ((number, fault, meaning) for number in range(int(first), int(last or first) + 1))
 
 
-_ROWS: Final = tuple(_rows())
+_ROWS: Final = tuple(_rows("xids.txt"))
 #: Number -> meaning, for those that say something about a job of many GPUs.
 MEANINGS: Final = {number: meaning for number, _, meaning in _ROWS}
 #: Usually the program's fault: the GPU goes on.
@@ -25,6 +26,21 @@ BY_PROGRAM: Final = frozenset(number for number, fault, _ in _ROWS if fault == "
 WAITING: Final = frozenset(number for number, fault, _ in _ROWS if fault == "waiting")
 #: Errors of NVLink 5, which say themselves whether they are fatal.
 NVLINK5: Final = frozenset(number for number, fault, _ in _ROWS if fault == "stated")
+
+
+#: NVSwitches count from here.
+FIRST_OF_SWITCHES: Final = 10_000
+_FATAL: Final = {"fatal": "fatal: until a reset", "nonfatal": "not fatal: the switch goes on", "stated": "fatal or not"}
+
+
+@cache
+def _switch() -> dict[int, str]:
+    return {number: f"{said} ({_FATAL[kind]})" for number, kind, said in _rows("sxids.txt")}
+
+
+def meaning(number: int) -> str | None:
+    """What an Xid or an SXid of an NVSwitch, stands for."""
+    return MEANINGS.get(number) or _switch().get(number)
 
 
 def weight(xid: int | None, word: str | None, *, switch: bool = False) -> Literal["error", "warning", "info"]:

@@ -91,8 +91,9 @@ def _advice(rule: Rule | None, role: str | None, values: Mapping[str, object]) -
     if rule is None or role is None:
         return []
     number = values.get("xid")
-    known = xids.MEANINGS.get(number) if isinstance(number, int) else None
-    lines = ["", f"Xid {number}: {known}" if known else rule.summary]
+    known = xids.meaning(number) if isinstance(number, int) else None
+    kind = "SXid" if isinstance(number, int) and number >= xids.FIRST_OF_SWITCHES else "Xid"
+    lines = ["", f"{kind} {number}: {known}" if known else rule.summary]
     causes = tuple(dict.fromkeys(rule.caused_by))
     if 0 < len(causes) <= _MOST:  # more of them say no more than "anything"
         lines += ["", f"  comes before it  {', '.join(causes)}"]
