@@ -205,7 +205,8 @@ BOUNDED_MODULES = {
     "nccl_insight.readers.forms": 4000,
     "nccl_insight.language.sources": 1000,
     "nccl_insight.language.binaries": 2000,  # texts of a library, as their own pattern cuts them
-    "nccl_insight.language.help": 1000,  # pages of ours, as the next two
+    "nccl_insight.language.help": 1000,  # pages of ours, as the next three
+    "nccl_insight.base.texts": 1000,
     "nccl_insight.engine.steps": 1000,
     "nccl_insight.cli.help": 1000,
     "nccl_insight.language.projects": 1000,

@@ -77,3 +77,9 @@ def format_span_s(duration_s: float) -> str:
     if duration_s < 120:
         return format_ns(duration_s * 1e9)
     return f"{duration_s / 60:.0f} min" if duration_s < 7200 else f"{duration_s / 3600:.1f} h"
+
+
+def listed(items: Iterable[str], most: int = 4) -> str:
+    """``a, b and 3 more``, each once."""
+    every = list(dict.fromkeys(items))
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")

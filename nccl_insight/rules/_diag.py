@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Ref, Severity
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.diagnostics import findings, hosts_of_ranks
 from nccl_insight.facts.settings import named
-from nccl_insight.rules.context import hit
+from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
 _MOST = 4
@@ -55,17 +55,15 @@ def settings_differ(run: Run, known: frozenset[str]) -> Iterator[Hit]:
         fewest = part.sort("n_ranks", maintain_order=True).head(1)
         ranks, hosts, who = located(run, fewest)
         heading = rows.filter(pl.col("name") == name)
-        yield hit(
+        yield says(
+            "env-mismatch.settings-differ",
             lines_of(pl.concat([heading, part])),
             whom=(*ranks, *hosts),
-            title=f"{name} differs between ranks: {'; '.join(shown)}",
-            explanation="NCCL compared the environment of all ranks. A setting that decides on algorithms, channels or "
-            "networks must be the same everywhere; most others should be.",
-            observed=f"{fewest.item(0, 'setting_value') or '(empty)'} on {who}",
-            expected="one value on all ranks",
-            next_step=f"make the launcher export {name} to every process (mpirun -x, srun --export) or to none",
-            confidence=Confidence.HIGH,
             comm_id=_comm(heading),
+            name=name,
+            all_shown="; ".join(shown),
+            setting_value=fewest.item(0, "setting_value") or "(empty)",
+            who=who,
         )
 
 
@@ -77,16 +75,7 @@ def links_degraded(run: Run) -> Iterator[Hit]:
     ranks, hosts, who = located(run, rows)
     fewer = rows.filter(pl.col("reference_value").is_not_null())
     usual = str(fewer.item(0, "reference_value")) if fewer.height else ""
-    yield hit(
-        lines_of(rows),
-        whom=(*ranks, *hosts),
-        title=f"NCCL's diagnostics: NVLinks of {who} are inactive, slower or fewer than on the others",
-        explanation="An NVLink that is down takes its share of the bandwidth of that GPU, and all others wait for it.",
-        observed=f"NVLinks of {who}",
-        expected=f"{usual} links, all active, at one speed" if usual else "all links active, at one speed",
-        next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on these hosts; then drain them",
-        confidence=Confidence.HIGH,
-    )
+    yield says("nvlink-degraded.links-degraded", lines_of(rows), whom=(*ranks, *hosts), who=who, usual=usual)
 
 
 def drivers_differ(run: Run) -> Iterator[Hit]:
@@ -96,15 +85,13 @@ def drivers_differ(run: Run) -> Iterator[Hit]:
         return
     ranks, hosts, who = located(run, rows)
     usual = str(rows.item(0, "reference_value"))
-    yield hit(
+    yield says(
+        "driver-mix.drivers-differ",
         lines_of(rows),
         whom=(*ranks, *hosts),
-        title=f"{who}: another CUDA driver than rank {rows.item(0, 'reference_rank')} ({usual})",
-        explanation="Features that NCCL takes from the driver may differ between these hosts.",
-        observed="another version",
-        expected=usual,
-        next_step="nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on every host",
-        confidence=Confidence.HIGH,
+        who=who,
+        reference_rank=rows.item(0, "reference_rank"),
+        usual=usual,
     )
 
 
@@ -113,16 +100,15 @@ def ports_differ(run: Run) -> Iterator[Hit]:
     rows = findings(run, "Net device").filter(pl.col("message") == "diag_port_differs")
     for (name,), part in list(rows.group_by("hca_name", maintain_order=True))[:_MOST]:
         ranks, hosts, who = located(run, part)
-        yield hit(
+        yield says(
+            "nic-speed-mismatch.ports-differ",
             lines_of(part),
             whom=(*ranks, *hosts),
-            title=f"{name} of {who} differs from rank {part.item(0, 'reference_rank')} "
-            f"({part.item(0, 'port_properties')})",
-            explanation="A port that came up at another speed or in another state slows all ranks, or stops them.",
-            observed=f"{name} of {who}",
             expected=str(part.item(0, "port_properties")),
-            next_step=f"ibstat {name}   # rate, width and state on these hosts; then cable and switch port",
-            confidence=Confidence.HIGH,
+            name=name,
+            who=who,
+            reference_rank=part.item(0, "reference_rank"),
+            port_properties=part.item(0, "port_properties"),
         )
 
 
@@ -133,13 +119,8 @@ def ports_missing(run: Run) -> Iterator[Hit]:
         return
     first = rows.row(0, named=True)
     names = rows["hca_name"].unique(maintain_order=True).to_list()
-    yield hit(
-        lines_of(rows),
-        title=f"{', '.join(names[:4])}: reported by {first['n_found']} of {first['n_nodes']} hosts only",
-        explanation="A device that a host lacks leaves its GPUs with a farther NIC and less bandwidth.",
-        observed=f"{plural(len(names), 'device')} missing on some hosts",
-        next_step="ibv_devinfo -l   # on every host",
-        confidence=Confidence.HIGH,
+    yield says(
+        "nic-count-mismatch.ports-missing", lines_of(rows), first_names=", ".join(names[:4]), first=first, names=names
     )
 
 
@@ -152,17 +133,13 @@ def slow_pairs(run: Run) -> Iterator[Hit]:
     ranks = tuple(sorted({int(r) for r in slow["rank"].to_list()}))
     hosts = tuple(slow["node_name"].drop_nulls().unique().sort())
     worst = slow.row(0, named=True)
-    yield hit(
+    yield says(
+        "nccl-diag-failed.slow-pairs",
         lines_of(rows),
         whom=(*ranks, *hosts),
-        title=f"Rank {worst['rank']} ({worst['node_name']}): NIC at {worst['bw_min_gbit']:.1f} Gbit/s, median "
-        f"{worst['bw_median_gbit']:.1f} Gbit/s" + (f"; {len(ranks) - 1} more ranks" if len(ranks) > 1 else ""),
-        explanation="NCCL measured ib_write_bw between its ranks; this one is more than 30% off the median.",
-        observed=f"{worst['bw_min_gbit']:.1f} Gbit/s",
-        expected=f"{worst['bw_median_gbit']:.1f} Gbit/s",
-        unit="Gbit/s",
-        next_step="ibstat; mlxlink -d <device> -c   # rate, width and errors of the NIC on this host",
-        confidence=Confidence.HIGH,
+        worst=worst,
+        several_ranks=len(ranks) > 1,
+        ranks=len(ranks) - 1,
     )
 
 
@@ -177,14 +154,16 @@ def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:
         yield (
             int(str(number)),
             switch,
-            hit(
+            says(
+                "xid-error.events",
                 lines_of(part),
                 whom=hosts,
-                title=f"{check} {number} in the kernel log of {named(hosts)} ({plural(count, 'time')})",
                 explanation=str(part.item(0, "guidance") or ""),
                 observed=f"{check} {number}",
-                next_step="nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT; dmesg -T | grep -i xid",
-                severity=Severity.ERROR if fatal else None,
-                confidence=Confidence.HIGH,
+                check=check,
+                number=number,
+                hosts=hosts,
+                count=count,
+                fatal=fatal,
             ),
         )

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from nccl_insight.base.model import Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.replay import LATE, WIRE, Gain, what_if
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs, with_hosts
-from nccl_insight.rules.context import hit
+from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
 _HIDDEN: Final = 0.3
@@ -76,36 +76,38 @@ def late_hit(run: Run, one: Mended) -> Hit:
     does = why.short or ("are late" if len(ranks) > 1 else "is late")
     if stage:
         does = "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
-    return hit(
+    return says(
+        "straggler-rank.late",
         _evidence(run, ranks, one),
         whom=(*ranks, *hosts),
         title=f"{who} {does}{when(run, scenario.steps)}: {_saves(one)}",
-        explanation=f"The other ranks wait inside their collectives; the transfers are not slow.{why.text}"
-        f"{_stage(stage)}{_only_in(run, scenario.steps)}{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.before_ns)} {_per(run)}",
-        expected=f"{format_ns(one.after_ns)} with {'even stages' if stage else 'all as their peers'}",
-        next_step="move layers from this stage to the others (the output head belongs to the last one)"
-        if stage
-        else why.step,
-        severity=Severity.INFO if hidden(one) else None,
         confidence=_confidence(run),
+        why=why,
+        of_stage=_stage(stage),
+        only_in=_only_in(run, scenario.steps),
+        hidden=_hidden(one),
+        proof=_proof(run),
+        one=one,
+        stage=stage,
+        is_hidden=hidden(one),
     )
 
 
 def uneven_hit(run: Run, one: Mended) -> Hit:
     """Work that is uneven without one guilty rank."""
     scenario = one.gain.scenario
-    return hit(
+    return says(
+        "collective-skew.uneven",
         _evidence(run, scenario.ranks, one),
         whom=with_hosts(run, scenario.ranks),
-        title=f"The work of {rank_words(scenario.ranks)} is uneven, on another rank each time: {_saves(one)}",
-        explanation="Each step waits for the rank that has most to do, and that rank changes: sequence lengths, tokens "
-        f"of experts or inputs differ, no rank is slow.{_hidden(one)}{_proof(run)}",
         observed=f"{format_ns(one.before_ns)} {_per(run)}",
-        expected=f"{format_ns(one.after_ns)} with even work",
-        next_step="compare the work per rank (tokens, sequence lengths, experts) and even it out: pack or sort the "
-        "batches by length, balance the experts",
         confidence=_confidence(run),
+        scenario=scenario,
+        saves=_saves(one),
+        hidden=_hidden(one),
+        proof=_proof(run),
+        one=one,
     )
 
 
@@ -135,32 +137,37 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
     others = "pairs" if scenario.kind == "pair" else "groups"
     slower = scenario.took_ns / scenario.usual_ns if scenario.usual_ns else 0.0
     hosts = hosts_of(run, scenario.ranks)
-    return hit(
+    return says(
+        "busbw-outlier.wire",
         _evidence(run, scenario.ranks, one),
         whom=(*scenario.ranks, *hosts),
-        title=f"{scenario.cause} {'between' if scenario.kind == 'pair' else 'of'} {rank_words(scenario.ranks)} "
-        f"take {slower:.1f} times as long as other {others}: {_saves(one)}",
-        explanation=f"Waiting for late ranks is left out: a transfer takes {format_ns(scenario.took_ns)}, one of the "
-        f"others {format_ns(scenario.usual_ns)}.{_hidden(one)}{_proof(run)}",
-        observed=f"{format_ns(scenario.took_ns)} a transfer",
-        expected=f"{format_ns(scenario.usual_ns)} as in other {others}",
         next_step=look,
         confidence=_confidence(run),
+        scenario=scenario,
+        pair=scenario.kind == "pair",
+        slower=slower,
+        others=others,
+        saves=_saves(one),
+        hidden=_hidden(one),
+        proof=_proof(run),
     )
 
 
 def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit:
     """Steps of all ranks that take longer than the others."""
     scenario = one.gain.scenario
-    return hit(
+    return says(
+        "busbw-outlier.slow-steps",
         _evidence(run, one.ranks[:1], one),
         title=f"{what}{when(run, scenario.steps)}: {_saves(one)}",
-        explanation=f"All ranks are alike in it, no rank is to blame.{why.text}{_hidden(one)}{_proof(run)}",
-        observed=f"{format_ns(one.own_ns / len(scenario.steps))} more in "
-        + ("this step" if len(scenario.steps) == 1 else f"each of {len(scenario.steps)} steps"),
-        expected="steps of equal length",
         next_step=why.step or look,
         confidence=_confidence(run),
+        why=why,
+        hidden=_hidden(one),
+        proof=_proof(run),
+        each_ns=one.own_ns / len(scenario.steps),
+        one_steps=len(scenario.steps) == 1,
+        scenario=scenario,
     )
 
 

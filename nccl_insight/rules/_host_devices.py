@@ -9,13 +9,13 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Ref, Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.model import Ref
+from nccl_insight.base.units import listed, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, by_device, named
 from nccl_insight.facts.paths import has_nvlink
-from nccl_insight.rules._host_words import Beside, Judge, Said, by_facts, listed
-from nccl_insight.rules.context import hit
+from nccl_insight.rules._host_words import Beside, Judge, Said, tools
+from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
 _SLOW_GPU_REASONS: Final = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
@@ -70,23 +70,13 @@ def acs(run: Run) -> Iterator[Said | Beside]:
     p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
     joined = bool(p2p) and not has_nvlink(run)
     where = listed(f.device[5:] for f in found if f.device)
-    yield by_facts(
-        "p2p-acs-iommu-hang",
-        "ACS sends peer-to-peer traffic through the root complex"
-        + (f": request redirection is on at {where}" if where else ": request redirection is on")
-        + (f", above GPUs {listed(g[5:] for g in gpus)}" if gpus else ""),
+    yield tools(
+        "p2p-acs-iommu-hang.acs",
         found,
-        "sudo setpci -s <bridge> ECAP_ACS+0x6.w=0000   # each bridge named here, on bare metal, until the next boot; "
-        "then check: sudo lspci -vvv | grep ACSCtl",
-        Severity.WARNING,
-        explanation="With ReqRedir+ a switch does not pass requests from GPU to GPU (or GPU to NIC) on, but sends them "
-        "up to the root complex. Peer-to-peer copies get slow there, or hang where the IOMMU does not let them through."
-        + (" The job's ranks talk over P2P without NVLink, so their first collective meets it." if joined else "")
-        + " In a virtual machine ACS cannot be off: use NCCL_P2P_DISABLE=1 there.",
-        observed=f"ReqRedir+ at {plural(len(found), 'bridge')}",
-        expected="ACSCtl with ReqRedir- on bridges above GPUs and NICs",
-        confidence=Confidence.HIGH if joined else Confidence.MEDIUM,
-        action=Action.CONFIG,
+        where=where,
+        gpus=f", above GPUs {listed(g[5:] for g in gpus)}" if gpus else "",
+        joined=joined,
+        found=found,
     )
 
 
@@ -123,19 +113,11 @@ def links(run: Run) -> Iterator[Said | Beside]:
     narrow += _narrower(devices)
     if narrow or slow:
         worst = [*narrow, *slow]
-        yield by_facts(
-            "pcie-link-degraded",
-            f"PCIe link trained below what it can: {listed(text for _, text in worst)}",
+        yield tools(
+            "pcie-link-degraded.links",
             [fact for fact, _ in worst],
-            "sudo lspci -vvv -s <device> | grep -E 'LnkCap|LnkSta'   # on that host, under load; then reseat the "
-            "card or riser, or drain the host",
-            Severity.WARNING,
-            explanation="A link that came up with fewer lanes or a lower rate carries that share of the traffic only; "
-            "every copy to the host, to the NIC or to a PCIe peer of that device is slower, and all ranks wait for it.",
-            observed=listed(text for _, text in worst),
-            expected="the width and rate that both ends of the link support",
-            confidence=Confidence.HIGH if narrow else Confidence.MEDIUM,
-            action=Action.ISOLATE,
+            worst=listed(text for _, text in worst),
+            narrow=narrow,
         )
 
 
@@ -202,18 +184,13 @@ def memory(run: Run) -> Iterator[Said | Beside]:
         )
         parts.append(f"a reset is pending ({listed(words)})")
     parts += [listed(f.value for f in worst["unreadable"])] if "unreadable" in worst else []
-    yield by_facts(
-        "cuda-hardware-error",
-        f"GPU {gpus}: {', '.join(parts)}" if gpus else f"GPUs do not answer: {', '.join(parts)}",
+    yield tools(
+        "cuda-hardware-error.memory",
         every,
-        "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT   # on that host; then drain it, reset the GPU (nvidia-smi "
-        "--gpu-reset) or reboot, and replace it if rows cannot be remapped or errors come back",
-        Severity.ERROR if {"remap failed", "unreadable"} & set(worst) else Severity.WARNING,
-        explanation="A program that touches such memory is ended with an ECC error, and a GPU that the driver cannot "
-        "read takes part in nothing; the other ranks then wait or report lost connections.",
         observed=", ".join(parts),
-        expected="no uncorrectable error, nothing pending, every GPU readable",
-        action=Action.ISOLATE,
+        gpus=gpus,
+        parts=", ".join(parts),
+        broken={"remap failed", "unreadable"} & set(worst),
     )
 
 
@@ -235,45 +212,20 @@ def fabric(run: Run) -> Iterator[Said | Beside]:
     if bad:
         said = listed(f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad)
         health = all(".health." in f.name for f in bad)
-        yield by_facts(
-            "fabric-manager-issue",
-            f"The NVLink fabric is not ready: {said}" if not health else f"The NVLink fabric reports a problem: {said}",
-            bad,
-            "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host; fix: systemctl "
-            "restart nvidia-fabricmanager with no job on the GPUs, in the version of the driver; in a virtual machine "
-            "or multi-node fabric see the service on its host",
-            Severity.ERROR if not health else Severity.WARNING,
-            explanation="On machines with NVSwitch the fabric manager has to register each GPU before CUDA can use it "
-            "with others. Until State is Completed and Status is Success, multicast (NVLS) and often CUDA itself fail.",
-            observed=said,
-            expected="Fabric State: Completed, Status: Success",
-        )
+        yield tools("fabric-manager-issue.fabric", bad, health=health, said=said)
 
 
 def nvlinks(run: Run) -> Iterator[Said | Beside]:
     """NVLinks that are off, and error counters of links, where no table of links tells of them."""
     off = [f for f in named(run, r"nvlink\.active") if f.value == "0"]
     if off:
-        yield by_facts(
-            "nvlink-degraded", f"All NVLinks of {listed(f.device for f in off)} are inactive", off,
-            "nvidia-smi nvlink -s; systemctl status nvidia-fabricmanager; dmesg -T | grep -iE 'xid|nvlink' "
-            "  # on that host; fix: start the fabric manager, else reset the GPU or drain the host",
-            Severity.WARNING, explanation="Copies of this GPU go over PCIe, if at all; every collective waits.",
-            observed="all links inactive", expected="all links active", action=Action.TRIAGE,
-        )  # fmt: skip
+        yield tools("nvlink-degraded.nvlinks", off, off=listed(f.device for f in off))
     bad = [f for f in named(run, r"nvlink\..*error.*") if (f.number or 0) > 0]
     if bad and run.table("nvlinks").is_empty():
         said = listed(
             f"{f.device} link {f.name.split('.')[1]}: {f.name.split('.')[2].replace('_', ' ')} {f.value}" for f in bad
         )
-        yield by_facts(
-            "nvlink-degraded", f"NVLinks count errors: {said}", bad,
-            "nvidia-smi nvlink -e; dmesg -T | grep -i xid   # on that host, twice while the job runs; if they grow "
-            "drain the host and reset the GPU",
-            Severity.WARNING, explanation="Packets on an NVLink arrive damaged and are sent again. Counters run since "
-                "the last reset of the GPU.",
-            observed=said, expected="0, or not growing", action=Action.TRIAGE,
-        )  # fmt: skip
+        yield tools("nvlink-degraded.nvlinks-nvlinks-count", bad, said=said)
 
 
 def throttled(run: Run) -> Iterator[Said | Beside]:
@@ -286,19 +238,7 @@ def throttled(run: Run) -> Iterator[Said | Beside]:
     if told:
         slow = [fact for fact, _ in told]
         said = listed(f"{fact.device} {why}" for fact, why in told)
-        yield by_facts(
-            "gpu-throttled",
-            f"GPUs are held back by the hardware: {said}",
-            slow,
-            "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER   # on that host, under load; then see to cooling "
-            "and power supply, or drain the host",
-            Severity.WARNING,
-            explanation="Heat or a power brake lowers the clocks of a GPU. All others wait for the slowest in "
-            "every step.",
-            observed=said,
-            expected="no hardware or thermal slowdown active",
-            action=Action.ISOLATE,
-        )
+        yield tools("gpu-throttled.throttled", slow, said=said)
 
 
 def _slower_clocks(run: Run) -> Iterator[tuple[Fact, str]]:
@@ -345,17 +285,15 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
         words = [f for f in rows if f.input_id == input_id and f.name in (f"{check}.warning", f"{check}.message")]
         devices = listed(f.device for f in (*facts, *words) if f.device)
         text = shorten(words[0].value, 70) if words else ""
-        name = _named_fault(text) or _named_fault(f" {test} ") or "host-check-failed"
-        yield by_facts(
-            name,
-            f"DCGM: {test} fails" + (f" on {devices}" if devices else "") + (f": {text}" if text else ""),
+        yield tools(
+            "host-check-failed.dcgm",
             [*facts[:3], *words[:3]],
-            "dcgmi diag -r 3   # on that host, with no job on it; then drain it and open a ticket with the output",
-            Severity.WARNING if facts[0].value.startswith("Warn") else Severity.ERROR,
-            explanation="DCGM's own check of this GPU failed. What a job sees of it depends on which part it uses.",
-            observed=text or f"{test}: {facts[0].value}",
-            expected="Pass",
-            action=Action.ISOLATE,
+            of=_named_fault(text) or _named_fault(f" {test} "),
+            test=test,
+            devices=devices,
+            text=text,
+            first=facts[0],
+            warns=facts[0].value.startswith("Warn"),
         )
 
 
@@ -399,20 +337,13 @@ def peers(run: Run) -> Iterator[Said | Beside]:
         slow = f"; latency {next(iter(late.values())).value} us" if late else ""
         yield Said(
             "p2p-staged-through-host",
-            hit(
+            says(
+                "p2p-staged-through-host.peers",
                 tuple(dict.fromkeys(ref for ref, _ in staged))[:6],
-                title=f"Peer-to-peer copies are slower than a direct link: {texts[0]}"
-                + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""),
-                next_step="NCCL_P2P_DISABLE=1 <the same job>   # if that works: sudo lspci -vvv | grep ACSCtl; "
-                "cat /proc/cmdline | grep -o 'iommu[^ ]*'; fix: ACS off on the bridges above the GPUs, or "
-                "iommu=pt on the kernel command line",
-                explanation="The driver reports peer access, but the copies do not go the direct way: ACS or an IOMMU "
-                "sends them through the root complex or the host's memory. NCCL trusts the report and picks P2P, which "
-                "is then slower than shared memory, or hangs.",
                 observed=listed(texts, 3) + slow,
-                expected="about 12 GB/s (Gen3 x16), 25 (Gen4), 50 (Gen5) between PCIe peers, more over NVLink",
-                severity=Severity.WARNING,
-                confidence=Confidence.HIGH,
+                texts=texts,
+                several_texts=len(texts) > 1,
+                more=len(texts) - 1,
             ),
         )
 
@@ -423,20 +354,7 @@ def copies(run: Run) -> Iterator[Said | Beside]:
         if told.value.startswith("WAIVED"):
             continue
         wrong = "pattern" in told.value
-        yield by_facts(
-            "wrong-results" if wrong else "cuda-unhandled",
-            "nvbandwidth: a copy between GPUs brought other data"
-            if wrong
-            else f"nvbandwidth failed: {told.value[:80]}",
-            [told],
-            "nvbandwidth -t device_to_device_memcpy_read_sm; dmesg -T | grep -i xid; lspci -vvv | grep ACSCtl   # on "
-            "that host, with no job on it; then drain it",
-            Severity.ERROR,
-            explanation="The test copies without NCCL: what fails here fails in any program.",
-            observed=told.value,
-            expected="the test ends with a bandwidth",
-            action=Action.ISOLATE,
-        )
+        yield tools("cuda-unhandled.copies", [told], of="wrong-results" if wrong else "", told=told, wrong=wrong)
         return
 
 
@@ -451,20 +369,12 @@ def pairs(run: Run) -> Iterator[Said | Beside]:
         odd = [f for f in cells.values() if f.value != usual]
         if not odd or not _DIRECT.fullmatch(usual) or times < _MOST_PAIRS * len(cells):
             continue
-        linked = name == "p2p.link"
-        yield by_facts(
-            "nvlink-degraded" if linked else "p2p-not-available",
-            f"GPUs are not linked like the others of their host: {listed((f'{f.device} {f.value}' for f in odd), 2)}, "
-            f"other pairs {usual}",
+        yield tools(
+            "p2p-not-available.pairs",
             odd,
-            "nvidia-smi nvlink -s; nvidia-smi topo -m; dmesg -T | grep -iE 'xid|nvlink|xgmi'   # on that host (AMD: "
-            "amd-smi topology); then reset the GPUs or drain the host",
-            Severity.WARNING,
-            explanation="On a host whose GPUs are all linked alike, one pair that is not has lost a link or its "
-            "configuration. NCCL goes around it or through the host, and all ranks wait for that.",
-            observed=listed(f"{f.device} {f.value}" for f in odd),
-            expected=f"{usual} between all GPUs",
-            action=Action.ISOLATE,
+            of="nvlink-degraded" if name == "p2p.link" else "",
+            odd=[f"{f.device} {f.value}" for f in odd],
+            usual=usual,
         )
 
 
@@ -485,18 +395,7 @@ def capability(run: Run) -> Iterator[Said | Beside]:
             or "cudaDeviceCanAccessPeer says no"
         )
         rows = without or denied
-        yield by_facts(
-            "p2p-not-available",
-            f"No peer-to-peer between {plural(len(rows), 'pair')} of GPUs "
-            f"({listed((f.device for f in rows), 2)}): {why}",
-            rows,
-            "nvidia-smi topo -p2p r; nvidia-smi topo -m   # on that host",
-            Severity.INFO,
-            explanation="NCCL copies between these GPUs through shared memory of the host. On consumer cards, "
-            "and across sockets, that is how the machine is.",
-            observed=why,
-            expected="OK between GPUs that shall talk directly",
-        )
+        yield tools("p2p-not-available.capability", rows, rows=rows, pairs=listed((f.device for f in rows), 2), why=why)
 
 
 def holders(run: Run) -> Iterator[Said | Beside]:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from nccl_insight.base.model import Action, Confidence, Ref, Severity
-from nccl_insight.base.units import format_bytes, plural
+from nccl_insight.base.model import Ref
+from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, Stand, named, stands
-from nccl_insight.rules._host_words import Beside, Judge, Said, by_facts, listed, refs
+from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
 from nccl_insight.tables.run import Run
 
 _MEMLOCK: Final = 64 << 20
@@ -24,13 +24,7 @@ def limits(run: Run) -> Iterator[Said | Beside]:
     for fact in named(run, r"limit\.memlock"):
         if fact.value.isdecimal() and int(fact.value) < _MEMLOCK:
             size = format_bytes(int(fact.value))
-            yield by_facts(
-                "memlock-limit", f"The limit of locked memory is {size}: RDMA cannot register its buffers", [fact],
-                "ulimit -l   # in the job, on each host; fix: memlock unlimited (limits.conf, "
-                "LimitMEMLOCK=infinity of the daemon that starts the job, docker --ulimit memlock=-1)",
-                Severity.INFO, explanation=f"ulimit says {size} of locked memory. Memory that a NIC reads and "
-                    f"writes has to be locked.", observed=size, expected="unlimited",
-            )  # fmt: skip
+            yield tools("memlock-limit.limits", [fact], size=size)
     for fact in named(run, r"limit\.open_files"):
         if fact.value.isdecimal() and int(fact.value) < _FILES:
             yield Beside(
@@ -49,17 +43,8 @@ def shared_memory(run: Run) -> Iterator[Said | Beside]:
         share = full.number or 0 if full else 0
         if (fact.number or 0) < _SHM or share >= _SHM_FULL:
             size = format_bytes(int(fact.number or 0))
-            yield by_facts(
-                "shm-too-small",
-                f"/dev/shm is full: {share:g} % of {size}" if share >= _SHM_FULL else f"/dev/shm has only {size}",
-                [fact],
-                "df -h /dev/shm; ls -lS /dev/shm   # in the container; fix: docker run --shm-size=16g, "
-                "--ipc=host, or an emptyDir of medium Memory",
-                Severity.WARNING,
-                explanation="NCCL keeps its buffers between processes of a node in /dev/shm, and so do data loaders: "
-                "some 10 MiB for each pair of ranks. 64 MiB is what Docker gives by default.",
-                observed=f"{size}, {share:g} % used" if full else size,
-                expected="about 1 GiB for 8 ranks, free",
+            yield tools(
+                "shm-too-small.shared-memory", [fact], shm_full=share >= _SHM_FULL, share=share, size=size, full=full
             )
 
 
@@ -75,19 +60,7 @@ def kernel(run: Run) -> Iterator[Said | Beside]:
             None,
         )
         if on is not None and (through is None or through.value not in ("pt", "off")):
-            yield by_facts(
-                "host-tuning",
-                f"The IOMMU is on and translates ({on.name.removeprefix('cmdline.')}={on.value} without iommu=pt)",
-                [on],
-                "cat /proc/cmdline; dmesg | grep -iE 'iommu|dmar'   # on each host; fix: iommu=pt (or the IOMMU "
-                "off in the BIOS), where no virtual machine needs it",
-                Severity.INFO,
-                explanation="Every copy from GPU to GPU or to a NIC is then translated, which costs bandwidth, "
-                "and peer-to-peer over PCIe may be sent "
-                "through the root complex or hang. In a virtual machine it is needed.",
-                observed=on.value,
-                expected="iommu=pt or off on bare metal",
-            )
+            yield tools("host-tuning.kernel", [on], option=on.name.removeprefix("cmdline."), on=on)
 
 
 def versions(run: Run) -> Iterator[Said | Beside]:
@@ -101,29 +74,21 @@ def versions(run: Run) -> Iterator[Said | Beside]:
         major, minor = (int(n) for n in driver.value.split(".")[:2])
         if (major, minor) < least:
             usable = next((f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), "")
-            yield by_facts(
-                "cuda-driver-too-old",
-                f"Driver {driver.value} is too old for CUDA {cuda.value}, which needs {least[0]}.{least[1]:02d} "
-                f"or later",
+            yield tools(
+                "cuda-driver-too-old.versions",
                 [driver, cuda],
-                f"nvidia-smi | head -4   # on that host; fix: a driver of {least[0]} or later, or PyTorch built "
-                f"for an older CUDA",
-                Severity.ERROR if usable == "False" else Severity.WARNING,
-                explanation="PyTorch brings its CUDA libraries, and NCCL in it, but the driver is the host's."
-                + (" CUDA is not available to it here." if usable == "False" else ""),
-                observed=f"driver {driver.value}",
-                expected=f"{least[0]}.{least[1]:02d} or later",
+                driver=driver,
+                cuda=cuda,
+                least=least,
+                unusable=usable == "False",
             )
     hosts = {d.host: d for d in drivers if d.host}
     if len({d.value for d in hosts.values()}) > 1:
-        yield by_facts(
-            "driver-mix",
-            f"Hosts have different drivers: {listed(f'{h} {d.value}' for h, d in sorted(hosts.items()))}",
+        yield tools(
+            "driver-mix.versions",
             list(hosts.values()),
-            "nvidia-smi --query-gpu=driver_version --format=csv,noheader   # on each host",
-            Severity.INFO,
             observed=listed(d.value for d in hosts.values()),
-            expected="one version",
+            drivers=listed(f"{h} {d.value}" for h, d in sorted(hosts.items())),
         )
 
 
@@ -156,35 +121,37 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         exit_ = more.get((fact.input_id, fact.device, "job.exitcode"))
         ends = [e for f, _ in named_state if (e := more.get((f.input_id, f.device, "job.exitcode")))]
         if memory:
-            yield by_facts("process-killed", f"Slurm job {job} was killed: out of memory", memory, step, Severity.ERROR,
-                      explanation="A process of the job used more host memory than the job may, and was killed; "
-                          "the other ranks then report lost connections.",
-                      observed=memory[0].value, expected="COMPLETED", action=Action.CONFIG)  # fmt: skip
+            yield tools("process-killed.slurm", memory, observed=memory[0].value, next_step=step, job=job)
         elif why := next(
             (w for s, w in _BY_SCHEDULER.items() if state and s.startswith(state) and len(state) >= 5), ""
         ):
             reason = more.get((fact.input_id, fact.device, "job.reason"))
             nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
-            yield by_facts(
-                "job-ended-by-scheduler",
-                f"Slurm job {job} ended by {why} ({', '.join(f.value for f in (fact, reason, nodes) if f)})",
+            yield tools(
+                "job-ended-by-scheduler.slurm-slurm-job",
                 [f for f in (fact, reason, nodes) if f],
-                step,
-                Severity.ERROR,
-                explanation="The scheduler ended the job; what its processes print on the way out follows from that.",
                 observed=fact.value,
-                expected="COMPLETED",
+                next_step=step,
+                job=job,
+                why=why,
+                values=", ".join(f.value for f in (fact, reason, nodes) if f),
             )
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
             crashed = "process-crashed" if signal or code in ("134", "136", "139") else "unexplained-failure"
             name = "process-killed" if signal == "9" or code == "137" else crashed
+            known = name != "unexplained-failure"
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
-            yield by_facts(name, f"Slurm job {job} failed with {how}", [f for f in (fact, exit_) if f], step,
-                Severity.ERROR if name != "unexplained-failure" else Severity.WARNING,
-                      explanation="Slurm says that a process of the job failed; why it did stands in the job's "
-                          "own output.", observed=how, expected="COMPLETED 0:0")  # fmt: skip
+            yield tools(
+                "unexplained-failure.slurm",
+                [f for f in (fact, exit_) if f],
+                of=name,
+                job=job,
+                how=how,
+                known=known,
+                next_step=step,
+            )
     down = [
         f
         for f in named(run, r"node\.state")
@@ -193,12 +160,13 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         or f.value.endswith("*")
     ]
     if down:
-        yield by_facts("job-ended-by-scheduler", f"Nodes are out of service: "
-            f"{listed(f'{f.device} {f.value}' for f in down)}", down,
-                  "scontrol show node <node> | grep -E 'State|Reason'   # why",
-                  Severity.WARNING if all(f.tool == "scontrol show" for f in down) else Severity.INFO,
-                  observed=listed(f.value for f in down), expected="nodes of the job in service",
-                  confidence=Confidence.LOW)  # fmt: skip
+        yield tools(
+            "job-ended-by-scheduler.slurm",
+            down,
+            observed=listed(f.value for f in down),
+            down=listed(f"{f.device} {f.value}" for f in down),
+            shown=all(f.tool == "scontrol show" for f in down),
+        )
 
 
 _BY_KUBERNETES: Final = (
@@ -239,26 +207,33 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         if (pod, name) in done:
             continue
         done.add((pod, name))
-        yield by_facts(name, title, [f for f in (fact, code) if f], step,
-            Severity.WARNING if name == "unexplained-failure" else Severity.ERROR,
-                  explanation="Kubernetes says how the container ended. The other ranks of its job then report "
-                      "lost connections.", observed=" ".join(filter(None, (reason, number))),
-                      expected="Running or Completed")  # fmt: skip
+        yield tools(
+            "unexplained-failure.container",
+            [f for f in (fact, code) if f],
+            of=name,
+            title=title,
+            next_step=step,
+            known=name != "unexplained-failure",
+            reason=" ".join(filter(None, (reason, number))),
+        )
     for fact in named(run, r"event\.(?:warning|normal)\..*"):
         event, pod = fact.name.split(".", 2)[2], fact.device
         name = next((n for n, p in _EVENTS if re.fullmatch(p, event)), "")
         if name and (pod, name) not in done:
             done.add((pod, name))
-            yield by_facts(name, f"Kubernetes: {event} of {pod}: {fact.value[:90]}", [fact], pods.replace("{pod}", pod),
-                Severity.ERROR if name != "launch-failed" else Severity.WARNING,
-                      explanation="An event of Kubernetes that ends a pod or keeps it from running; its peers "
-                          "then wait or report lost connections.", observed=fact.value[:120],
-                          expected="no such event")  # fmt: skip
+            yield tools(
+                "launch-failed.event",
+                [fact],
+                of=name,
+                event=event,
+                pod=pod,
+                fact=fact,
+                ends=name != "launch-failed",
+                next_step=pods.replace("{pod}", pod),
+            )
     for fact in named(run, r"node\.(?:condition\.ready|status)"):
         if fact.value in ("False", "Unknown") or fact.value.startswith("NotReady"):
-            yield by_facts("job-ended-by-scheduler", f"Node {fact.device} is not ready ({fact.value})", [fact],
-                f"kubectl describe node {fact.device}   # conditions and events", Severity.WARNING,
-                      observed=fact.value, expected="Ready", confidence=Confidence.MEDIUM)  # fmt: skip
+            yield tools("job-ended-by-scheduler.kubernetes", [fact], fact=fact)
 
 
 _EVENTS: Final = (
@@ -310,29 +285,16 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
     """What a daemon logs at a severe level, where the grammar knows no meaning of it."""
     severe = list(named(run, r"daemon\.(?:error|critical|fatal|alert)"))
     if severe and "fabric-manager-issue" not in present(run):
-        tools = {f.tool for f in severe}
-        name = "mnnvl-imex-missing" if "imex log" in tools else "fabric-manager-issue"
-        yield by_facts(
-            name,
-            f"{'IMEX' if name.startswith('mnnvl') else 'The fabric manager'} reports: {severe[-1].value[:160]}",
-            severe,
-            "systemctl status nvidia-imex nvidia-fabricmanager; nvidia-smi -q | grep -A 8 Fabric   # on that host",
-            Severity.ERROR,
-            explanation="The service that sets up NVLink between GPUs or hosts logged an error. Without it NVLS "
-            "and multi-node NVLink do not work.",
-            observed=severe[-1].value,
-            expected="no error",
-        )
+        imex = any(f.tool == "imex log" for f in severe)
+        name = "mnnvl-imex-missing" if imex else "fabric-manager-issue"
+        yield tools("fabric-manager-issue.daemons", severe, of=name, imex=imex, last=severe[-1])
     domain = [f for f in named(run, r"imex\.(?:domain|state)") if f.value not in ("UP", "READY")]
     if domain:
-        yield by_facts(
-            "mnnvl-imex-missing",
-            f"The IMEX domain is not up: {listed(f'{f.device} {f.value}'.strip() for f in domain)}",
+        yield tools(
+            "mnnvl-imex-missing.daemons",
             domain,
-            "nvidia-imex-ctl -N; systemctl status nvidia-imex   # on each host of the domain",
-            Severity.ERROR,
             observed=listed(f.value for f in domain),
-            expected="UP, all nodes READY",
+            domain=listed(f"{f.device} {f.value}".strip() for f in domain),
         )
 
 
@@ -346,18 +308,14 @@ def services(run: Run) -> Iterator[Said | Beside]:
         name = _SERVICES.get(fact.device)
         if name and re.match(r"failed|inactive|deactivating", fact.value):
             why = words.get(fact.device)
-            yield by_facts(
-                name,
-                f"{fact.device} does not run ({fact.value.split(' since')[0]})"
-                + (f": {why.value[:140]}" if why else ""),
+            yield tools(
+                "fabric-manager-issue.services",
                 [f for f in (fact, why) if f],
-                f"journalctl -u {fact.device} -b --no-pager | tail -30; nvidia-smi -q | grep -A 8 Fabric   # on that "
-                f"host; fix: the package of the driver's version, then systemctl restart {fact.device}",
-                Severity.ERROR if fact.value.startswith("failed") else Severity.WARNING,
-                explanation="The service that sets up NVLink between GPUs or hosts does not run. Without it CUDA, NVLS "
-                "or multi-node NVLink does not work on machines with NVSwitch.",
-                observed=fact.value,
-                expected="active (running)",
+                of=name,
+                fact=fact,
+                state=fact.value.split(" since")[0],
+                why=why,
+                failed=fact.value.startswith("failed"),
             )
 
 
@@ -370,17 +328,11 @@ def drained(run: Run) -> Iterator[Said | Beside]:
     """Nodes that the scheduler took out of service for their hardware."""
     found = [f for f in named(run, r"node\.reason") if _OF_HARDWARE.search(f.value)]
     if found:
-        yield by_facts(
-            "host-check-failed",
-            f"Slurm took {listed(f'{f.device} out of service: {f.value[:80]}' for f in found)}",
+        yield tools(
+            "host-check-failed.drained",
             found,
-            "scontrol show node <node>; dmesg -T | grep -iE 'xid|nvlink|link down'   # on that node; leave it out of "
-            "the job: sbatch --exclude=<node>",
-            Severity.WARNING,
-            explanation="A health check or an administrator drained the node and wrote down why.",
             observed=listed(f.value for f in found),
-            expected="nodes of the job in service",
-            action=Action.ISOLATE,
+            found=listed(f"{f.device} out of service: {f.value[:80]}" for f in found),
         )
 
 
@@ -395,17 +347,13 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
         downs = [f for f in facts if f.value == "down"]
         stays = facts[-1].value == "down"
         if stays or len(downs) > 2:
-            yield by_facts(
-                "ib-port-error" if stays else "link-flap",
-                f"The link of {device} went down" + (" and did not come back" if stays else f" {len(downs)} times"),
+            yield tools(
+                "link-flap.kernel-log",
                 downs,
-                f"ethtool {device}; dmesg -T | grep -iE 'link|module event'   # on that host: when, and whether "
-                f"the cable was unplugged; then reseat or replace cable and transceiver",
-                Severity.WARNING,
-                explanation="Traffic of a job stops while a link is down; beyond the retry time of RDMA it ends.",
-                observed=f"{plural(len(downs), 'link-down event')}",
-                expected="no link event while a job runs",
-                confidence=Confidence.MEDIUM,
+                of="ib-port-error" if stays else "",
+                device=device,
+                stays=stays,
+                downs=downs,
             )
 
 
@@ -439,13 +387,9 @@ def ras(run: Run) -> Iterator[Said | Beside]:
         return
     for fact in named(run, r"ras\.errors"):
         if fact.value not in ("OK", "-"):
-            name = "ras-mismatch" if "MISMATCH" in fact.value else "ras-incomplete"
-            yield by_facts(name, f"RAS reports {fact.value} for the communicators of "
-                f"{fact.device}", [fact], "ncclras -v; sleep 10; ncclras -v   # which ranks, and whether their "
-                    "counts move",
-                      Severity.INFO, explanation="The ranks of a communicator have not launched the same number "
-                          "of operations, or some did not answer. Between two queries of a running job counts move.",
-                      observed=fact.value, expected="OK")  # fmt: skip
+            yield tools(
+                "ras-incomplete.host-tools", [fact], of="ras-mismatch" if "MISMATCH" in fact.value else "", fact=fact
+            )
 
 
 JUDGES: Final[tuple[Judge, ...]] = (

@@ -9,12 +9,11 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import toml
-from nccl_insight.base.model import Action, Confidence, Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import listed, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Counter, Fact, by_device, counters, named
 from nccl_insight.facts.settings import setting
-from nccl_insight.rules._host_words import Beside, Judge, Said, by_facts, listed, refs
+from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
 from nccl_insight.tables.run import Run
 
 # Of the packets of a port: more pauses or congestion notices than this are no passing burst.
@@ -71,49 +70,23 @@ def ports(run: Run) -> Iterator[Said | Beside]:
             or len(every) == len(down) <= 2
         )
         most = len(down) * 2 > len(every) and len(every) > 2
-        yield by_facts(
-            "ib-port-error",
-            f"RDMA port is down: {listed(t for _, t in down)}"
-            + (f"; {plural(sum(up.values()), 'other')} active" if up else ""),
+        yield tools(
+            "ib-port-error.ports",
             [f for f, _ in down],
-            "ibstat <device>; mlxlink -d <device> -m   # on that host: polling = no signal from the other end; "
-            "then reseat or replace cable and "
-            "transceiver, look at the switch port, or leave the device out: NCCL_IB_HCA=^<device>",
-            Severity.ERROR if of_job else Severity.WARNING if few and not most else Severity.INFO,
-            explanation="NCCL leaves out ports that are not active: the GPU next to it shares another NIC, or "
-            "its rail is missing.",
-            observed=listed(t for _, t in down),
-            expected="State: Active, Physical state: LinkUp",
-            confidence=Confidence.HIGH,
-            action=Action.TRIAGE,
+            down=listed(t for _, t in down),
+            up=f"; {plural(sum(up.values()), 'other')} active" if up else "",
+            of_job=of_job,
+            some=few and not most,
         )
     if waiting:
-        yield by_facts(
-            "ib-port-error",
-            f"RDMA port is not configured by a subnet manager: {listed(t for _, t in waiting)}",
+        yield tools(
+            "ib-port-error.ports-rdma-port",
             [f for f, _ in waiting],
-            "sminfo; systemctl status opensm   # where the subnet manager runs; the link is up, so no cable is "
-            "to be replaced",
-            Severity.ERROR if of_job or not up else Severity.WARNING,
-            explanation="The link is up, but no subnet manager has given the port its address; it carries no "
-            "traffic until then.",
-            observed=listed(t for _, t in waiting),
-            expected="State: Active",
+            waiting=listed(t for _, t in waiting),
+            lost=of_job or not up,
         )
     if slow:
-        yield by_facts(
-            "nic-speed-mismatch",
-            f"RDMA port is slower than its like: {listed(t for _, t in slow)}",
-            [f for f, _ in slow],
-            "mlxlink -d <device>; ethtool <interface>   # on that host; then reseat the cable, compare cable and "
-            "switch port with a good one",
-            Severity.WARNING,
-            explanation="A port that came up at a lower rate slows the rail it is on, and with it every "
-            "collective across nodes.",
-            observed=listed(t for _, t in slow),
-            expected="the same rate on ports of one model",
-            action=Action.TRIAGE,
-        )
+        yield tools("nic-speed-mismatch.ports", [f for f, _ in slow], slow=listed(t for _, t in slow))
 
 
 def _rate(own: Mapping[str, Fact]) -> float:
@@ -162,47 +135,30 @@ def network(run: Run) -> Iterator[Said | Beside]:
     since = "Counters run since the driver was loaded: read them twice, some minutes apart, to see what grows."
     crowded += [(f, f"{f.device} PFC storm on {f.value}") for f in named(run, r"switch\.pfc_storm")]
     if crowded:
-        yield by_facts(
-            "network-congestion",
-            f"The network is congested or loses packets: {listed((t for _, t in crowded), 3)}",
+        yield tools(
+            "network-congestion.network",
             [f for f, _ in crowded],
-            "ethtool -S <interface> | grep -E 'pause|discard|cnp|ecn'; rdma statistic show   # on these hosts, "
-            "twice while the job runs; then check PFC and ECN on "
-            "hosts and switches (mlnx_qos -i <interface>), NCCL_IB_TC, and what else uses these links",
-            Severity.WARNING,
-            explanation="Pause frames and congestion notices slow senders down, lost packets are sent again after a "
-            f"time-out. RDMA needs a lossless path; one congested port slows every rank that talks over it. {since}",
             observed=listed((t for _, t in crowded), 6),
-            expected=f"pauses and notices below {_SHARE:.1%} of the packets, no loss",
-            confidence=Confidence.HIGH if any("+" in t for _, t in crowded) else Confidence.MEDIUM,
+            crowded=listed((t for _, t in crowded), 3),
+            since=since,
+            share=_SHARE,
+            grows=any("+" in t for _, t in crowded),
         )
     if broken:
-        yield by_facts(
-            "link-errors",
-            f"A link has physical errors: {listed((t for _, t in broken), 1)}",
+        yield tools(
+            "link-errors.network",
             [f for f, _ in broken],
-            "mlxlink -d <device> -m -c   # on that host: bit error rate and module; then clean or replace cable "
-            "and transceiver, or leave the device out",
-            Severity.WARNING,
-            explanation=f"Symbols arrive damaged: a bad cable, transceiver or port. The link retrains or packets "
-            f"are sent again. {since}",
             observed=listed((t for _, t in broken), 6),
-            expected="0, or not growing",
-            action=Action.TRIAGE,
+            broken=listed((t for _, t in broken), 1),
+            since=since,
         )
     if flaps:
-        yield by_facts(
-            "link-flap",
-            f"A link went down again and again: {listed((t for _, t in flaps), 3)}",
+        yield tools(
+            "link-flap.network",
             [f for f, _ in flaps],
-            "dmesg -T | grep -iE 'link (is )?(down|up)'; mlxlink -d <device> -m   # on that host: when; then "
-            "replace cable or transceiver",
-            Severity.WARNING,
-            explanation=f"Each time the traffic stops until the link is up; beyond the retry time of the RDMA "
-            f"transport the job ends. {since}",
             observed=listed((t for _, t in flaps), 6),
-            expected="0 while the job runs",
-            confidence=Confidence.MEDIUM,
+            flaps=listed((t for _, t in flaps), 3),
+            since=since,
         )
 
 
@@ -211,16 +167,9 @@ def fabric_checks(run: Run) -> Iterator[Said | Beside]:
     below = [f for f in named(run, r"link\.could_be") if "ould be" in f.value]
     if below:
         said = listed(f"{f.device}: {f.value}" for f in below)
-        yield by_facts("nic-speed-mismatch", f"InfiniBand links are slower than both ends can: {said}", below,
-            "mlxlink -d <device> -m -c   # at both ends; then reseat or replace the cable", Severity.WARNING,
-            explanation="A link that came up at a lower rate slows every collective over it.", observed=said,
-            expected="the rate that both ends support", action=Action.TRIAGE)  # fmt: skip
+        yield tools("nic-speed-mismatch.fabric-checks", below, said=said)
     for fact in named(run, r"fi\.fi_getinfo"):
-        yield by_facts("efa-provider-missing", f"libfabric finds no provider: {fact.value}", [fact],
-            "fi_info -l; ls /dev/infiniband /sys/class/infiniband   # where the ranks run, in the container; then "
-            "install the EFA driver and libfabric, and pass the devices into the container", Severity.WARNING,
-            explanation="Without a provider of libfabric the OFI plugin cannot use the NICs, and NCCL uses sockets.",
-            observed=fact.value, expected="provider: efa")  # fmt: skip
+        yield tools("efa-provider-missing.fabric-checks", [fact], fact=fact)
 
 
 def gids(run: Run) -> Iterator[Said | Beside]:
@@ -228,30 +177,9 @@ def gids(run: Run) -> Iterator[Said | Beside]:
     none = [f for f in named(run, r"gid\.count") if f.value == "0"]
     devices = [f for f in named(run, r"rdma\.devices") if f.value == "0"]
     if none:
-        yield by_facts(
-            "ib-gid-index",
-            "show_gids finds no GID: RoCE cannot be used from here",
-            none,
-            "rdma link; ip addr; ls /sys/class/infiniband/*/ports/*/gid_attrs/ndevs/   # where the ranks run, in "
-            "the container; then bring up the "
-            "interfaces of the NICs with an address, or start the container in the host's network",
-            Severity.WARNING,
-            explanation="A RoCE port gets its GIDs from the addresses of its interface. In a network namespace "
-            "without these interfaces the table is empty.",
-            observed="n_gids_found=0",
-            expected="a GID of type RoCE v2 with an IPv4 address on each port",
-        )
+        yield tools("ib-gid-index.gids", none)
     if devices:
-        yield by_facts(
-            "ib-no-device",
-            "There is no RDMA device here",
-            devices,
-            "ls /dev/infiniband; lspci | grep -iE 'mellanox|infiniband|ethernet'   # on the host and in the container",
-            Severity.INFO,
-            explanation="Without a device NCCL uses sockets between hosts.",
-            observed="no device",
-            expected="one device per NIC",
-        )
+        yield tools("ib-no-device.gids", devices)
     pinned = setting(run, "NCCL_IB_GID_INDEX")
     tables: dict[tuple[str | None, str], dict[int, Fact]] = {}
     for fact in named(run, r"gid\.[0-9]+"):
@@ -267,17 +195,13 @@ def gids(run: Run) -> Iterator[Said | Beside]:
         if wrong:
             (_, port), rows = next(iter(wrong.items()))
             good = sorted(i for i, r in rows.items() if _routable(r))
-            yield by_facts(
-                "ib-gid-index",
-                f"NCCL_IB_GID_INDEX={index} is not a RoCE v2 address on {port}"
-                + (f"; index {good[0]} is" if good else ""),
+            yield tools(
+                "ib-gid-index.gids-nccl-gid",
                 [rows.get(index, next(iter(rows.values()))), *(rows[i] for i in good[:1])],
-                f"export NCCL_IB_GID_INDEX={good[0]}   # or unset it: NCCL 2.21 and later find the GID"
-                if good
-                else "unset NCCL_IB_GID_INDEX   # NCCL 2.21 and later find the GID",
-                Severity.WARNING,
-                observed=rows[index].value if index in rows else f"no GID at index {index}",
-                expected="a RoCE v2 GID with an IPv4 address at the same index on all hosts",
+                index=index,
+                port=port,
+                good=good,
+                index_said=rows[index].value if index in rows else f"no GID at index {index}",
             )
 
 
@@ -304,16 +228,13 @@ def mtus(run: Run) -> Iterator[Said | Beside]:
                 continue
             usual = votes.most_common(1)[0][0]
             odd = [f for f in facts if f.value != usual]
-            yield by_facts(
-                "mtu-mismatch",
-                f"MTUs differ on {what}: {listed(f'{f.value} on {f.host or f.device}' for f in odd)}, others {usual}",
+            yield tools(
+                "mtu-mismatch.mtus",
                 [*odd[:4], next(f for f in facts if f.value == usual)],
-                "ip link set <interface> mtu <value>   # the same on all hosts, at most what the switches pass",
-                Severity.WARNING,
-                explanation="RoCE takes its MTU from the interface. Where two ends differ, large packets are dropped "
-                "on the way or connections come up at the smaller size: some pairs hang or are slow.",
                 observed=listed(f"{f.at} {f.value}" for f in odd),
-                expected=f"{usual} everywhere",
+                what=what,
+                odd=listed(f"{f.value} on {f.host or f.device}" for f in odd),
+                usual=usual,
             )
 
 
@@ -331,35 +252,14 @@ def wires(run: Run) -> Iterator[Said | Beside]:
         best = max(facts, key=lambda f: f.number or 0.0)
         rate = rates.get(device, 0.0)
         if rate and (best.number or 0.0) < _WIRE * rate:
-            yield by_facts(
-                "low-bandwidth",
-                f"The bandwidth test over {device} reaches {best.number:g} of {rate:g} Gb/s",
-                [best],
-                "ib_write_bw -d <device> -q 4 -x <GID index> --report_gbits   # with the server and the NIC's "
-                "own NUMA node (numactl -N <node>); then check its PCIe link and congestion",
-                Severity.WARNING,
-                explanation="This is the wire without NCCL: what it lacks here no setting of NCCL gives.",
-                observed=f"{best.number:g} Gb/s",
-                expected=f"at least {_WIRE * rate:g} Gb/s of {rate:g}",
-                confidence=Confidence.MEDIUM,
-            )
+            yield tools("low-bandwidth.wires", [best], device=device, best=best, rate=rate, enough=_WIRE * rate)
     for fact in named(run, r"perftest\.error"):
         status = re.search(r"status ([0-9]+)", fact.value)
         name = {"12": "ib-completion-retry-exceeded", "4": "ib-completion-local-prot", "5": "ib-completion-flush"}.get(
             status[1] if status else "", ""
         )
         if name or re.search(r"to RTR|to RTS", fact.value):
-            yield by_facts(
-                name or "ib-qp-timeout",
-                f"The bandwidth test itself fails: {fact.value[:100]}",
-                [fact],
-                "show_gids; ibstat; ib_write_bw -d <device> -x <GID index>   # on both hosts: the same GID "
-                "index, MTU and port state",
-                Severity.ERROR,
-                explanation="RDMA between these two hosts does not work without NCCL either.",
-                observed=fact.value,
-                expected="the test ends with a bandwidth",
-            )
+            yield tools("ib-qp-timeout.perftest", [fact], of=name, fact=fact)
 
 
 def peermem(run: Run) -> Iterator[Said | Beside]:
@@ -405,16 +305,7 @@ def interfaces(run: Run) -> Iterator[Said | Beside]:
         fits = any(d == n or (not exact and d.startswith(n)) for d in devices for n in names)
         if names and not fits and len(devices) > 1:
             facts = [f for f in named(run, r"net\.state") if (f.input_id, f.host) == (input_id, host)]
-            yield by_facts(
-                "ifname-not-found",
-                f"NCCL_SOCKET_IFNAME={text}: there is no such interface among {listed(sorted(devices), 6)}",
-                facts,
-                "ip -br addr   # on that host; fix: NCCL_SOCKET_IFNAME to the interface that all hosts reach "
-                "each other over",
-                Severity.WARNING,
-                observed=listed(sorted(devices), 6),
-                expected=f"an interface that {text} names",
-            )
+            yield tools("ifname-not-found.interfaces", facts, text=text, devices_said=sorted(devices))
 
 
 JUDGES: Final[tuple[Judge, ...]] = (ports, network, fabric_checks, gids, mtus, wires, peermem, interfaces)

@@ -1,20 +1,13 @@
 """How facts of host tools become hits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
-from nccl_insight.base.model import Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.host_facts import Fact
-from nccl_insight.rules.context import hit
+from nccl_insight.rules.context import hit, worded
 from nccl_insight.tables.run import Run
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from nccl_insight.rules.context import Fields
 
 MOST_EVIDENCE = 6
 
@@ -49,20 +42,12 @@ def refs(facts: Iterable[Fact], most: int = MOST_EVIDENCE) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys(Ref(f.input_id, f.line) for f in facts))[:most]
 
 
-def by_facts(
-    name: str, title: str, facts: Sequence[Fact], step: str, level: Severity,
-    *, ranks: tuple[int, ...] = (), **fields: Unpack[Fields],
-) -> Said:  # fmt: skip
-    """A hit that rests on facts, with the hosts that they are of in its title."""
+def tools(name: str, facts: Sequence[Fact], /, *, of: str = "", **given: Any) -> Said:
+    """A hit of ``name.key``, or of the diagnosis ``of``, that rests on facts, with their hosts in its title."""
+    fields = worded(name, given)
+    title = fields.pop("title")
     hosts = tuple(sorted({f.host for f in facts if f.host}))
     where = ""
     if len(hosts) > 1 or (hosts and hosts[0] not in title):
         where = f" on {hosts[0]}" if len(hosts) == 1 else f" ({len(hosts)} hosts)"
-    fields |= {"next_step": step, "severity": level}
-    return Said(name, hit(refs(facts), f"{title}{where}", (*ranks, *hosts), **fields))
-
-
-def listed(items: Iterable[str], most: int = 4) -> str:
-    """``a, b and 3 more``, each once."""
-    every = list(dict.fromkeys(items))
-    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+    return Said(of or name.partition(".")[0], hit(refs(facts), f"{title}{where}", hosts, **fields))

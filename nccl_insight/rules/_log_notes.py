@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.base.units import plural
-from nccl_insight.rules.context import hit
+from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
 
@@ -19,12 +18,15 @@ def log_notes(run: Run, kind: str, headline: str, next_step: str, explanation: s
     details = notes["detail"].drop_nulls()
     rows = notes.select("input_id", "line").head(4).iter_rows()
     where = f" in {files} inputs" if files > 1 else ""
-    yield hit(
+    yield says(
+        "log-truncated.log-notes",
         tuple(Ref(int(i), int(n)) for i, n in rows if i is not None and n),
-        title=f"{headline} ({plural(notes.height, 'place')}{where})",
         next_step=next_step,
         explanation=explanation,
-        observed=str(details[0]) if len(details) else f"{notes.height} places",
         expected=expected,
         absence=None if notes["line"].drop_nulls().len() else str(details[0]) if len(details) else headline,
+        headline=headline,
+        notes=notes,
+        where=where,
+        details=str(details[0]) if len(details) else f"{notes.height} places",
     )

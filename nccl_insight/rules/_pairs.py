@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, format_gbps, format_ranks
 from nccl_insight.rules._traces import nodes_of_ranks, trace_refs, with_hosts
-from nccl_insight.rules.context import hit
+from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
 LEAST_PER_GROUP: Final = 5
@@ -55,20 +55,19 @@ def slow_node(run: Run, medians: pl.DataFrame, slow: pl.DataFrame, next_step: st
     name = names[0]
     own = tuple(sorted({r for ranks in late for r in ranks if node.get(r) == name}))
     worst = slow.row(0, named=True)
-    return hit(
+    return says(
+        "busbw-outlier.slow-node",
         trace_refs(
             (i, f"{op} of {format_bytes(s)} on ranks {format_ranks(r)}: {format_gbps(b)}")
             for i, op, s, r, b in slow.select("input_id", "op", "size_bytes", "ranks", "busbw").iter_rows()
         ),
         whom=with_hosts(run, own),
-        title=f"All {len(late)} process groups that join {name} (ranks {format_ranks(own)}) with other nodes are slow: "
-        f"{worst['op']} of {format_bytes(worst['size_bytes'])} reaches {format_gbps(worst['busbw'])}; elsewhere "
-        f"{format_gbps(worst['usual'])}",
-        explanation=f"The {len(across) - len(late)} groups that join other nodes are not slow, so it is the node's own "
-        "NICs, their links or their PCIe path. Waiting for late ranks is left out.",
-        observed=f"{format_gbps(worst['busbw'])} busbw",
-        expected=f"{format_gbps(worst['usual'])} as in groups without this node",
         next_step=next_step,
+        late=late,
+        name=name,
+        own=own,
+        worst=worst,
+        n_others=len(across) - len(late),
     )
 
 
@@ -106,16 +105,13 @@ def slow_pairs(run: Run, rows: pl.DataFrame, next_step: str) -> Iterator[Hit]:
         return
     for row in slow.iter_rows(named=True):
         ranks = tuple(sorted((row["src"], row["dst"])))
-        yield hit(
+        yield says(
+            "busbw-outlier.slow-pairs",
             trace_refs([(row["input_id"], f"median of {row['count']} transfers")]),
             whom=with_hosts(run, ranks),
-            title=f"Rank {row['src']} to rank {row['dst']}: {format_bytes(row['size_bytes'])} at "
-            f"{format_gbps(row['busbw'])}, {row['peers'] - 1} other pairs at {format_gbps(row['usual'])}",
-            explanation="Time counts from when both ranks were there, so nobody's lateness is in it: the path between "
-            "these two ranks is slow.",
-            observed=f"{format_gbps(row['busbw'])}",
-            expected=f"{format_gbps(row['usual'])} as between the other pairs",
             next_step=next_step,
+            row=row,
+            n_others=row["peers"] - 1,
         )
 
 
@@ -148,16 +144,15 @@ def _slow_nodes(
             )
             ranks = tuple(ends["rank"].to_list())
             hits.append(
-                hit(
+                says(
+                    "busbw-outlier.slow-nodes",
                     _pair_refs(own),
                     whom=with_hosts(run, ranks),
-                    title=f"Transfers to and from {name} (ranks {format_ranks(ranks)}) reach "
-                    f"{format_gbps(best)} at best; pairs of other nodes {format_gbps(usual)} or more",
-                    explanation="Every path of this node to other nodes is slow and no other one is, so it is the "
-                    "node's own NIC, its link or its PCIe path. Time counts from when both ranks were there.",
-                    observed=f"{format_gbps(best)} at best",
-                    expected=f"{format_gbps(usual)} as between other nodes",
                     next_step=next_step,
+                    name=name,
+                    ranks=ranks,
+                    best=best,
+                    usual=usual,
                 )
             )
             medians = medians.filter(~(pl.col("src").is_in(ranks) | pl.col("dst").is_in(ranks)))
@@ -171,15 +166,14 @@ def _many_pairs(run: Run, slow: pl.DataFrame, next_step: str) -> Hit:
     ranks = tuple(sorted(common or set.union(*ends)))
     worst = slow.sort("busbw").row(0, named=True)
     who = f"all with rank {format_ranks(ranks)}" if common else f"among ranks {format_ranks(ranks)}"
-    return hit(
+    return says(
+        "busbw-outlier.many-pairs",
         _pair_refs(slow),
         whom=with_hosts(run, ranks),
-        title=f"{slow.height} pairs of ranks, {who}, transfer at {format_gbps(worst['busbw'])} or little more; the "
-        f"other pairs reach {format_gbps(worst['usual'])}",
-        explanation="Time counts from when both ranks were there, so nobody's lateness is in it: these paths are slow.",
-        observed=f"{format_gbps(worst['busbw'])}",
-        expected=f"{format_gbps(worst['usual'])} as between the other pairs",
         next_step=next_step,
+        slow=slow,
+        who=who,
+        worst=worst,
     )
 
 

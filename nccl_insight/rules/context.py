@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import polars as pl
 
@@ -16,12 +17,15 @@ from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.language.help import filled
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.page import Page
+from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 
 # What a check yields: what it found, or why it cannot judge.
 Hits: TypeAlias = Iterator[Hit | CannotJudge]
 _SAID: Final = ("root", "setting", "caller")
+# What a check may say itself of a hit, in place of its page.
+_FIELDS: Final = {field.name for field in dataclasses.fields(Hit)} - {"ranks", "hosts", "evidence"}
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
@@ -89,6 +93,22 @@ def hit(
     return Hit(title, ranks=ranks, hosts=hosts, evidence=tuple(lines), **fields)
 
 
+def says(
+    name: str,
+    seen: Placed | pl.DataFrame | Iterable[Ref],
+    /,
+    whom: Placed | pl.DataFrame | Iterable[int | str | None] | None = None,
+    **given: Any,
+) -> Hit:
+    """A finding in the words that a page has for ``name.key``, with these values; fields of a hit are as given here."""
+    fields = worded(name, given)
+    return hit(seen, fields.pop("title"), whom, **fields)
+
+
+def worded(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    return said(name, given) | {field: value for field, value in given.items() if field in _FIELDS}
+
+
 @dataclass(frozen=True)
 class Context:
     """A run as one check sees it. ``ctx["share"]`` is a threshold of its page, or what the policy says instead."""
@@ -105,6 +125,31 @@ class Context:
         return trouble(self.run, self.name, *also, but=but)
 
     hit = staticmethod(hit)
+
+    def says(
+        self,
+        key: str,
+        seen: Placed | pl.DataFrame | Iterable[Ref],
+        /,
+        whom: Placed | pl.DataFrame | Iterable[int | str | None] | None = None,
+        **given: Any,
+    ) -> Hit:
+        """A finding in the words of this page: see :func:`says`."""
+        return says(f"{self.name}.{key}", seen, whom, **given)
+
+    def tells(
+        self,
+        key: str,
+        /,
+        *,
+        rows: Trouble | None = None,
+        whom: Iterable[int | str | None] | None = None,
+        quiet: Severity | None = Severity.INFO,
+        **given: Any,
+    ) -> Iterator[Hit]:
+        """:meth:`report` in the words of this page."""
+        fields = worded(f"{self.name}.{key}", given)
+        yield from self.report(fields.pop("title"), rows=rows, whom=whom, quiet=quiet, **fields)
 
     def report(
         self,

@@ -30,6 +30,7 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``on_one_host`` | severity when the job stays on one host and its init is complete (for networks) |
 | ``leads_to`` | symptoms (hang, slow, crash): a warning where the user names one of them, else as it is |
 | ``since`` | the version of nccl-insight that has it first |
+| ``says`` | what findings of the logic say: see :mod:`nccl_insight.rules.says` |
 """
 
 import re
@@ -40,6 +41,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Step
 
@@ -65,6 +67,12 @@ class Page:
     head: Mapping[str, str]
     body: str
     steps: tuple[Step, ...] = ()
+    spoken: str = ""
+
+    @cached_property
+    def says(self) -> Mapping[str, Mapping[str, str]]:
+        """What findings of the logic say: texts by field, by key (see :mod:`nccl_insight.rules.says`)."""
+        return texts.blocks(self.spoken)
 
     @property
     def module(self) -> Path:
@@ -117,8 +125,9 @@ def read_page(path: Path) -> Page:
     parts = path.read_text(encoding="utf-8").split("---\n", 2)
     if named is None or len(parts) != 3 or parts[0]:
         raise InsightError(f"{path.name}: a page is NI###-name.md and begins with front matter between two ---")
-    head, steps = _front(parts[1])
-    page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps)
+    front, says, spoken = parts[1].partition("\nsays: ")
+    head, steps = _front(front)
+    page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps, (says + spoken).rstrip())
     needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}
     if wrong := sorted(set(head) - _KEYS) or sorted(needed - set(head)):
         raise InsightError(f"{path.name}: front matter: {', '.join(wrong)} missing or unknown")

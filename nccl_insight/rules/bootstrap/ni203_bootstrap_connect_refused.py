@@ -17,12 +17,11 @@ def check(ctx: Context) -> Hits:
     if found is None:
         return
     unreachable = found.telling("no-route")
-    yield from ctx.report(
-        "A peer's address cannot be reached: no route to it"
-        if unreachable is not None and unreachable.count == found.count
-        else "A connection to a peer was refused",
+    yield from ctx.tells(
+        "found",
         rows=found,
         quiet=Severity.WARNING if _in_vain(run, found) else Severity.INFO,
+        all_unreachable=unreachable is not None and unreachable.count == found.count,
     )
 
 

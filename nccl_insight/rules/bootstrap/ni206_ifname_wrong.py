@@ -5,10 +5,10 @@ import polars as pl
 from nccl_insight.advise.settings.interfaces import VIRTUAL
 from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, refs, value_of
+from nccl_insight.facts.settings import hosts_of, refs, value_of
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 # Docker and libvirt, loopback, and link-local.
@@ -52,15 +52,12 @@ def check(ctx: Context) -> Hits:
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
             return
         behind = _behind(run, bridge.hosts)
-        yield ctx.hit(
+        yield ctx.says(
+            "found-each-host",
             bridge.evidence,
             whom=(*(bridge.ranks if behind == bridge.hosts else ()), *behind),
             title=bridge.titled(f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"),
-            explanation="Each host and container has this address for itself, so a peer elsewhere cannot be reached at "
-            "it. NCCL took the wrong interface there; on a cluster give containers the host's network.",
             observed=bridge.text,
-            severity=Severity.WARNING,
-            confidence=Confidence.MEDIUM,
         )
 
 
@@ -118,16 +115,16 @@ def _used(run: Run, virtual: pl.DataFrame) -> bool:
 def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confidence | None) -> Hit:
     names = rows["name"].unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
-    return hit(
+    return says(
+        "ifname-wrong.found",
         refs(rows),
         whom=hosts,
-        title=f"{', '.join(names[:3])} is {role}{f' ({named(hosts)})' if hosts else ''}",
-        explanation="Loopback, bridge and virtual interfaces have addresses that only this host or its containers "
-        "can reach; link-local addresses (169.254.x, the USB interface of a BMC) lead nowhere else. Ranks on other "
-        "hosts wait for connections that never come.",
         observed=f"{names[0]} {rows['address'][0] or ''}".strip(),
         severity=severity,
         confidence=confidence,
+        first_names=", ".join(names[:3]),
+        role=role,
+        hosts=hosts,
     )
 
 

@@ -21,16 +21,12 @@ def check(ctx: Context) -> Hits:
     values = (same if same.height else rows)["value"].unique(maintain_order=True).to_list()
     value = f"NCCL_SOCKET_IFNAME={values[0]}" if values else "NCCL_SOCKET_IFNAME"
     excludes = bool(values) and values[0].startswith("^")
-    yield from ctx.report(
-        f"{value} excludes every interface of this host" if excludes else f"{value} names no interface of this host",
-        explanation=(
-            "NCCL uses only interfaces whose name does not start with one of the values after '^'. "
-            if excludes
-            else "NCCL uses only interfaces whose name starts with the given value (or equals it after '='). "
-        )
-        + "None is left here, so there is no address to listen on."
-        + ("" if values else " The setting itself is not in this log."),
+    yield from ctx.tells(
+        "found",
         observed=value if values else "",
         rows=Trouble(found.rows),
         quiet=None,
+        excludes=excludes,
+        value=value,
+        values=values,
     )

@@ -7,7 +7,7 @@ import polars as pl
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural
 from nccl_insight.rules._log_notes import log_notes
-from nccl_insight.rules.context import Context, Hits
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _NAMED = 3
@@ -37,11 +37,11 @@ def _unchecked(run: Run) -> Iterator[Hit]:
     more = f" and {paths.len() - len(names):,} more" if paths.len() > len(names) else ""
     listed = ", ".join(names) + more
     one = paths.len() == 1
-    yield Hit(
-        title=f"Damage inside {names[0] if one else plural(paths.len(), 'compressed input')} would not show: "
-        f"{'it has' if one else 'they have'} no checksum",
-        explanation=f"{'The stream ends' if one else 'The streams end'} where "
-        f"{'its' if one else 'their'} blocks say, but nothing tells whether the text is what was written.",
-        observed=f"no checksum: {listed}",
+    yield says(
+        "log-truncated.unchecked",
+        (),
         absence=f"the head of the compressed stream says that no checksum follows: {listed}",
+        one=names[0] if one else plural(paths.len(), "compressed input"),
+        alone=one,
+        listed=listed,
     )

@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.units import plural
 from nccl_insight.facts.errors import VAGUE, present
 from nccl_insight.facts.settings import refs
 from nccl_insight.rules.context import Context, Hits
@@ -26,10 +25,10 @@ def check(ctx: Context) -> Hits:
     lines = int(inputs["nccl_lines"].sum())
     warned = run.has("errors")
     first = run.table("errors") if warned else run.table("processes")
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         refs(first, 1),
-        title=f"{plural(lines, 'NCCL line')}, none about init, topology or transports: "
-        f"the log holds {'failures' if warned else 'versions'} only",
-        observed=plural(lines, "NCCL line"),
         absence="no line about communicators, networks, channels or connections",
+        lines=lines,
+        warned=warned,
     )

@@ -6,7 +6,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.wire import missing_members
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -20,18 +20,14 @@ def check(ctx: Context) -> Hits:
     worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
     others = len(partial) - 1
     missing = format_ranks(worst.missing) if worst.missing else plural(worst.nranks - worst.ranks_seen, "rank")
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         (Ref(worst.input_id, worst.line),) if worst.line else (),
         whom=worst.missing,
-        title=f"The log holds {worst.ranks_seen} of {worst.nranks} ranks of a communicator"
-        + (f" and parts of {plural(others, 'other')}" if others else ""),
-        explanation="Conclusions from what is absent are lowered or left out for these communicators.",
-        observed=plural(worst.ranks_seen, "rank"),
-        expected=plural(worst.nranks, "rank"),
-        unit="ranks",
-        next_step="add the logs of the missing ranks (NCCL_DEBUG_FILE=nccl.%h.%p.log writes one file per process)",
         comm_id=worst.comm_id,
         absence=f"no init line of ranks {missing} in the inputs",
+        worst=worst,
+        others=others,
     )
 
 
@@ -44,16 +40,14 @@ def _traces(run: Run) -> Iterator[Hit]:
     members = max(groups, key=lambda m: (len(groups[m]), len(m)))
     others = f" and of {plural(len(groups) - 1, 'other group')}" if len(groups) > 1 else ""
     seen = len(members) - len(groups[members])
-    yield hit(
+    yield says(
+        "communicator-incomplete.traces",
         (),
         whom=missing,
-        title=f"No trace of rank{'s' if len(missing) > 1 else ''} {format_ranks(missing)}: only {seen} of "
-        f"{plural(len(members), 'rank')} of a process group{others} were recorded",
-        explanation="Where all recorded ranks wait, waiting for a rank that was not recorded cannot be told from a "
-        "slow transfer: neither is judged for these groups.",
-        observed=plural(seen, "rank"),
-        expected=plural(len(members), "rank"),
-        unit="ranks",
-        next_step="add the traces of the missing ranks, of the same steps",
         absence=f"no trace of ranks {format_ranks(missing)} in the inputs",
+        several_missing=len(missing) > 1,
+        missing=missing,
+        seen=seen,
+        members=members,
+        others=others,
     )

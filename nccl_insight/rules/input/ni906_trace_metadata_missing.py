@@ -1,7 +1,5 @@
 """A trace lacks what some figures need: rank, message sizes, groups."""
 
-from nccl_insight.base.units import plural
-from nccl_insight.rules._errors import cut
 from nccl_insight.rules._trace_notes import noted
 from nccl_insight.rules.context import Context, Hits
 
@@ -11,10 +9,6 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     texts, evidence = noted(run, ctx.name)
     if texts:
-        yield ctx.hit(
-            evidence,
-            title=f"Metadata is missing in the traces: {cut(texts[0], 70)}",
-            explanation="; ".join(texts[:6]),
-            observed=plural(len(texts), "gap"),
-            absence=None if evidence else texts[0],
+        yield ctx.says(
+            "found", evidence, explanation="; ".join(texts[:6]), absence=None if evidence else texts[0], texts=texts
         )

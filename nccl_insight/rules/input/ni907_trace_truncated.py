@@ -14,10 +14,12 @@ def check(ctx: Context) -> Hits:
     if texts:
         name = texts[0].split(": ", 1)[0].rsplit("/", 1)[-1]
         more = f" and {plural(len(texts) - 1, 'other input')}" if len(texts) > 1 else ""
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             evidence,
-            title=f"{name}{more} {'end' if more else 'ends'} early or {'are' if more else 'is'} damaged",
-            explanation="; ".join(texts[:_NAMED]) + ". What could be read before the damage was used.",
             observed=plural(len(texts), "damaged input", "damaged inputs"),
             absence=None if evidence else texts[0],
+            name=name,
+            more=more,
+            first_texts="; ".join(texts[:_NAMED]),
         )

@@ -12,9 +12,4 @@ def check(ctx: Context) -> Hits:
     if not texts:
         return
     more = f" and {plural(len(texts) - 1, 'more recorder')}" if len(texts) > 1 else ""
-    yield ctx.hit(
-        refs[:5],
-        title=f"A recorder dropped events: {texts[0]}{more}",
-        observed=f"{plural(len(texts), 'recorder')} with dropped events",
-        absence=None if refs else texts[0],
-    )
+    yield ctx.says("found", refs[:5], absence=None if refs else texts[0], texts=texts, more=more)

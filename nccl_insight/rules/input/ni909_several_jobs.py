@@ -8,7 +8,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import plural
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.rules._trace_notes import noted
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -25,16 +25,14 @@ def check(ctx: Context) -> Hits:
         .sort("job", "input_id")
         .unique("job", keep="first", maintain_order=True)
     )
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         tuple(
             Ref(i, 0, f"a trace of a job of {'an unknown number of' if w is None else w} ranks")
             for i, w in firsts.select("input_id", "world_size").head(5).iter_rows()
         ),
-        title=f"The inputs are not one job: {texts[0]}",
-        explanation="Collectives are matched and ranks compared only within a job.",
-        observed=f"{firsts.height} jobs",
-        unit="jobs",
-        next_step="give the traces of one job at a time",
+        texts=texts,
+        firsts=firsts,
     )
 
 
@@ -45,11 +43,4 @@ def _logs(run: Run) -> Iterator[Hit]:
     sizes = [part_run(run, p).table("communicators")["nranks"].max() for p in last]
     known = [plural(n, "rank") for n in sizes if isinstance(n, int)]
     shown = ", ".join(known[:4]) + (f" and {len(known) - 4} more" if len(known) > 4 else "")
-    yield hit(
-        tuple(p.begins for p in last if p.begins is not None)[:5],
-        title=f"The inputs hold {len(last)} jobs: {shown}",
-        explanation="Each of them is judged by itself, and the verdict is the worst of them.",
-        observed=f"{len(last)} jobs",
-        unit="jobs",
-        next_step="give the logs of one job at a time",
-    )
+    yield says("several-jobs.logs", tuple(p.begins for p in last if p.begins is not None)[:5], last=last, shown=shown)

@@ -1,6 +1,5 @@
 """The inputs hold several attempts of one job."""
 
-from nccl_insight.base.units import plural
 from nccl_insight.facts.parts import parts
 from nccl_insight.rules.context import Context, Hits
 
@@ -12,10 +11,10 @@ def check(ctx: Context) -> Hits:
     several = len({p.job for p in found}) > 1
     for job in sorted({p.job for p in found if p.attempt > 1}):
         own = [p for p in found if p.job == job]
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             tuple(p.begins for p in reversed(own) if p.begins is not None)[:5],
-            title=f"{f'Job {job}' if several else 'The job'} was started {plural(len(own), 'time')}: "
-            "the last attempt is judged",
-            observed=plural(len(own), "attempt"),
-            unit="attempts",
+            several=several,
+            job=job,
+            own=own,
         )

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Severity
-from nccl_insight.base.units import plural
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.base.model import Hit
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.readers.embedded.endings import AT_THE_END
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _NEXT = (
@@ -21,13 +20,7 @@ def check(ctx: Context) -> Hits:
     """NCCL's message, else worlds of one rank."""
     run = ctx.run
     if ctx.lines() is not None:
-        yield from ctx.report(
-            "Processes of differently sized jobs meet at one bootstrap root",
-            next_step=_NEXT,
-            explanation="The root was reached by processes that believe in another number of ranks: two jobs share an "
-            "address and port, or the ranks were started with different world sizes.",
-            confidence=Confidence.HIGH,
-        )
+        yield from ctx.tells("found-processes-differently", next_step=_NEXT)
         return
     yield from _tables(run)
     ranks = run.table("ranks").drop_nulls(["nranks", "pid"])
@@ -37,16 +30,14 @@ def check(ctx: Context) -> Hits:
     if processes.height < 2 or processes["nranks"].max() != 1:
         return
     hosts = hosts_of(processes)
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         refs(processes),
         whom=hosts,
-        title=f"{plural(processes.height, 'process', 'processes')} run as {processes.height} jobs of one rank "
-        f"each{f' ({named(hosts)})' if hosts else ''}",
         next_step=_NEXT,
-        explanation="No communicator in this log has more than one rank, so the processes do not know of each other.",
-        observed="nranks 1 in each process",
-        expected=f"one communicator of {processes.height} ranks",
-        severity=Severity.INFO if len(hosts) < 2 or _replicas(run, processes) else Severity.ERROR,
+        processes=processes,
+        hosts=hosts,
+        meant=len(hosts) < 2 or _replicas(run, processes),
     )
 
 
@@ -64,18 +55,13 @@ def _tables(run: Run) -> Iterator[Hit]:
         return
     starts = heads[sorted({int(n) + k for n in twice["_n"] for k in (0, 1)})]
     listed = sorted({h for found in starts["hosts"].to_list() for h in found})
-    yield hit(
+    yield says(
+        "separate-jobs.tables",
         refs(starts),
         whom=tuple(listed),
-        title=f"The head of nccl-tests stands {starts.height} times before the first result: as many independent "
-        "jobs run, not one",
-        next_step="make clean && make MPI=1 MPI_HOME=$(dirname $(dirname $(which mpicc)))   # then run the new binary "
-        "by its full path; mpirun -np 2 hostname shows where processes start",
-        explanation="Only rank 0 of a job prints the head, so each head is a job of its own: the binary was built "
-        "without MPI, or mpirun does not hand its world to it. Each host then measures itself, and nothing crosses the "
-        "network.",
-        observed=f"{plural(starts.height, 'head')}" + (f", ranks of {named(listed)}" if listed else ""),
-        severity=Severity.ERROR if _together(twice) else Severity.WARNING,
+        starts=starts,
+        listed=listed,
+        together=_together(twice),
     )
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Ref
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import comms, members
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.wording import wording_clashes
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -33,15 +33,7 @@ def check(ctx: Context) -> Hits:
 
 def _members_hit(odd: Outlier) -> Hit:
     where = named(odd.hosts) or rank_words(odd.ranks)
-    return hit(
-        odd,
-        title=f"{where}: NCCL {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
-        f"{odd.majority}",
-        explanation="Ranks of one communicator must run the same NCCL release.",
-        observed=f"{odd.value} and {odd.majority}",
-        expected="one version",
-        comm_id=odd.comm_id,
-    )
+    return says("version-mix.members", odd, comm_id=odd.comm_id, where=where, odd=odd)
 
 
 def _unjoined(run: Run) -> Iterator[Hit]:
@@ -56,26 +48,15 @@ def _unjoined(run: Run) -> Iterator[Hit]:
     numbers = versions.get_column("number").to_list()
     evidence: tuple[Ref, ...] = (*refs(versions, 2), *refs(trouble, 1))
     if reported.height or (len(numbers) > 1 and trouble.height and not finished):
-        yield hit(
+        yield says(
+            "version-mix.unjoined",
             evidence,
             whom=hosts_of(versions),
-            title="Processes of the job run different NCCL versions"
-            + (f": {', '.join(numbers[:4])}" if len(numbers) > 1 else ""),
-            explanation="Their start-up messages do not fit each other: init cannot finish.",
             observed=", ".join(numbers[:4]) or "mismatch reported by NCCL",
-            expected="one version",
-            confidence=Confidence.HIGH if reported.height else Confidence.MEDIUM,
+            numbers=f": {', '.join(numbers[:4])}" if len(numbers) > 1 else "",
+            reported=reported,
         )
         return
     for clash in wording_clashes(run) if not finished else ():
-        yield hit(
-            clash.evidence,
-            whom=(clash.host,),
-            title=f"{clash.host} prints messages of NCCL {clash.observed}, but {clash.other_host} "
-            f"those of {clash.expected}",
-            explanation="The wording of a message changes between releases; the two hosts load different ones.",
-            observed=f"wording of {clash.observed}",
-            expected=f"wording of {clash.expected} on every host",
-            confidence=Confidence.MEDIUM,
-        )
+        yield says("version-mix.unjoined-prints-messages", clash.evidence, whom=(clash.host,), clash=clash)
         return

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.settings import hosts_of
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -19,13 +19,7 @@ def check(ctx: Context) -> Hits:
         first, second = found.value("rank"), found.value("other_rank")
         both = {int(r) for r in (first, second) if r}
         who = f"ranks {first} and {second}" if first and second else "ranks"
-        yield from ctx.report(
-            f"Two ranks on one GPU: {who} of one communicator{f' on device {device}' if device else ''}",
-            whom=(*found.ranks, *both, *found.hosts),
-            explanation="NCCL allows one rank per GPU in a communicator. Each process has to select its own device "
-            "before the communicator is created.",
-            quiet=None,
-        )
+        yield from ctx.tells("found", whom=(*found.ranks, *both, *found.hosts), quiet=None, who=who, device=device)
         return
     yield from _same_bus(run)
 
@@ -42,11 +36,11 @@ def _same_bus(run: Run) -> Iterator[Hit]:
     )
     if ranks.is_empty():
         return
-    yield hit(
+    yield says(
+        "duplicate-gpu.same-bus",
         ranks,
-        title=f"{ranks.height} ranks of one communicator share a GPU on {', '.join(hosts_of(ranks)[:4])}",
-        explanation="The ranks printed the same host and bus id when they started, and none of them finished init.",
-        observed=f"bus id {ranks['bus_id'][0]} for ranks {', '.join(map(str, ranks['rank'][:2]))}",
-        confidence=Confidence.MEDIUM,
         comm_id=str(ranks["comm_id"][0]),
+        ranks=ranks,
+        hosts=", ".join(hosts_of(ranks)[:4]),
+        both=", ".join(map(str, ranks["rank"][:2])),
     )

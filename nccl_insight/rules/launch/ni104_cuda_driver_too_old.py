@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Severity
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.settings import hosts_of
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -16,12 +16,7 @@ def check(ctx: Context) -> Hits:
     if ctx.lines() is None:
         yield from _compared(run)
         return
-    yield from ctx.report(
-        "The NVIDIA driver is too old for this NCCL's CUDA",
-        explanation="CUDA says that the installed driver cannot serve the CUDA runtime in use. Either the host's "
-        "driver is old, or an older libcuda.so (a compat package, a stub) is found first.",
-        quiet=None,
-    )
+    yield from ctx.tells("found", quiet=None)
 
 
 def _compared(run: Run) -> Iterator[Hit]:
@@ -41,15 +36,14 @@ def _compared(run: Run) -> Iterator[Hit]:
     driver = int(old["driver_version"][0])
     have = f"{driver // 1000}.{driver % 1000 // 10}"
     across = driver // 1000 < major
-    yield hit(
+    yield says(
+        "cuda-driver-too-old.compared",
         old,
         whom=hosts_of(old),
-        title=f"The driver supports CUDA {have}, NCCL was built for CUDA {major}.{minor}, and no init completed",
-        explanation="Across major versions this cannot work without the cuda-compat package."
-        if across
-        else "Within a major version most calls work; newer ones fail as not supported by the installed driver.",
-        observed=f"cudaDriverVersion {driver}",
-        expected=f"at least {major * 1000 + minor * 10}",
-        severity=Severity.WARNING if across else Severity.INFO,
-        confidence=Confidence.MEDIUM if across else Confidence.LOW,
+        have=have,
+        major=major,
+        minor=minor,
+        across=across,
+        driver=driver,
+        least=major * 1000 + minor * 10,
     )

@@ -8,7 +8,7 @@ from nccl_insight.advise.settings.check import check_deprecated
 from nccl_insight.base.model import Hit
 from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -22,14 +22,7 @@ def check(ctx: Context) -> Hits:
         issue = check_deprecated(setting.name, setting.version)
         if issue is not None:
             named.add(setting.name)
-            yield ctx.hit(
-                setting.evidence,
-                whom=setting.hosts,
-                title=f"{setting.name}={setting.value[:60]} is set; {issue.title}",
-                next_step=issue.next_step,
-                explanation=issue.explanation,
-                observed=f"{setting.name}={setting.value[:60]} with NCCL {setting.version}",
-            )
+            yield ctx.says("found", setting.evidence, whom=setting.hosts, setting=setting, issue=issue)
     yield from _said_by_nccl(run, named)
 
 
@@ -40,10 +33,4 @@ def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
         if str(name) in named:
             continue
         what = "has no effect in this release" if message == "env_unused" else "is deprecated"
-        yield hit(
-            group,
-            whom=hosts_of(group),
-            title=f"NCCL says that {str(name)[:60]} {what}",
-            next_step=f"Remove {str(name)[:60]} from the environment and from nccl.conf.",
-            observed=f"{str(name)[:60]} set",
-        )
+        yield says("env-deprecated.said-by-nccl", group, whom=hosts_of(group), name=str(name), what=what)

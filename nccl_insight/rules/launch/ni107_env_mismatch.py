@@ -4,14 +4,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Severity
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.members import begun, members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import settings
 from nccl_insight.rules._diag import settings_differ
 from nccl_insight.rules._subjects import subject
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 MUST_AGREE: Final = (
@@ -76,20 +76,18 @@ def _hit(name: str, odd: Outlier) -> Hit:
     lost = odd.value == _UNSET and not odd.whole_hosts and bool(odd.hosts)
     mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
     usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
-    return hit(
+    return says(
+        "env-mismatch.found",
         odd,
         title=f"{subject(odd)}: {mine}, {usual}",
-        explanation="Packets of these ranks travel in another class of the fabric: other queues, other "
-        "priority, perhaps without the lossless service of the rest. The job runs, and loses bandwidth."
-        if name in SERVICE
-        else "Ranks of one communicator must agree in this setting."
-        + (" Other ranks of the host show it, so that only its line may be missing here." if lost else ""),
         observed=odd.value,
         expected=odd.majority,
-        next_step=f"make the launcher export {name} to every process (mpirun -x, srun --export) or to none; "
-        "look for /etc/nccl.conf on the odd host",
-        severity=Severity.INFO if lost else Severity.ERROR if explicit and name in FATAL else Severity.WARNING,
-        confidence=Confidence.LOW if lost else Confidence.HIGH if explicit else Confidence.MEDIUM,
         comm_id=odd.comm_id,
         caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
+        service=name in SERVICE,
+        lost=" Other ranks of the host show it, so that only its line may be missing here." if lost else "",
+        name=name,
+        lost_said=lost,
+        fatal=explicit and name in FATAL,
+        explicit=explicit,
     )

@@ -1,7 +1,6 @@
 """Settings for experiments are left in force."""
 
 from nccl_insight.advise.settings.check import check_pinned
-from nccl_insight.base.units import plural
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.rules.context import Context, Hits
 
@@ -19,10 +18,13 @@ def check(ctx: Context) -> Hits:
     shown = ", ".join(f"{s.name}={s.value[:40]}" for s in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     names = " ".join(dict.fromkeys(s.name for s in found))
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         tuple(dict.fromkeys(ref for s in found for ref in s.evidence[:1]))[:4],
         whom=tuple(sorted({host for s in found for host in s.hosts})),
-        title=f"{plural(len(pinned), 'tuning setting')} pinned by the environment: {shown}{more}",
-        next_step=f"Measure without: unset {names}",
         observed=shown + more,
+        pinned=pinned,
+        shown=shown,
+        more=more,
+        names=names,
     )

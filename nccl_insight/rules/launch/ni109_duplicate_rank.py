@@ -2,11 +2,10 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Severity
-from nccl_insight.base.units import format_ranks, plural
+from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -33,28 +32,19 @@ def check(ctx: Context) -> Hits:
     stated = mentions(run, "rank-twice")
     for _, rows in doubled.group_by("comm_id", maintain_order=True):
         ranks = ranks_of(rows)
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             (*refs(rows, 3), *refs(stated, 1)),
             whom=(*ranks, *hosts_of(rows)),
-            title=f"{_who(ranks)} twice in one communicator, on {named(hosts_of(rows))}",
-            explanation="Two processes took the same rank; the communicator waits for one that nobody took.",
-            observed=f"{plural(rows.height, 'process', 'processes')} for {plural(len(ranks), 'rank')}",
-            next_step="print RANK, LOCAL_RANK and WORLD_SIZE of every process; look for a second launcher or a "
-            "stale MASTER_PORT",
-            severity=Severity.WARNING if torn and stated.is_empty() else Severity.ERROR,
-            confidence=Confidence.LOW if torn and stated.is_empty() else Confidence.HIGH,
             comm_id=rows.item(0, "comm_id"),
+            who=_who(ranks),
+            hosts=hosts_of(rows),
+            rows=rows,
+            ranks=ranks,
+            torn=torn and stated.is_empty(),
         )
     if doubled.is_empty() and stated.height:
-        yield ctx.hit(
-            refs(stated, 2),
-            whom=stated,
-            title="A rank joined the communicator twice",
-            explanation="NCCL's root saw the same rank a second time: two processes carry the same RANK.",
-            observed="a rank checked in twice",
-            expected="each rank once",
-            next_step="print RANK and WORLD_SIZE of every process; look for a second launcher or a stale port",
-        )
+        yield ctx.says("found-rank-joined", refs(stated, 2), whom=stated)
 
 
 def _who(ranks: tuple[int, ...]) -> str:

@@ -5,8 +5,8 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Severity, Step
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.model import CannotJudge, Hit, Step
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
@@ -42,20 +42,15 @@ def check(ctx: Context) -> Hits:
             yield CannotJudge(stuck.doubt, "collect the logs of all ranks: NCCL_DEBUG_FILE=nccl.%h.%p on every host")
             continue
         started, alone = stuck.ranks, len(stuck.missing) == 1
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             refs(started),
             whom=(*stuck.missing, *identities(run).hosts_of_absent(stuck.missing)),
-            title=f"{plural(len(stuck.missing), 'rank')} never started init: {rank_words(stuck.missing)} of "
-            f"{stuck.nranks}, while {plural(started.height, 'rank')} wait",
-            next_step=f"check what {rank_words(stuck.missing, 4)} printed and whether "
-            + ("it was launched: its" if alone else "they were launched: their")
-            + " exit code and environment, ports between the hosts",
-            explanation="The communicator needs all its ranks before any of them can go on. The ranks named never said "
-            "that they started, and those that did got no further than the bootstrap.",
-            observed=f"{started.height} of {stuck.nranks} ranks started",
-            expected=f"{stuck.nranks} ranks start",
             comm_id=stuck.comm_id,
             absence=f"no line of {rank_words(stuck.missing)} in any input",
+            stuck=stuck,
+            started=started,
+            alone=alone,
         )
 
 
@@ -84,23 +79,28 @@ def _announced(ctx: Context) -> Hits:
             yield CannotJudge("one rank alone says that it starts", "add the output of the other processes of the job")
         return
     again = f"; {rank_words(twice, 4)} came twice: each node counts its ranks from 0" if twice else ""
-    yield ctx.hit(
+    yield ctx.says(
+        "announced",
         refs(came),
         whom=late,
-        title=f"{rank_words(late, 4).capitalize()} of {size} never came to the start of the job{again}",
         steps=(
-            Step("check", 'echo "rank ${RANK:-$SLURM_PROCID} of ${WORLD_SIZE:-$SLURM_NTASKS} on $(hostname)"',
-                 "in each process, as the job starts it: every rank once"),
-            Step("do", "start all ranks once: srun with as many --nodes and --ntasks-per-node as the program is told "
-                 "(Lightning: num_nodes, devices), or torchrun on every node; then read what the missing ones printed"),
+            Step(
+                "check",
+                'echo "rank ${RANK:-$SLURM_PROCID} of ${WORLD_SIZE:-$SLURM_NTASKS} on $(hostname)"',
+                "in each process, as the job starts it: every rank once",
+            ),
+            Step(
+                "do",
+                "start all ranks once: srun with as many --nodes and --ntasks-per-node as the program is told "
+                "(Lightning: num_nodes, devices), or torchrun on every node; then read what the missing ones printed",
+            ),
         ),
-        explanation="All processes meet before NCCL starts, and those that came wait for the rest. Nothing is printed "
-        "after they announced themselves.",
-        observed=f"{len(numbers)} of {size} ranks",
-        expected=f"{size} ranks",
-        severity=Severity.WARNING,
         absence=f"no line of {rank_words(late, 4)} in any input",
-    )  # fmt: skip
+        late=late,
+        size=size,
+        again=again,
+        numbers=numbers,
+    )
 
 
 def _no_name(ctx: Context) -> Iterator[Hit]:
@@ -112,18 +112,20 @@ def _no_name(ctx: Context) -> Iterator[Hit]:
         return
     said = Trouble(rows)
     name, why = said.value("c10d_host"), said.value("error_text")
-    yield from ctx.report(
-        f"A rank cannot join the job: {name} does not resolve ({why})",
+    yield from ctx.tells(
+        "no-name",
         steps=(
             Step("check", f"getent hosts {name}; cat /etc/resolv.conf", "where the rank runs, in its container"),
-            Step("do", "give an address, or a name that all hosts resolve, as MASTER_ADDR (in Kubernetes the headless "
-                 "service of the job); wait with the start until the first pod is there"),
+            Step(
+                "do",
+                "give an address, or a name that all hosts resolve, as MASTER_ADDR (in Kubernetes the headless "
+                "service of the job); wait with the start until the first pod is there",
+            ),
         ),
-        explanation="torch asks for the address of the host that keeps its store, and found none in either family. "
-        "It asks again until its time is up; nothing is printed after these lines.",
-        severity=Severity.WARNING,
         rows=said,
-    )  # fmt: skip
+        name=name,
+        why=why,
+    )
 
 
 def _not_in_clique(ctx: Context) -> Iterator[Hit]:
@@ -143,21 +145,19 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
             continue
         waiting_ = Trouble(part.drop("_came", "_all"))
         who = rank_words(late).capitalize()
-        yield ctx.hit(
+        yield ctx.says(
+            "not-in-clique",
             waiting_.evidence,
             whom=(*late, *identities(run).hosts(late)),
-            title=f"{who} of a clique of {size} devices never came to XLA's rendezvous, in which "
-            f"{plural(len(came), 'thread')} waited",
             steps=(
                 Step("check", "py-spy dump --native --pid <pid>", f"where does the thread of {who.lower()} stand?"),
                 Step("do", "read what the process of that device printed last"),
             ),
-            explanation="XLA meets all devices of a clique before it makes or uses a communicator of NCCL. Those that "
-            "wait say so with their number; XLA ends the process when one does not come in time.",
-            observed=f"{len(came)} of {size} threads",
-            expected=f"{size} threads",
             first_s=waiting_.first_s,
             last_s=waiting_.last_s,
+            who=who,
+            size=size,
+            came=came,
         )
 
 
@@ -177,15 +177,7 @@ def _no_id(ctx: Context) -> Iterator[Hit]:
         yield from _no_key(ctx, Trouble(keys))
         return
     late = tuple(sorted({int(r) for r in named_ids})) or (0,)
-    yield from ctx.report(
-        f"{rank_words(late).capitalize()} never came to init: the others did not get its unique id",
-        next_step=f"read what {rank_words(late)} printed before: a longer start, an exception, or it never ran; "
-        "nc -vz $MASTER_ADDR $MASTER_PORT   # from a waiting host",
-        whom=(*late, *identities(run).hosts(late)),
-        explanation="The first rank of a communicator makes NCCL's unique id and puts it into the store. The others "
-        "wait for it until the time-out of the process group.",
-        rows=found,
-    )
+    yield from ctx.tells("no-id", whom=(*late, *identities(run).hosts(late)), rows=found, late=late)
 
 
 # What gloo's ranks leave in the store is their address, under their number.
@@ -199,15 +191,14 @@ def _no_key(ctx: Context, found: Trouble) -> Iterator[Hit]:
     numbers = keys.str.extract(_GLOO_KEY).drop_nulls().cast(pl.Int64)
     late = tuple(sorted({int(r) for r in numbers}))
     who = f"{rank_words(late).capitalize()} never came" if late else "A rank never came"
-    yield from ctx.report(
-        f"{who}: nobody set the key {keys[0]} in torch's store" if len(keys) else f"{who} to torch's store",
-        next_step=f"read what {rank_words(late) if late else 'the other ranks'} printed before: an exception, a "
-        "longer start, or it never ran; nc -vz $MASTER_ADDR $MASTER_PORT   # from that host",
+    yield from ctx.tells(
+        "no-key",
         whom=(*late, *identities(run).hosts(late)),
-        explanation="Ranks meet by keys that each of them puts into torch's store. One that never appears means that "
-        "its rank failed or hung before, or that the launcher started fewer ranks than the world size says.",
-        expected="the key within the time-out",
         rows=found,
+        n_keys=len(keys),
+        who=who,
+        keys=keys,
+        late=late,
     )
 
 
@@ -227,24 +218,9 @@ def _not_met(ctx: Context, found: Trouble) -> Iterator[Hit]:
         return
     who = rank_words(ranks).capitalize() if ranks else "Ranks"
     counted = f": {came} of {all_} came" if came and all_ else ""
-    yield from ctx.report(
-        f"{who} never came to the start of the job{counted}",
-        next_step="read what they printed, if they were launched; nc -vz <address> <port>   # from their hosts",
-        whom=(*ranks, *identities(run).hosts(ranks)),
-        explanation="All processes meet at the first one's store or coordination service before NCCL starts. Those "
-        "that are missing were not launched, ended before, or cannot reach its address.",
-        rows=found,
-    )
+    yield from ctx.tells("not-met", whom=(*ranks, *identities(run).hosts(ranks)), rows=found, who=who, counted=counted)
 
 
 def _too_many(ctx: Context, found: Trouble, came: int, all_: int) -> Iterator[Hit]:
     """A count in the store that is past the size of the job: processes of another start used the store as well."""
-    yield from ctx.report(
-        f"The ranks did not meet at the start of the job: the store counts {came}, the job has {all_}",
-        next_step="start the job again with another MASTER_PORT, and no process of an earlier start left; "
-        "ss -tlnp | grep $MASTER_PORT   # on the first host",
-        explanation="Each process adds itself to a count in the store, and goes on when the count is the size of the "
-        "job. Processes of another start, or ranks that were restarted, added themselves to the same count.",
-        expected=f"a count of {all_}",
-        rows=found,
-    )
+    yield from ctx.tells("too-many", rows=found, came=came, all_=all_)

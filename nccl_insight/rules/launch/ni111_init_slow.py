@@ -2,11 +2,11 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Severity
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
@@ -68,17 +68,20 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
     median = first["median_s"]
     who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
     word = phase.removesuffix("_s")
-    return hit(
+    return says(
+        "init-slow.found",
         (*refs(named_ranks, 2), *refs(every.filter(pl.col("total_s") <= median), 1)),
         whom=(*ranks, *(hosts if some else ())),
-        title=f"Init took {first['total_s']:.1f} s, most of it in phase {word} ({(first[phase] or 0.0):.1f} s): {who}",
-        explanation=f"Median of {plural(every.height, 'rank')}: {median:.1f} s. "
-        + ("Other ranks wait for the slow ones." if some else "All ranks are slow alike."),
-        observed=f"{first['total_s']:.1f} s",
-        expected=f"about {median:.1f} s" if some and median < first["total_s"] / 2 else "a few seconds",
         unit="s",
         next_step=_ADVICE[phase],
         severity=severity,
-        confidence=Confidence.HIGH if some else Confidence.MEDIUM,
         comm_id=comm_id,
+        first=first,
+        word=word,
+        phase_s=first[phase] or 0.0,
+        who=who,
+        every=every,
+        median=median,
+        some=some,
+        far=some and median < first["total_s"] / 2,
     )

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_bytes, plural
+from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.memory import device_memory
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
@@ -28,15 +28,8 @@ def check(ctx: Context) -> Hits:
     if many.is_empty():
         return
     most = int(many["made"].max())  # type: ignore[arg-type]
-    yield ctx.hit(
-        many,
-        title=f"{plural(many.height, 'process', 'processes')} created up to {most} communicators over the same "
-        f"ranks and destroyed none",
-        explanation="The communicators have the same size and the same own rank, so they probably have the same "
-        f"members. Each keeps memory and connections until it is destroyed.{_bytes(run)}",
-        observed=f"{most} communicators",
-        unit="communicators",
-        absence="no destroyed communicator of these processes",
+    yield ctx.says(
+        "found", many, absence="no destroyed communicator of these processes", many=many, most=most, memory=_bytes(run)
     )
 
 

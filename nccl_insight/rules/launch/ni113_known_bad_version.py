@@ -23,13 +23,8 @@ def check(ctx: Context) -> Hits:
         found = _evidence(run, bug.get("cause", ""), bug.get("mark", "")) if affected else None
         if found is None:
             continue
-        yield ctx.hit(
-            found,
-            title=f"NCCL {affected[0]} has a known bug: {bug['what']}",
-            next_step=bug["workaround"],
-            observed=f"NCCL {affected[0]}",
-            expected=f"NCCL {bug['fixed']} or later",
-            sources=(bug["source"],),
+        yield ctx.says(
+            "found", found, next_step=bug["workaround"], sources=(bug["source"],), affected=affected, bug=bug
         )
 
 

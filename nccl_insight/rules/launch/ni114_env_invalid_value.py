@@ -12,8 +12,8 @@ from nccl_insight.facts.members import comms, processes
 from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.language.load import playing
-from nccl_insight.rules._errors import Trouble, cut, trouble
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules.context import Context, Hits, hit, says
 from nccl_insight.tables.run import Run
 
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
@@ -24,13 +24,7 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     refused = ctx.lines(but=(*playing("limited"), *playing("replaced")))
     if refused is not None:
-        yield from ctx.report(
-            f"NCCL refuses a setting: {cut(refused.text, 80)}",
-            next_step=f'env | grep -E "{_named(refused)}"   # correct the value, or unset the variable',
-            explanation="The value is not one that NCCL knows, or does not work together with another one.",
-            quiet=Severity.WARNING,
-            rows=refused,
-        )
+        yield from ctx.tells("found", quiet=Severity.WARNING, rows=refused, refused=refused, variables=_named(refused))
     yield from _replaced(run)
     yield from _limited(run)
     yield from _reported(run, refused is not None)
@@ -50,15 +44,14 @@ def _replaced(run: Run) -> Iterator[Hit]:
     rows = env.filter((pl.col("origin").cast(pl.String) == "default") & pl.col("default_value").is_not_null())
     for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
         shown, default = str(value or "")[:60], group.get_column("default_value")[0]
-        yield hit(
+        yield says(
+            "env-invalid-value.replaced",
             group,
             whom=hosts_of(group),
-            title=f"{name}={shown} is no valid value; NCCL uses its default {default}",
-            next_step=f"Set {name} to a number, or unset it.",
-            explanation="What was asked for is not in force.",
             observed=f"{name}={shown}",
-            expected="a number",
-            severity=Severity.WARNING,
+            name=name,
+            shown=shown,
+            default=default,
         )
 
 
@@ -69,14 +62,13 @@ def _limited(run: Run) -> Iterator[Hit]:
         name = next((str(n) for n in group["name"].drop_nulls()), "")
         value = next((str(v) for c in ("config_value", "value") for v in group[c].drop_nulls()), "")
         what = name or str(message).removeprefix("env_").replace("_", " ")
-        yield hit(
+        yield says(
+            "env-invalid-value.limited",
             group,
             whom=hosts_of(group),
-            title=f"NCCL does not take a setting as given: {what}{f' {value[:40]}' if value else ''}",
-            next_step="Correct or remove the setting that the line names (environment, nccl.conf or ncclConfig_t).",
-            explanation="NCCL limits or ignores the value and goes on.",
             observed=f"{what} {value[:40]}".strip(),
-            severity=Severity.INFO,
+            what=what,
+            value=value,
         )
 
 
@@ -113,12 +105,9 @@ def _nothing_usable(run: Run) -> Iterator[Hit]:
         return
     if any(s.name == "NCCL_ALGO" for s in user_settings(run)):
         return  # the value is known: judged above
-    yield hit(
+    yield says(
+        "env-invalid-value.nothing-usable",
         rows,
         title=rows.titled("NCCL_ALGO names no algorithm that works here, and NCCL ignores it"),
-        next_step='echo "$NCCL_ALGO"   # use Ring, Tree or both, or unset it',
-        explanation="The message speaks of CollNet, but NCCL prints it for every value without Ring and Tree, misspelt "
-        "ones included; CollNet needs more than one node.",
         observed=rows.text,
-        severity=Severity.WARNING,
     )

@@ -30,14 +30,7 @@ def check(ctx: Context) -> Hits:
         hosts = hosts_of(group)
         shown, where = str(asked)[:80], f" on {named(hosts)}" if hosts else ""
         look = f'find / -xdev -name {shlex.quote(f"*{shown}*")} 2>/dev/null; echo "$LD_LIBRARY_PATH"'
-        yield ctx.hit(
-            refs(group),
-            whom=hosts,
-            title=f"{variable} asks for {shown}, which was not found{where}",
-            next_step=f"{look}   # on the hosts named, in the container",
-            observed=f"{shown} not found",
-            expected=f"{shown} loaded, or {variable} not set",
-        )
+        yield ctx.says("found", refs(group), whom=hosts, variable=variable, shown=shown, where=where, look=look)
 
 
 def _missing(run: Run) -> pl.DataFrame:

@@ -1,12 +1,11 @@
 """Hosts of one communicator have different CUDA drivers or toolkits."""
 
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._diag import drivers_differ
 from nccl_insight.rules._subjects import subject
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
 
@@ -25,12 +24,4 @@ def check(ctx: Context) -> Hits:
 
 
 def _hit(odd: Outlier, words: str) -> Hit:
-    return hit(
-        odd,
-        title=f"{subject(odd)}: {words} {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator: "
-        f"{odd.majority}",
-        explanation="Features that NCCL takes from the driver may differ between these hosts.",
-        observed=odd.value,
-        expected=odd.majority,
-        comm_id=odd.comm_id,
-    )
+    return says("driver-mix.found", odd, comm_id=odd.comm_id, who=subject(odd), words=words, odd=odd)

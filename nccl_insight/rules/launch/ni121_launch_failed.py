@@ -2,10 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Severity
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.settings import named
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 
@@ -29,10 +27,4 @@ def check(ctx: Context) -> Hits:
     # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
     end = max(signs_of_life(run).values(), default=0)
     came_up &= not bool((rows["line"].cast(pl.Int64) > end).any())
-    yield from ctx.report(
-        f"Processes could not be started on {named(hosts)}" if hosts else "Processes could not be started",
-        whom=hosts,
-        severity=Severity.INFO if came_up else None,
-        quiet=None,
-        rows=found,
-    )
+    yield from ctx.tells("found", whom=hosts, quiet=None, rows=found, hosts=hosts, came_up=came_up)

@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.base.units import plural
-from nccl_insight.facts.settings import hosts_of, named, refs, setting, switched_on
+from nccl_insight.facts.settings import hosts_of, refs, setting, switched_on
 from nccl_insight.facts.transports import links
 from nccl_insight.rules.context import Context, Hits
 
@@ -29,9 +28,4 @@ def check(ctx: Context) -> Hits:
         return
     names = hosts_of(rows, "src_host")
     n_pairs = rows.select("src_rank", "dst_rank").n_unique()
-    yield ctx.hit(
-        refs(rows, 3),
-        whom=names,
-        title=f"GPUs of {named(names)} cannot see each other: {plural(n_pairs, 'pair')} without peer-to-peer copies",
-        observed=f"SHM or NET between {plural(n_pairs, 'pair')}",
-    )
+    yield ctx.says("found", refs(rows, 3), whom=names, names=names, n_pairs=n_pairs)

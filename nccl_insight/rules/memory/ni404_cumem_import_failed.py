@@ -1,6 +1,5 @@
 """GPU memory of a peer process could not be mapped."""
 
-from nccl_insight.base.model import Confidence
 from nccl_insight.facts.errors import CONSEQUENCE, present
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
@@ -17,19 +16,7 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     found = ctx.lines()
     traced = None if found is not None or present(run) & _NAMED else _traced(run)
-    yield from ctx.report(
-        "GPU memory of a peer process could not be mapped",
-        explanation="A process can import a peer's memory only when it sees the peer's GPU. Containers with one GPU "
-        "each, separate IPC namespaces and mixed settings of NCCL_CUMEM_ENABLE break that."
-        + (
-            ""
-            if traced is None
-            else " The CUDA message itself is not in this log; the trace through the P2P transport is."
-        ),
-        confidence=None if traced is None else Confidence.LOW,
-        rows=found or traced,
-        quiet=None,
-    )
+    yield from ctx.tells("found", rows=found or traced, quiet=None, untraced=traced is None)
 
 
 def _traced(run: Run) -> Trouble | None:

@@ -1,6 +1,5 @@
 """The locked-memory limit of the ranks is too small for RDMA."""
 
-from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.language.load import witnesses
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
@@ -11,9 +10,7 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     said = ctx.lines()
     if said is not None and any(witnesses()[m].end for m in said.rows["message"].drop_nulls() if m in witnesses()):
-        yield from ctx.report(
-            "The locked-memory limit is too small for RDMA, and the process ends", severity=Severity.ERROR, rows=said
-        )
+        yield from ctx.tells("found-locked-memory", rows=said)
         return
     registration = trouble(run, "ib-reg-mr-failed")
     queue = trouble(run, "ib-create-cq-failed")
@@ -21,12 +18,4 @@ def check(ctx: Context) -> Hits:
     rows = certain or (queue.telling("no-memory") if queue else None)
     if rows is None or not rows.loud:
         return
-    yield from ctx.report(
-        "The locked-memory limit is probably too small for RDMA",
-        explanation="The kernel refused to pin memory. The limit that counts is that of the daemon that started "
-        "the ranks (slurmd, sshd, dockerd, orted), not that of your login shell.",
-        expected="max locked memory unlimited",
-        severity=None if certain else Severity.INFO,
-        confidence=None if certain else Confidence.LOW,
-        rows=rows,
-    )
+    yield from ctx.tells("found", rows=rows, certain=certain)

@@ -25,14 +25,13 @@ def check(ctx: Context) -> Hits:
         .sort("duration_ns", descending=True)
     )
     ranks = ranks_of(bad)
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         trace_refs(
             (i, f"{n}: {c:,} copies, {format_bytes(b or 0)}, {format_ns(d)}")
             for i, n, c, b, d in kinds.select("input_id", "name", "count", "size_bytes", "duration_ns").iter_rows()
         ),
         whom=with_hosts(run, ranks),
-        title=f"Pageable host copies take {format_ns(worst['exposed_pageable_ns'])} "
-        f"({worst['part']:.0%} of the recorded time) that nothing hides",
-        observed=f"{worst['part']:.1%} of the time in pageable copies",
-        expected=f"below {share:.0%}",
+        worst=worst,
+        share=share,
     )

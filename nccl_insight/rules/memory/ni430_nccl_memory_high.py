@@ -20,28 +20,29 @@ def check(ctx: Context) -> Hits:
         most = logged[0]
         who = "a process" if most.rank is None else f"rank {most.rank}"
         many = f" for {plural(most.communicators, 'communicator')}" if most.communicators else ""
-        yield ctx.hit(
+        yield ctx.says(
+            "found-nccl-allocates",
             (Ref(most.input_id, most.line),),
             whom=(most.rank, most.host),
-            title=f"NCCL allocates {format_bytes(most.bytes)} of GPU memory on {who}{many}",
-            explanation=f"{most.words()}. {plural(sum(m.bytes >= limit for m in logged), 'process', 'processes')} of "
-            f"{len(logged)} allocate {format_bytes(limit)} or more.",
-            observed=format_bytes(most.bytes),
-            expected=f"less than {format_bytes(limit)} (a threshold)",
             next_step=step,
+            most=most,
+            who=who,
+            many=many,
+            words=most.words(),
+            high=sum(m.bytes >= limit for m in logged),
+            logged=logged,
+            limit=limit,
         )
         return
     links = connection_memory(run)
     if links is None or links.bytes < limit:
         return
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         (Ref(links.input_id, links.line),),
         whom=(links.rank,),
-        title=f"The P2P connections of rank {links.rank} need about {format_bytes(links.bytes)} of GPU memory",
-        explanation=f"{plural(links.receives, 'receiving connection')} and "
-        f"{plural(links.sends, 'sending connection')}, of which {links.p2p_receives + links.p2p_sends} are for send, "
-        f"receive and all-to-all, times NCCL's buffer sizes.",
-        observed=f"about {format_bytes(links.bytes)} by NCCL's formula",
-        expected=f"less than {format_bytes(limit)} (a threshold)",
-        next_step=f"{step}; NCCL_DEBUG_SUBSYS=INIT,ENV,ALLOC shows every allocation",
+        links=links,
+        p2p_links=links.p2p_receives + links.p2p_sends,
+        limit=limit,
+        step=step,
     )

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Hit, Severity
+from nccl_insight.base.model import Confidence, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting, switched_on
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -102,26 +102,16 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     hosts = odd.hosts if odd and odd.hosts else hosts_of(shm)
     ranks = odd.ranks if odd and odd.ranks else ()
     count = plural(n_pairs, "pair of GPUs", "pairs of GPUs") if n_pairs else "GPUs"
-    return hit(
+    return says(
+        "p2p-not-available.found",
         (*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
         whom=(*ranks, *hosts),
-        title="P2P is not available"
-        + (f" on {named(hosts)}" if hosts else "")
-        + f": {count} use host memory (SHM)"
-        + (f"; {odd.why}" if odd else ""),
-        explanation=(
-            f"This is odd because {odd.why}."
-            if odd
-            else "Normal for consumer cards and for GPUs behind different CPUs or host bridges."
-        ),
-        observed=f"SHM between {count}" if n_pairs else "P2P refused",
-        expected="P2P on every pair of the host" if odd else "P2P where the hardware offers it",
-        unit="pairs",
-        next_step="nvidia-smi topo -p2p r; nvidia-smi topo -m   # OK, or NS / CNS for every pair?",
-        severity=Severity.WARNING if odd else Severity.INFO,
         confidence=odd.confidence if odd else Confidence.HIGH,
-        action=Action.TRIAGE if odd else Action.NONE,
         caused_by=("env-mismatch", "p2p-disabled-by-env"),
+        hosts=hosts,
+        count=count,
+        odd=odd,
+        n_pairs=n_pairs,
     )
 
 
@@ -131,15 +121,4 @@ def _by_topology(run: Run) -> Hits:
         return
     kinds = ", ".join(paths.get_column("path").unique(maintain_order=True))
     hosts = hosts_of(paths)
-    yield hit(
-        refs(paths, 3),
-        whom=hosts,
-        title="No two GPUs"
-        + (f" on {named(hosts)}" if hosts else "")
-        + f" are closer than the CPU ({kinds}): NCCL uses host memory between them",
-        explanation="There is neither NVLink nor a common PCIe switch. A property of the machine, not a fault.",
-        observed=f"paths {kinds}",
-        expected="NVL, PIX or PXB for P2P by NCCL's default distance limit",
-        next_step="nvidia-smi topo -p2p r   # does the driver offer P2P at all?",
-        confidence=Confidence.MEDIUM,
-    )
+    yield says("p2p-not-available.by-topology", refs(paths, 3), whom=hosts, hosts=hosts, kinds=kinds)

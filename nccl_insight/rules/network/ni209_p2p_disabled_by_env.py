@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import members
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.facts.transports import links
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _LOW_LEVELS = ("loc", "nvl", "pix", "0", "1")
@@ -39,16 +39,14 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
     shm = links(run).filter(pl.col("transport") == "SHM")
     ranks = ranks_of(affected) if some else ()
     only = f" on {rank_words(ranks)} only" if some else ""
-    return hit(
+    return says(
+        "p2p-disabled-by-env.found",
         (*refs(rows, 2), *refs(shm, 1)),
         whom=(*ranks, *hosts_of(rows)),
-        title=f"{name}={value} is set{only}: {effect}",
-        explanation=(
-            "Ranks of one communicator differ in this setting; the slowest pair sets the pace of all."
-            if some
-            else "A choice of the user; it costs bandwidth where the GPUs could reach each other directly."
-        ),
         observed=f"{name}={value}{only}",
-        next_step=f"run once with {name} unset and compare the bandwidth, e.g. with all_reduce_perf",
-        severity=Severity.WARNING if some else Severity.INFO,
+        name=name,
+        value=value,
+        only=only,
+        effect=effect,
+        some=some,
     )

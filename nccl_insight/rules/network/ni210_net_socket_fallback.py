@@ -2,13 +2,13 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.networks import process_networks, socket_processes
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.rules._sockets import Cause, causes, chosen_by_user, plugin_failures, rdma_hints
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 
 
 def check(ctx: Context) -> Hits:
@@ -56,28 +56,25 @@ def _hit(
     others = "; ".join(f"{c.what} (`{c.check}`)" for c in reasons[1:])
     signs = "; ".join(text for text, _ in hints)
     if not expected:
-        return hit(
+        return says(
+            "net-socket-fallback.found-traffic-between",
             tuple(evidence),
             whom=hosts,
-            title=f"Traffic between nodes goes over TCP ({network}){where}; the log shows no RDMA network",
-            explanation="Fine where the hosts have Ethernet only; TCP is 3-10 times slower than RDMA.",
-            observed=f"network {network}",
-            next_step=first.check if first else "ibv_devinfo   # inside the container: does it list a device?",
-            severity=Severity.INFO,
-            confidence=Confidence.LOW,
+            network=network,
+            where=where,
+            first=first,
         )
     likely = first.what if first else "the RDMA network of these hosts was not set up"
-    return hit(
+    return says(
+        "net-socket-fallback.found",
         tuple(evidence),
         whom=hosts,
-        title=f"Traffic falls back to TCP ({network}){where}: {likely}",
-        explanation=(
-            f"Most likely: {likely}."
-            + (f" Signs of RDMA: {signs}." if signs else "")
-            + (f" Otherwise: {others}." if others else "")
-        ),
-        observed=f"network {network}",
-        next_step=first.check if first else "ibv_devinfo; ls /dev/infiniband   # inside the container",
-        confidence=Confidence.HIGH if certain else Confidence.MEDIUM,
         caused_by=(*(c.diagnosis for c in reasons[:1] if c.diagnosis), "mixed-networks"),
+        network=network,
+        where=where,
+        likely=likely,
+        signs=signs,
+        others=others,
+        first=first,
+        certain=certain,
     )

@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Action
 from nccl_insight.facts.networks import socket_processes
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, refs
@@ -27,16 +26,11 @@ def check(ctx: Context) -> Hits:
     )
     one_node = spans_hosts(run) is False
     where = sockets.join(concerned.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         (*refs(concerned, 2), *refs(where.filter(pl.col("line").is_not_null()), 1)),
         whom=hosts_of(concerned),
-        title=f"The network is TCP sockets because of {what}",
-        explanation=(
-            "All ranks share one node, so that GPU traffic does not use this network."
-            if one_node
-            else "Traffic between nodes uses TCP; RDMA networks, if there are any, were not tried."
-        ),
-        observed="network Socket",
-        next_step=f"if RDMA is wanted, remove {what.split('=')[0]} from the job's environment and run again",
-        action=Action.NONE if one_node else Action.CONFIG,
+        what=what,
+        one_node=one_node,
+        variable=what.split("=")[0],
     )

@@ -5,8 +5,6 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Severity
-from nccl_insight.base.units import plural
 from nccl_insight.facts.mentions import mentions, no_device
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
@@ -53,13 +51,16 @@ def check(ctx: Context) -> Hits:
     hosts = hosts_of(rows)
     where = f", {named(hosts)}" if hosts else ""
     title, step = _why(str(rows["text"][0] or ""))
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         refs(rows),
         whom=hosts,
-        title=f"{title} ({plural(rows.height, 'line')}{where})",
         next_step=step,
         observed=text,
-        severity=Severity.INFO if harmless else None,
+        title_said=title,
+        rows=rows,
+        where=where,
+        harmless=harmless,
     )
 
 

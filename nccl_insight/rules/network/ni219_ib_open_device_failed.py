@@ -2,9 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.base.units import plural
 from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -23,11 +22,6 @@ def check(ctx: Context) -> Hits:
     devices = [] if said is None else said.rows["hca_name"].drop_nulls().unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
     what = ", ".join(devices[:4]) if devices else "An RDMA device"
-    yield ctx.hit(
-        refs(rows, 3),
-        whom=(*ranks_of(rows), *hosts),
-        title=f"{what} cannot be opened"
-        + (f" on {named(hosts)}" if hosts else "")
-        + ": the process lacks the device files or the right to use them",
-        observed=f"{plural(max(1, len(devices)), 'device')} not opened",
+    yield ctx.says(
+        "found", refs(rows, 3), whom=(*ranks_of(rows), *hosts), what=what, hosts=hosts, n_devices=max(1, len(devices))
     )

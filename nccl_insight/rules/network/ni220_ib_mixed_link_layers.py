@@ -2,13 +2,13 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Severity
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, refs, setting
+from nccl_insight.facts.settings import hosts_of, refs, setting
 from nccl_insight.facts.transports import net_links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -43,21 +43,18 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
     odd_rows = rows.filter(pl.col("link_layer") == odd)
     alone = spans_hosts(run) is False or _unused(run, odd_rows)
     hosts = hosts_of(rows)
-    return hit(
+    return says(
+        "ib-mixed-link-layers.within",
         (*refs(rows, 2), *refs(wanted, 1)),
         whom=hosts,
-        title=f"{odd} device {what} is listed beside {usual_names.len()} {usual} devices"
-        + (f" on {named(hosts)}" if hosts else ""),
-        explanation=(
-            "NCCL_IB_HCA names devices of both link layers, so this is wanted."
-            if chosen
-            else f"{what} is probably a management or storage port; channels over it slow the others down."
-        ),
-        observed=f"{usual} and {odd}",
-        expected=f"{usual} only",
-        next_step=f"run with NCCL_IB_HCA=^={','.join(names[:4])} and compare the bandwidth",
-        severity=Severity.INFO if chosen or alone or not _matters(run, odd_rows) else Severity.WARNING,
-        confidence=Confidence.HIGH if not chosen else Confidence.MEDIUM,
+        odd=odd,
+        what=what,
+        n_usual=usual_names.len(),
+        usual=usual,
+        hosts=hosts,
+        chosen=chosen,
+        names=",".join(names[:4]),
+        harmless=chosen or alone or not _matters(run, odd_rows),
     )
 
 
@@ -88,13 +85,12 @@ def _between(per_host: pl.DataFrame) -> Hit:
     usual = counts.item(0, "layer")
     odd = per_host.filter(pl.col("layer") != usual)
     hosts = hosts_of(odd)
-    return hit(
+    return says(
+        "ib-mixed-link-layers.between",
         (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
         whom=hosts,
-        title=f"{named(hosts)}: {odd.item(0, 'layer')} devices, the other hosts: {usual}",
-        explanation="Devices of different link layers cannot connect to each other.",
         observed=str(odd.item(0, "layer")),
-        expected=f"{usual} on every host",
-        next_step="ibv_devinfo on both kinds of host; choose one fabric with NCCL_IB_HCA",
-        confidence=Confidence.MEDIUM,
+        hosts=hosts,
+        layer=odd.item(0, "layer"),
+        usual=usual,
     )

@@ -27,8 +27,4 @@ def check(ctx: Context) -> Hits:
     peers = sorted(found.rows["peer"].drop_nulls().str.split("<").list.first().unique())
     one = _one_peer(run, found)
     towards = f" by {named(peers)}" if peers else ""
-    yield from ctx.report(
-        f"InfiniBand retries exceeded: packets were not acknowledged{towards}",
-        whom=one,
-        devices=devices_of(run, found.rows),
-    )
+    yield from ctx.tells("found", whom=one, devices=devices_of(run, found.rows), towards=towards)

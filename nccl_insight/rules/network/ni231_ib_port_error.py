@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from nccl_insight.base.model import Action, Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import plural
 from nccl_insight.facts.links import Flap, failed_after, flaps
 from nccl_insight.facts.settings import named
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -26,24 +26,18 @@ def check(ctx: Context) -> Hits:
     names = ", ".join(sorted({f.device for f in chosen if f.device})[:4])
     hosts = tuple(sorted({f.host for f in chosen if f.host}))
     times = [t for f in chosen for t in (f.first_s, f.last_s) if t is not None]
-    hit = ctx.hit(
+    hit = ctx.says(
+        "found",
         tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
         whom=(*tuple(sorted({r for f in chosen for r in f.ranks})), *hosts),
-        title=f"Port of {names or 'a NIC'}{' on ' + ', '.join(hosts[:4]) if hosts else ''} went down during the job",
-        next_step=f"ibstat; mlxlink -d {names.split(', ')[0] or '<device>'} -m -c; dmesg -T | grep -iE 'mlx5|link "
-        "down'   # on the host named",
-        explanation="The NIC saw its link go down, and no line says that it came back. "
-        + (
-            "Errors on this device (status 12, closed connections) are its consequence."
-            if hurt
-            else "No error of the job was seen on this device near in time."
-        ),
-        observed="port error",
-        severity=None if hurt or not _clocked(chosen) else Severity.WARNING,
-        confidence=Confidence.HIGH if hurt else Confidence.MEDIUM,
         first_s=min(times) if times else None,
         last_s=max(times) if times else None,
         devices=tuple(sorted({f.key for f in chosen if f.device})),
+        names=names or "a NIC",
+        hosts=" on " + ", ".join(hosts[:4]) if hosts else "",
+        hurt=hurt,
+        device=names.split(", ")[0] or "<device>",
+        sure=hurt or not _clocked(chosen),
     )
     yield _shared(run, chosen, hit) or hit
 
@@ -88,22 +82,16 @@ def _came_back(run: Run) -> Iterator[Hit]:
     for flap in flaps(run)[:3]:
         if flap.went_on or failed_after(run, flap):
             continue
-        yield hit(
+        yield says(
+            "ib-port-error.came-back",
             tuple(Ref(i, n) for i, n in flap.lines[:3]),
             whom=(*flap.ranks, flap.host),
-            title=f"Port of {flap.device or 'a NIC'}{f' on {flap.host}' if flap.host else ''} went down and came back; "
-            "nothing after it shows whether the job went on",
-            next_step=f"read the log after this line; mlxlink -d {flap.device or '<device>'} -m -c shows the link's "
-            "errors",
-            explanation="Queue pairs survive an interruption as long as their retries last, about half a minute by "
-            "default. The log ends before anything tells.",
-            observed="port error, then port active",
-            severity=Severity.INFO,
-            confidence=Confidence.LOW,
-            action=Action.MONITOR,
             first_s=flap.first_s,
             last_s=flap.last_s,
             devices=(flap.key,) if flap.device else (),
+            nic=flap.device or "a NIC",
+            flap=flap,
+            device=flap.device or "<device>",
         )
 
 

@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Hit, Severity
-from nccl_insight.base.units import rank_words
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.gdr import gdr_by_host
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import networks_in_use, nics
@@ -11,7 +10,7 @@ from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, named, refs
 from nccl_insight.facts.transports import is_rdma, net_links
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -73,22 +72,23 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     loud = not meant and (uneven or _capable(run)) and not _reads_only(run) and not far
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
     where = f" on {named(names)}" if uneven and names else ""
-    return hit(
+    return says(
+        "gdr-not-used.found",
         (*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
         whom=(*(ranks if uneven else ()), *names),
-        title=(f"GPUDirect RDMA is not used{where}: {without} of {total} RDMA connections go through host memory"),
-        explanation="It is used over some NICs of each GPU and never over others, alike on all hosts: as a rule these "
+        next_step=first.check,
+        caused_by=("env-mismatch",) if uneven else (),
+        where=where,
+        without=without,
+        total=total,
+        far="It is used over some NICs of each GPU and never over others, alike on all hosts: as a rule these "
         "are too far from it."
         if far
         else _explain(reasons, supported),
-        observed=f"{total - without} of {total} with GDRDMA",
-        expected=f"{total} of {total}" if loud else "GDRDMA where GPU, NIC and drivers can do it",
-        unit="connections",
-        next_step=first.check,
-        severity=Severity.WARNING if loud else Severity.INFO,
-        confidence=Confidence.HIGH if uneven or supported else Confidence.MEDIUM,
-        action=Action.NONE if meant else Action.CONFIG,
-        caused_by=("env-mismatch",) if uneven else (),
+        n_with=total - without,
+        loud=loud,
+        sure=uneven or supported,
+        meant=meant,
     )
 
 
@@ -112,15 +112,12 @@ def _stated(run: Run) -> Hits:
     evidence = (*refs(rows, 2), *refs(refused, 2), *refs(far, 2))
     hosts = tuple(sorted({*hosts_of(rows), *hosts_of(refused), *hosts_of(far)}))
     ranks = net_links(run).get_column("local_rank_id").drop_nulls().unique().sort().to_list()
-    yield hit(
+    yield says(
+        "gdr-not-used.stated",
         evidence,
         whom=hosts,
-        title="GPUDirect RDMA is off"
-        + (f" on {named(hosts)}" if hosts else "")
-        + (f" ({rank_words(ranks)})" if ranks else "")
-        + f": {first.what}",
         explanation=_explain(reasons, first.rows.height > 0),
-        observed="GPUDirect off",
-        next_step=first.check,
-        severity=Severity.INFO,
+        hosts=hosts,
+        ranks=ranks,
+        first=first,
     )

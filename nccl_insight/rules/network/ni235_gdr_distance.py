@@ -1,7 +1,6 @@
 """GPUDirect RDMA is off because GPU and NIC are too far apart."""
 
-from nccl_insight.base.units import plural
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.rules._gdr import paths_blocked
 from nccl_insight.rules.context import Context, Hits
 
@@ -15,11 +14,4 @@ def check(ctx: Context) -> Hits:
     distance, limit = far.item(0, "distance"), far.item(0, "limit")
     gpus = far.select("host", "gpu").n_unique()
     hosts = hosts_of(far)
-    yield ctx.hit(
-        refs(far, 3),
-        whom=hosts,
-        title=f"No NIC is near enough for GPUDirect RDMA (distance {distance}, limit {limit}): {plural(gpus, 'GPU')}"
-        + (f" on {named(hosts)}" if hosts else ""),
-        observed=f"distance {distance}",
-        expected=f"distance of at most {limit}",
-    )
+    yield ctx.says("found", refs(far, 3), whom=hosts, distance=distance, limit=limit, gpus=gpus, hosts=hosts)

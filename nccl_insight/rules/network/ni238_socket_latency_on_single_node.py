@@ -17,9 +17,4 @@ def check(ctx: Context) -> Hits:
         return
     if links(run).filter(pl.col("transport") == "NET").height:
         return
-    yield ctx.hit(
-        refs(sockets, 1),
-        whom=hosts_of(sockets),
-        title="The job runs on one node: network Socket is not used between its GPUs",
-        observed="network Socket on one node",
-    )
+    yield ctx.says("found", refs(sockets, 1), whom=hosts_of(sockets))

@@ -2,8 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Severity
-from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.networks import member_networks, process_networks, used_networks
 from nccl_insight.facts.outliers import Outlier, outliers
@@ -27,21 +25,16 @@ def check(ctx: Context) -> Hits:
         done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
         where = subject(odd)
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             (*odd.lines, *odd.usual_lines),
             whom=odd,
-            title=f"{where}: network {odd.value}, while {plural(odd.majority_ranks, 'rank')} of the communicator "
-            f"chose {odd.majority}",
-            observed=f"{odd.value} on {rank_words(odd.ranks)}",
-            expected=f"{odd.majority} on every rank",
-            next_step=(
-                f"on {named(odd.hosts) or 'the odd host'}: ibv_devinfo; ls /dev/infiniband; env | grep NCCL_"
-                "   # compare with a good host"
-            ),
-            severity=Severity.ERROR if crossing or not done else Severity.WARNING,
-            confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
             comm_id=odd.comm_id,
             caused_by=("ib-open-device-failed", "ofi-plugin-init-failed", "env-mismatch"),
+            where=where,
+            odd=odd,
+            odd_hosts=named(odd.hosts) or "the odd host",
+            stops=crossing or not done,
         )
 
 

@@ -2,13 +2,13 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.rules._diag import ports_missing
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 
 
 def check(ctx: Context) -> Hits:
@@ -37,28 +37,21 @@ def check(ctx: Context) -> Hits:
         return
     rows = mentions(run, "net-counts-differ")
     if rows.height:
-        yield ctx.hit(
-            rows,
-            title="NCCL reports different numbers of NICs across the ranks of a communicator",
-            explanation="A host has lost a NIC, or its devices are filtered differently.",
-            observed="mixed counts",
-            expected="the same number of NICs on every host",
-            next_step="ibv_devinfo -l on every host; compare NCCL_IB_HCA",
-        )
+        yield ctx.says("found-nccl-reports", rows)
 
 
 def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -> Hit:
     hosts = hosts_of(short)
     missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
     lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
-    return hit(
+    return says(
+        "nic-count-mismatch.found",
         (*refs(short, 2), *refs(good, 1)),
         whom=hosts,
-        title=f"{named(hosts)}: {short.item(0, 'count')} {network} NICs{lacking}, other hosts: {expected}",
-        explanation="All ranks wait for the node with the fewest NICs.",
-        observed=f"{short.item(0, 'count')} NICs",
-        expected=f"{expected} NICs",
-        unit="NICs",
-        next_step=f"on {hosts[0]}: ibv_devinfo -l; ibstat   # and compare NCCL_IB_HCA with a good host",
-        confidence=Confidence.HIGH if good.height > short.height else Confidence.MEDIUM,
+        hosts=hosts,
+        count=short.item(0, "count"),
+        network=network,
+        lacking=lacking,
+        expected_said=expected,
+        more=good.height > short.height,
     )

@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import hosts_of, named, refs
@@ -42,14 +41,14 @@ def check(ctx: Context) -> Hits:
     idle = int(bad.item(0, "idle"))
     nothing = f"while {plural(idle, 'listed NIC')} carr{'ies' if idle == 1 else 'y'} nothing"
     nic = f"share NIC {shared.item(0, 'net_dev')} {nothing}"
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         refs(shared, 3),
         whom=(*ranks, *hosts),
-        title=f"{rank_words(ranks).capitalize()} on {named(hosts)} {nic}"
+        hosts=f"{rank_words(ranks).capitalize()} on {named(hosts)} {nic}"
         if len(hosts) <= 1
         else f"On each of {len(hosts)} hosts, {bad.item(0, 'sharers')} GPUs {nic}",
-        observed=f"{bad.item(0, 'sharers')} GPUs on one NIC, {idle} idle",
-        unit="NICs",
-        severity=Severity.WARNING if loud else Severity.INFO,
-        confidence=Confidence.MEDIUM,
+        sharers=bad.item(0, "sharers"),
+        idle=idle,
+        loud=loud,
     )

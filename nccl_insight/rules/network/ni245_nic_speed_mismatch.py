@@ -2,9 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.base.units import plural
 from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.rules._diag import ports_differ
 from nccl_insight.rules.context import Context, Hits
@@ -29,16 +28,15 @@ def check(ctx: Context) -> Hits:
             continue
         hosts = hosts_of(slow)
         first = slow.row(0, named=True)
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             (*refs(slow, 2), *refs(rows.filter(pl.col("speed_gbit") == usual), 1)),
             whom=hosts,
-            title=f"{first['name']}"
-            + (f" on {named(hosts)}" if hosts else "")
-            + f" runs at {first['speed_gbit']} Gb/s, {plural(count, 'other device')} at {usual} Gb/s",
-            explanation=f"Every channel over this {layer} port of network {network} is slower; all ranks wait.",
-            observed=f"{first['speed_gbit']} Gb/s",
-            expected=f"{usual} Gb/s",
-            unit="Gb/s",
-            next_step=f"ibstat {first['name']}   # rate and width; then cable and switch port",
+            first=first,
+            hosts=hosts,
+            count=count,
+            usual=usual,
+            layer=layer,
+            network=network,
         )
     yield from ports_differ(run)

@@ -1,6 +1,5 @@
 """The GID table of a NIC changed while the job ran."""
 
-from nccl_insight.base.model import Severity
 from nccl_insight.facts.links import devices_of
 from nccl_insight.rules._closed import in_order
 from nccl_insight.rules._outside import loud_besides
@@ -16,9 +15,11 @@ def check(ctx: Context) -> Hits:
     devices = devices_of(run, found.rows)
     names = ", ".join(sorted({d.split("/", 1)[1] for d in devices})[:4])
     harmless = in_order(run) and not loud_besides(run, (ctx.name,))
-    yield from ctx.report(
-        f"The GID table of {names or 'a NIC'} changed while the job ran{', which went on to its end' * harmless}",
+    yield from ctx.tells(
+        "found",
         rows=found,
         devices=devices,
-        severity=Severity.INFO if harmless else None,
+        names=names or "a NIC",
+        ending=", which went on to its end" * harmless,
+        harmless=harmless,
     )

@@ -46,19 +46,16 @@ def check(ctx: Context) -> Hits:
     quiet = f" Ranks {format_ranks(silent)} reported nothing: look at those first." if silent else ""
     both = not peers and gone is None and len(found.hosts) > 1 and not ends(run)
     reset = both and bool(found.rows["text"].str.contains("reset by peer").all())
-    yield from ctx.report(
-        f"Connections were reset on {named(found.hosts)}, and no line shows a process that ended"
-        if reset
-        else f"A connection was closed{where}: a peer process exited",
+    yield from ctx.tells(
+        "found",
         steps=_BETWEEN if reset else (),
-        next_step="grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -i oom   # on the hosts "
-        "of the peers",
         whom=None if gone is None else (*_only_rank(run, gone), *gone),
-        explanation="Either a process of the job ended, or something between the hosts dropped its connections."
-        if reset
-        else "These lines are the echo of another rank's end. The first error of that rank is the cause." + quiet,
         rows=found,
         severity=Severity.INFO if _restarted(run, found) or _finished(run, found) or _left(ctx) else None,
+        reset=reset,
+        found=found,
+        where=where,
+        quiet_said=quiet,
     )
 
 
@@ -79,14 +76,7 @@ def _store_gone(ctx: Context, found: Trouble) -> Iterator[Hit]:
     """torch's store is gone, and nothing else was closed: the end of a job, or of the process that kept it."""
     address = found.value("c10d_remote")
     where = f" at {address}" if address else ""
-    yield from ctx.report(
-        f"torch's store{where} is gone: the process that kept it, mostly rank 0, has ended",
-        next_step="read the end of rank 0's own output; dmesg -T | grep -i oom   # on its host",
-        explanation="Ranks that are still there when the store goes away print these lines, also at the end of a job "
-        "that finished. If the job was not over, what ended that process is the cause.",
-        rows=found,
-        severity=Severity.INFO,
-    )
+    yield from ctx.tells("store-gone", rows=found, where=where)
 
 
 def _restarted(run: Run, found: Trouble) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
-from nccl_insight.base.units import capital, rank_words
+from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
@@ -18,7 +18,7 @@ from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
@@ -38,17 +38,12 @@ def check(ctx: Context) -> Hits:
     if said is not None:
         odd = _odd_rank(said)
         guessed = bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all())
-        yield from ctx.report(
-            "NCCL suspects collectives that do not match between ranks"
-            if guessed
-            else f"Rank {odd} is not in the same collective as the others"
-            if odd is not None
-            else "NCCL reports collectives that do not match between ranks",
+        yield from ctx.tells(
+            "found",
             whom=None if odd is None else (odd, *identities(run).hosts((odd,))),
-            severity=Severity.WARNING if guessed else None,
-            confidence=Confidence.MEDIUM if guessed else None,
-            explanation="Two ranks exchanged messages of different sizes or kinds, so they are not in the same "
-            "collective. Usually one rank skipped a call, made an extra one, or passed another count.",
+            guessed=guessed,
+            has_odd=odd is not None,
+            odd=odd,
         )
     if not run.has("calls"):
         return
@@ -65,17 +60,16 @@ def _waits_elsewhere(found: Odd) -> Hit:
     """Time-outs in one number of a process group that is not one operation, or in numbers that cannot be apart."""
     wait = "wait" if len(found.ranks) > 1 else "waits"
     rest = f", {rank_words(found.others)} in" if found.others else " where the others wait in"
-    return hit(
+    return says(
+        "collective-mismatch.waits-elsewhere",
         found,
         whom=(*found.ranks, *found.hosts) if not found.others else (*found.ranks, *found.others),
-        title=f"{ranks_on(found.ranks, found.hosts)} {wait} in {found.called}{rest} {found.usual}{found.where}",
-        explanation="torch numbers the collectives of a process group alike on all its ranks, and none finishes one "
-        "that another has not come to. The ranks did not call the same operations, so that no side can finish: a "
-        "branch that only some take (saving, evaluating, logging), another count of batches, or another size.",
-        observed=found.called,
-        expected="the same operation on all ranks" if found.others else found.usual,
         first_s=found.first_s,
         last_s=found.first_s,
+        who=ranks_on(found.ranks, found.hosts),
+        wait=wait,
+        found=found,
+        rest=rest,
     )
 
 
@@ -84,20 +78,18 @@ def _recorded(found: Mismatch) -> Hit:
     (odd, _, few), (usual, _, most) = found.variants[0], found.variants[-1]
     issued = [f"{rank_words(ranks)} issued {operation}" for operation, _, ranks in found.variants]
     clear = len(few) < len(most)
-    return hit(
+    return says(
+        "collective-mismatch.recorded",
         tuple(
             Ref(v[1], 0, f"{said} as collective {found.seq}")
             for v, said in zip(found.variants[:6], issued, strict=False)
         ),
         whom=few if clear else (),
-        title=f"Collective {found.seq} of process group {found.group.label} differs in its {found.what}: "
-        f"{'; '.join(issued[:4])}",
-        next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # names the Python line of the differing call",
-        explanation="The dumps of all ranks number the collectives of a group alike. From this one on the ranks are "
-        "not in the same collective.",
         observed=odd if clear else "; ".join(v[0] for v in found.variants[:4]),
-        expected=usual if clear else "the same operation on all ranks",
-        confidence=Confidence.HIGH,
+        found=found,
+        first_issued="; ".join(issued[:4]),
+        clear=clear,
+        usual=usual,
     )
 
 
@@ -107,21 +99,16 @@ def _crossed(run: Run, found: Crossed) -> Hit:
     others = rank_words(found.others)
     # Of two sides of one size neither is the odd one.
     tied = found.others if len(found.others) == len(found.ranks) else ()
-    return hit(
+    return says(
+        "collective-mismatch.crossed",
         found.evidence,
         whom=(*found.ranks, *tied, *hosts, *identities(run).hosts(tied)),
-        title=f"Another order of operations: {ranks_on(found.ranks, hosts)} {wait} in {found.where}, {others} in "
-        f"{found.elsewhere}",
-        next_step="TORCH_DISTRIBUTED_DEBUG=DETAIL <the same job>   # then compare the order of calls on both sides",
-        explanation=f"{capital(rank_words(found.ranks))} did not come to the operation of {others}, nor these to "
-        "theirs. Nobody is missing: the two sides issue the operations of two process groups in another order, so "
-        "that each waits for the other.",
-        observed=found.where,
-        expected="the same order of operations on all ranks",
-        severity=Severity.WARNING,
-        confidence=Confidence.MEDIUM,
         first_s=found.first_s,
         last_s=found.first_s,
+        who=ranks_on(found.ranks, hosts),
+        wait=wait,
+        found=found,
+        others=others,
     )
 
 
@@ -153,13 +140,15 @@ def _differences(run: Run) -> Iterator[Hit]:
         odd = at.filter(pl.col("call") != usual)
         ranks = tuple(sorted(ranks_in_job(run, comm_id, ranks_of(odd))))
         who = f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}"
-        yield hit(
+        yield says(
+            "collective-mismatch.differences",
             (*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),
             whom=(*ranks, *hosts_of(odd)),
-            title=f"Collective {nth + 1} differs: {who} {odd['call'][0]}, the others {usual}",
-            explanation="The calls are numbered in the order of the log within each rank. From this one on the "
-            "ranks are not in the same collective.",
             observed=str(odd["call"][0]),
             expected=str(usual),
             comm_id=str(comm_id),
+            nth=nth + 1,
+            who=who,
+            odd=odd,
+            usual=usual,
         )

@@ -1,14 +1,14 @@
 """Ranks of a process group are at different collectives: some never reached what others wait in."""
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.facts.watchdog import DEFAULT, far_apart
 from nccl_insight.rules._absent import subject, with_others
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 
 
 def check(ctx: Context) -> Hits:
@@ -30,18 +30,13 @@ def check(ctx: Context) -> Hits:
         elif item.lead.proof in ("enqueued", "behind"):
             yield with_others(run, _from_watchdog(item), item)
     if (apart := far_apart(run)) is not None and not absences(run):
-        yield hit(
+        yield says(
+            "rank-desync.found",
             apart.evidence,
-            f"Rank {apart.rank} timed out in {apart.op} {apart.seq:,}, {rank_words(apart.others)} in "
-            f"{apart.others_seq:,}: out of step by {apart.others_seq - apart.seq:,}, if that is one process group",
             whom=(),
-            explanation="Ranks of one process group number their collectives alike, so the rank with the lower number "
-            "is behind and the others wait for it. The lines do not name the process group; numbers of different "
-            "groups cannot be compared.",
-            observed=f"{apart.seq:,} and {apart.others_seq:,}",
-            expected="the same sequence number on all ranks of a process group",
-            confidence=Confidence.LOW,
             first_s=apart.first_s,
+            apart=apart,
+            behind=apart.others_seq - apart.seq,
         )
 
 
@@ -63,12 +58,15 @@ def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
         "kernel or collective of theirs does not end, or another process group runs in a different order.",
     }.get(lead.proof, "The dumps number the collectives of a group alike on all its ranks.")
     more = f" In all {waiting:,} ranks wait, directly or through other groups." if waiting > len(lead.waiting) else ""
-    return hit(
+    return says(
+        "rank-desync.from-dumps",
         tuple(e for c in (lead, *item.also) for e in c.evidence)[:4],
-        f"{subject(item)} {title}",
         whom=(),
         explanation=explanation + more,
-        observed=f"dumps of {plural(dumped, 'rank')}" if lead.proof == "undumped" else lead.said,
+        title=f"{subject(item)} {title}",
+        undumped=lead.proof == "undumped",
+        dumped=dumped,
+        lead=lead,
     )
 
 
@@ -76,14 +74,17 @@ def _from_ras(item: Absent) -> Hit:
     """RAS counts fewer operations of some ranks, and the job stands."""
     lead = item.lead
     op = f"{lead.op} operations" if lead.op else "operations"
-    return Hit(
-        title=f"{subject(item)} launched {lead.last or 0:,} {op}, the others {lead.seq or 0:,}: "
-        f"{'they are' if len(lead.ranks) > 1 else 'it is'} what the others wait for",
-        explanation="RAS counts the operations that each rank has launched. In a running job the counts differ and "
-        "move; here the job stands.",
+    return says(
+        "rank-desync.from-ras",
+        (),
         observed=f"{lead.last or 0:,} {op}",
         expected=f"{lead.seq or 0:,}",
         comm_id=f"0x{lead.comm_id.lstrip('0')}" if lead.comm_id else None,
+        subject=subject(item),
+        last=lead.last or 0,
+        op=op,
+        seq=lead.seq or 0,
+        several_ranks=len(lead.ranks) > 1,
     )
 
 
@@ -111,13 +112,16 @@ def _from_watchdog(item: Absent) -> Hit:
         )
     )
     numbers = "" if lead.world else " The rank numbers are those within the process group."
-    return Hit(
+    return says(
+        "rank-desync.from-watchdog",
+        (),
         title=title,
-        explanation="Ranks of one process group number their collectives alike, so the ranks with the lower number "
-        f"are behind and the others wait for them.{note}{numbers}",
-        observed=f"last of {rank_words(lead.ranks)}: {last if last is not None else 'unknown'}; the others wait in "
-        f"{seq}",
-        expected="the same sequence number on all ranks",
         first_s=lead.first_s,
         last_s=lead.first_s,
+        note=note,
+        numbers=numbers,
+        lead=lead,
+        has_last=last is not None,
+        last=last,
+        seq=seq,
     )

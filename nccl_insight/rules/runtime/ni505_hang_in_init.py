@@ -1,7 +1,6 @@
 """Init started on all ranks and never finished."""
 
-from nccl_insight.base.model import CannotJudge, Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.model import CannotJudge
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.unread import unread
 from nccl_insight.rules._init import waiting, waiting_early
@@ -25,29 +24,17 @@ def check(ctx: Context) -> Hits:
                 stuck.doubt, "keep the whole log of all ranks until the job is killed: NCCL_DEBUG_FILE=nccl.%h.%p"
             )
             continue
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             refs(stuck.ranks),
             whom=(*ranks_of(stuck.ranks), *hosts_of(stuck.ranks)),
-            title=f"Init of a communicator of {plural(stuck.nranks, 'rank')} started on all and finished on none",
-            next_step="py-spy dump --pid <pid>   # while it hangs; then find the transport that hangs: run "
-            "with NCCL_P2P_DISABLE=1, then with NCCL_IB_DISABLE=1",
-            explanation="All ranks said that they start, none that it is done, and nothing of them follows. "
-            + stuck.reached,
-            observed=f"0 of {stuck.nranks} ranks finished",
-            expected=f"{stuck.nranks} times Init COMPLETE",
             comm_id=stuck.comm_id,
             absence="no Init COMPLETE of this communicator in any input",
+            stuck=stuck,
         )
     said = ctx.lines()
     if said is not None and not any(stuck for stuck in waiting(run)):
-        yield from ctx.report(
-            "NCCL did not become ready within the time limit of a nonblocking call",
-            next_step="py-spy dump --native --pid <pid>   # on every rank, while it waits: the one that stands "
-            "elsewhere did not come; a slow start of many ranks: raise TORCH_NCCL_NONBLOCKING_TIMEOUT",
-            explanation="torch asked NCCL to create or finish a communicator without blocking, and it was not done in "
-            "time: a rank did not come, or its connections were not made.",
-            rows=said,
-        )
+        yield from ctx.tells("found-nccl-did", rows=said)
     early = waiting_early(run)
     if early.height and any(u.about == "init" for u in unread(run)):
         yield CannotJudge(
@@ -55,18 +42,12 @@ def check(ctx: Context) -> Hits:
             "nccl-insight explain-log <log>   # shows the lines that no rule reads",
         )
     elif early.height:
-        yield ctx.hit(
+        yield ctx.says(
+            "found-chose-network",
             early,
             whom=hosts_of(early),
-            title=f"{plural(early.height, 'process', 'processes')} chose a network and then waited: no communicator "
-            "was created",
-            next_step=(_ONE_HOST if early["host"].n_unique() == 1 else "")
-            + "py-spy dump --pid <pid>   # while it hangs; then check that all ranks were launched and that "
-            "WORLD_SIZE and MASTER_ADDR agree",
-            explanation="Each process got as far as the bootstrap, where it waits for all ranks to check in. A "
-            "rank that never "
-            "arrived, or cannot reach the root, keeps all of them there. This version prints ranks only afterwards.",
-            severity=None if early.height > 1 else Severity.WARNING,
-            observed=f"{plural(early.height, 'process', 'processes')} in the bootstrap, 0 ranks",
             absence="no line about ranks, rings or communicators in any input",
+            early=early,
+            n_unique=_ONE_HOST if early["host"].n_unique() == 1 else "",
+            several=early.height > 1,
         )

@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Confidence, Hit, Severity
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.course import course
@@ -15,7 +15,7 @@ from nccl_insight.facts.nvls import one_sided
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.transports import links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
@@ -60,12 +60,7 @@ def check(ctx: Context) -> Hits:
                 "add NCCL_DEBUG_SUBSYS=INIT,ENV,COLL, or the framework's watchdog output",
             )
         return
-    yield from ctx.report(
-        "Init completed, but the first collective never finished",
-        explanation="The ranks found each other, so launch and bootstrap are right. No collective has completed "
-        "since: data does not move on one of the paths.",
-        rows=first,
-    )
+    yield from ctx.tells("found", rows=first)
 
 
 def _explained(run: Run) -> bool:
@@ -97,22 +92,18 @@ def _silence(run: Run) -> Hit:
     elif net or (apart and not p2p.height):
         first, where = _NETWORK, "the network"
     steps = [first, *((_NETWORK,) if net and first is not _NETWORK else ()), _STACKS]
-    return hit(
+    return says(
+        "hang-after-init.silence",
         refs(p2p if p2p.height else ranks, 2),
         whom=ranks,
-        title=f"Init completed on {'all ' * whole}{plural(ranks.height, 'rank')}, and nothing of "
-        + ("a collective is seen to finish" if called else "the work is in the log")
-        + (f": the likeliest place is {where}" if where else ""),
         next_step="; ".join(steps),
-        explanation="NCCL prints nothing while it works, nor while it hangs. With the hang that was seen, it stands in "
-        "or before the first collective: all ranks came, connected and "
-        + ("issued it" if called else "said nothing more")
-        + ", so nobody is missing at launch; what is left is the path that the data takes, or a rank that never calls.",
         observed=_connected(used),
-        confidence=Confidence.LOW,
-        severity=Severity.WARNING,
         caused_by=("p2p-acs-iommu-hang",),
         absence="no further call, step or end of any rank in the inputs",
+        all="all " * whole,
+        ranks=ranks,
+        called=called,
+        where=where,
     )
 
 

@@ -48,11 +48,4 @@ def _hit(ctx: Context, found: Trouble, caused_by: tuple[str, ...]) -> Iterator[H
     callers = set(told(found.rows, "cuda-caller"))
     caller = "either" if "either" in callers else callers.pop() if len(callers) == 1 else None
     where = _CALLERS.get(caller or "", "NCCL")
-    yield from ctx.report(
-        f"A CUDA call inside {where} failed: {reason}",
-        explanation="CUDA reports errors late, so look for the first one of the same process."
-        + (" It came after the watchdog gave up, when communicators were aborted." if caused_by else ""),
-        quiet=Severity.WARNING,
-        caused_by=caused_by,
-        rows=found,
-    )
+    yield from ctx.tells("found", quiet=Severity.WARNING, caused_by=caused_by, rows=found, where=where, reason=reason)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Ref, Severity
-from nccl_insight.base.units import format_ranks, plural, rank_words
+from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.course import in_order
 from nccl_insight.facts.identity import identities
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 # So many ranks with one count for each that is behind it.
@@ -63,18 +63,19 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     ahead = claims["count"].drop_nulls().sum() or 0
     alone = stopped and bool(behind) and len(behind) * _FEW <= ahead
     refs = part.select("input_id", "line", "text").iter_rows()
-    return hit(
+    return says(
+        "ras-mismatch.from-text",
         tuple(Ref(i, n, t) for i, n, t in refs),
         whom=(*(tuple(behind) if alone else ranks), *hosts),
-        title=f"RAS: ranks of one communicator have different {what}{spread}{role}{named}",
-        explanation="A mismatch by itself is normal in a running job"
-        + ("; the log of this one stops, and all other ranks have the same count. " if alone else ". ")
-        + ("The ranks that are listed are the smaller set, which may be ahead." if ranks and not behind else ""),
         observed=observed,
         expected=_EXPECTED,
-        severity=Severity.WARNING if alone else None,
-        confidence=Confidence.MEDIUM if alone else None,
         comm_id=f"0x{comm.lstrip('0')}",
+        what=what,
+        spread=spread,
+        role=role,
+        named=named,
+        alone=alone,
+        certain=ranks and not behind,
     )
 
 
@@ -88,14 +89,14 @@ def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
     for row in summary.filter(pl.col("low") < pl.col("high")).iter_rows(named=True):
         behind = [r for r in row["behind"] if r is not None]
         observed = f"{row['low']:,} to {row['high']:,} {row['op']} operations"
-        found = hit(
+        found = says(
+            "ras-mismatch.from-json",
             (Ref(row["input_id"], 0, f"collective_counts {row['op']}: {observed}"),),
             whom=tuple(behind) if len(behind) * 2 <= row["ranks"] else (),
-            title=f"RAS: ranks of communicator {row['comm_hash']} have launched {observed}; "
-            f"{plural(len(behind), 'rank')} at the lowest count: {format_ranks(behind)}",
-            explanation="A mismatch by itself is normal in a running job.",
-            observed=observed,
             expected=_EXPECTED,
             comm_id=f"0x{row['comm_hash'].lstrip('0')}",
+            row=row,
+            observed_said=observed,
+            behind=behind,
         )
         yield found, row["comm_hash"], row["op"]

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Ref, Severity
+from nccl_insight.base.model import Ref
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
@@ -59,18 +59,14 @@ def check(ctx: Context) -> Hits:
             f"NCCL's RAS calls {'the processes' if many else 'the process'} of {rank_words(ranks)}{where} "
             f"dead: {'they do' if many else 'it does'} not answer (pid {pids})"
         )
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),
         whom=(*ranks, *hosts),
         title=title,
-        explanation=(
-            "The values that no communicator can have come from a known fault of RAS itself (NCCL 2.27.0 to 2.27.3); "
-            "they say nothing about the job."
-            if corrupt.height
-            else ""
-        ),
         observed="; ".join(rows["text"].drop_nulls().head(4).to_list())[:300],
-        severity=Severity.WARNING if dead.height else None,
+        corrupt=corrupt,
+        dead=dead,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import plural
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import held_up
@@ -13,7 +13,7 @@ from nccl_insight.facts.claims import CALLS
 from nccl_insight.facts.identity import ranks_in_job
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.waitfor import verdict, waiting
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _HELD_UP = " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
@@ -41,21 +41,21 @@ def _recorded(run: Run) -> Iterator[Hit]:
     ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
     more = f" (and {plural(len(found) - 1, 'more pair')})" if len(found) > 1 else ""
     follows = held_up(run, (p.missing for p in found))
-    yield hit(
+    yield says(
+        "send-recv-unmatched.recorded",
         tuple(
             Ref(i.input_id, 0, f"group {i.group.label}: {i.op.lower()} {i.src} -> {i.dst} {i.sizes} open")
             for i in found[:5]
         ),
         whom=ranks,
-        title=f"Rank {first.waits} waits to {verb} rank {first.missing}, which never posted the {other}{more}",
-        next_step=f"py-spy dump --pid <pid of rank {first.missing}>; compare the order of sends and receives in "
-        "the program",
-        explanation="Both ranks gave a Flight Recorder dump: the operation is open on one of them and the other has "
-        f"none for it.{_HELD_UP if follows else ''}",
-        severity=Severity.INFO if follows else None,
         caused_by=("rank-desync",) if follows else (),
-        observed=f"{plural(first.count, 'open send' if first.op == 'Send' else 'open receive')} of rank {first.waits}",
-        expected=f"a {other} of rank {first.missing} for each",
+        first=first,
+        verb=verb,
+        other=other,
+        more=more,
+        follows=_HELD_UP if follows else "",
+        open=plural(first.count, "open send" if first.op == "Send" else "open receive"),
+        follows_said=follows,
     )
 
 
@@ -70,16 +70,18 @@ def _counted(run: Run) -> Iterator[Hit]:
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)
         more = f" (and {plural(part.height - 1, 'more pair')})" if part.height > 1 else ""
-        yield hit(
+        yield says(
+            "send-recv-unmatched.counted",
             refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
             whom=tuple(sorted({src, dst})),
-            title=f"Rank {src} sends {plural(sends, 'time')} to rank {dst}, which receives "
-            f"{plural(recvs, 'time')}{more}",
             next_step=_NEXT,
-            explanation="Each ncclSend needs an ncclRecv at the peer. Both ranks' calls are in the log, and their "
-            f"numbers differ.{_HELD_UP if follows else ''}",
-            severity=Severity.INFO if follows else None,
             caused_by=("rank-desync",) if follows else (),
-            observed=f"{plural(sends, 'send')}, {plural(recvs, 'receive')}",
             comm_id=str(comm_id[0]),
+            src=src,
+            sends=sends,
+            dst=dst,
+            recvs=recvs,
+            more=more,
+            follows=_HELD_UP if follows else "",
+            follows_said=follows,
         )

@@ -15,7 +15,7 @@ from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, with_who
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run, fact
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
@@ -176,23 +176,20 @@ def _hit(kind: _Kind) -> Hit:
     ranks = tuple(sorted(kind.ranks))
     hard = kind.severity is Severity.ERROR
     program = kind.xid in BY_PROGRAM
-    return hit(
+    return says(
+        "xid-error.found",
         tuple(Ref(i, n) for i, n in lines[:4]),
         whom=(*ranks, *hosts),
         title=with_who(
             f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning}", ranks, hosts
         ),
         next_step=_next_step(kind),
-        explanation="Programs can cause this Xid by themselves; hardware is the second suspect."
-        if program
-        else "It points at the GPU, its memory or its links."
-        if hard
-        else "The job goes on; nothing has to be done at once.",
         observed=" ".join(str(kind.rows[0]["text"]).split())[:200],
         severity=kind.severity,
-        action=None if hard else Action.TRIAGE if program else Action.MONITOR,
         first_s=min(times) if times else None,
         last_s=max(times) if times else None,
+        program=program,
+        hard=hard,
     )
 
 

@@ -5,14 +5,14 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Hit, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
@@ -64,14 +64,14 @@ def _edges(run: Run) -> Iterator[Hit]:
             else "NCCL's P2P check did not run to its end"
         )
         ranks, advice = (), _REPEAT
-    yield hit(
+    yield says(
+        "nccl-diag-failed.edges",
         lines_of(shown),
         whom=(*ranks[:16], *(located(run, edges, ranks)[1] if ranks else ())),
         title=title,
-        explanation="NCCL wrote to and read from the memory of every GPU it can reach and compared the data.",
-        observed=str(edges.item(0, "diag_failure")) if edges.height else "not all pairs passed",
         next_step=advice,
-        severity=Severity.ERROR if edges["diag_failure"].str.contains("mismatch").any() else None,
+        height=str(edges.item(0, "diag_failure")) if edges.height else "not all pairs passed",
+        mismatch=edges["diag_failure"].str.contains("mismatch").any(),
     )
 
 
@@ -84,19 +84,7 @@ def _ecc(run: Run) -> Iterator[Hit]:
     ranks, hosts, words = located(run, shown)
     kind = "uncorrected" if hard.height else "corrected"
     worst = f"{shown.sort('worst', descending=True).item(0, 'worst')} {kind} errors"
-    yield hit(
-        lines_of(rows),
-        whom=(*ranks, *hosts),
-        title=f"GPU memory of {words}: ECC counted {worst} on the worst GPU since its last reset",
-        explanation="An uncorrected error means lost data: the program that used the memory is killed, and the row is "
-        "taken out of service at the next reset."
-        if hard.height
-        else "Corrected errors lose no data; many of them announce a failing GPU.",
-        observed=worst,
-        next_step="nvidia-smi -q -d ECC,ROW_REMAPPER   # then reset the GPU, or drain the host when it repeats",
-        severity=Severity.WARNING if hard.height else Severity.INFO,
-        action=Action.ISOLATE if hard.height else Action.MONITOR,
-    )
+    yield says("nccl-diag-failed.ecc", lines_of(rows), whom=(*ranks, *hosts), words=words, worst=worst, hard=hard)
 
 
 def _inventory(run: Run) -> Iterator[Hit]:
@@ -106,15 +94,14 @@ def _inventory(run: Run) -> Iterator[Hit]:
     ranks, hosts, words = located(run, rows)
     first = rows.row(0, named=True)
     what = "number of GPUs" if first["diag_what"] == "count" else "GPU model"
-    yield hit(
+    yield says(
+        "nccl-diag-failed.inventory",
         lines_of(rows),
         whom=(*ranks, *hosts),
-        title=f"{words}: another {what} than rank {first['reference_rank']} ({first['reference_value']})",
-        explanation="NCCL counts the GPUs that NVML sees on a host. A missing GPU has fallen off the bus or is hidden "
-        "from the container; mixed models run at the pace of the slowest.",
-        observed=f"another {what}",
         expected=str(first["reference_value"]),
-        next_step="nvidia-smi -L; dmesg -T | grep -i xid   # on these hosts",
+        words=words,
+        what=what,
+        first=first,
     )
 
 
@@ -125,15 +112,12 @@ def _ports(run: Run) -> Iterator[Hit]:
     if shown.is_empty():
         return
     first = shown.row(0, named=True)
-    yield hit(
+    yield says(
+        "nccl-diag-failed.ports",
         lines_of(shown),
-        title=f"Port {first['hca_name']}:{first['port']} is not active ({first['port_properties']})"
-        if down.height
-        else "NCCL's diagnostics: network ports differ in speed, state or kind within hosts",
-        explanation="NCCL listed the properties of all network ports that it could use.",
         observed=str(first["port_state"] or "differences"),
-        next_step="ibstat   # state, rate and width of every port of the host",
-        severity=Severity.INFO,
+        down=down,
+        first=first,
     )
 
 
@@ -142,15 +126,7 @@ def _remarks(run: Run) -> Iterator[Hit]:
     if rows.is_empty():
         return
     checks = rows["diag_check"].unique(maintain_order=True).to_list()
-    yield hit(
-        lines_of(rows),
-        title=f"NCCL's diagnostics have remarks on {', '.join(checks)} ({plural(rows.height, 'line')})",
-        explanation="How GPUs and NICs are connected, and how the IOMMU treats them. It matters when bandwidth is low "
-        "or P2P fails.",
-        observed=plural(rows.height, "remark"),
-        next_step=_REPEAT,
-        severity=Severity.INFO,
-    )
+    yield says("nccl-diag-failed.remarks", lines_of(rows), next_step=_REPEAT, checks=", ".join(checks), rows=rows)
 
 
 def _unknown(ctx: Context) -> Iterator[Hit]:
@@ -164,11 +140,11 @@ def _unknown(ctx: Context) -> Iterator[Hit]:
         return
     stated = lines.filter(said)
     severity = Severity.ERROR if stated.height else Severity.INFO
-    yield from ctx.report(
-        "NCCL's own diagnosis reports a problem" if stated.height else "NCCL's own diagnosis has a remark",
+    yield from ctx.tells(
+        "unknown",
         next_step=_REPEAT,
-        explanation="The text of the first line is NCCL's own judgment.",
         severity=severity,
         quiet=severity,
         rows=Trouble(stated if stated.height else lines),
+        stated=stated,
     )

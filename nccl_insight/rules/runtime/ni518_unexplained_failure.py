@@ -9,7 +9,7 @@ from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.topics import telling
 from nccl_insight.facts.unread import unread
 from nccl_insight.language.load import playing
-from nccl_insight.rules._errors import Trouble, cut
+from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -53,16 +53,7 @@ def check(ctx: Context) -> Hits:
     else:
         return
     found = Trouble(shown.unique(["input_id", "line"], keep="first", maintain_order=True))
-    yield from ctx.report(
-        f"NCCL reports trouble of an unknown kind: {cut(found.text, 70)}",
-        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # shows more; then search "
-        "for the text of the first line",
-        explanation="The lines are shown as they are. Their wording is not known here, so nothing is said about "
-        "the cause.",
-        severity=severity,
-        quiet=severity,
-        rows=found,
-    )
+    yield from ctx.tells("found", severity=severity, quiet=severity, rows=found, found=found)
 
 
 def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
@@ -91,15 +82,4 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
 def _only_trail(ctx: Context, traces: pl.DataFrame, reached: bool) -> Iterator[Hit]:
     """Result codes on the way out of a call, and not a line that says why."""
     severity = Severity.ERROR if reached else Severity.WARNING
-    yield from ctx.report(
-        "A call of NCCL failed, and only the trail of its result codes says so"
-        if reached
-        else "A function of NCCL failed, and only its result codes say so",
-        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the "
-        "NCCL WARN, or the last line of the same thread in front of the trail, is the reason",
-        explanation="Every function on the way prints where it was and the result (2: a system call or library "
-        "failed, 3: internal, 5: wrong use). The reason was not printed, or is not in this input.",
-        severity=severity,
-        quiet=severity,
-        rows=Trouble(traces),
-    )
+    yield from ctx.tells("only-trail", severity=severity, quiet=severity, rows=Trouble(traces), reached=reached)

@@ -4,12 +4,11 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Severity
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import FAILED, ends
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
-from nccl_insight.rules._errors import Trouble, cut
+from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import exits_passed_on
 from nccl_insight.rules.context import Context, Hits
 
@@ -41,30 +40,14 @@ def check(ctx: Context) -> Hits:
         printed = ctx.lines()
         if printed is None or not printed.loud:
             return
-        yield from ctx.report(
-            "Ranks report errors on their way out", next_step="look at the first fault: these lines follow from it"
-        )
+        yield from ctx.tells("found-ranks-report")
         return
     said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
     if said:
         usual = _USUAL.get(said)
-        yield from ctx.report(
-            f"NCCL failed ({said}) and the log does not say why",
-            next_step="NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # the first NCCL WARN "
-            "is the reason" + (f"; usual reasons: {usual}" if usual else ""),
-            explanation=_PASSED_ON,
-            severity=Severity.ERROR,
-            rows=found,
-        )
+        yield from ctx.tells("found-nccl-failed", explanation=_PASSED_ON, rows=found, said=said, usual=usual)
         return
-    yield from ctx.report(
-        f"The job failed, and the log does not say why: {cut(found.text, 60)}",
-        next_step='grep -n -B2 -A40 -m1 "Traceback" <log>   # the whole output of that process: its first exception, '
-        'kill or NCCL WARN is the reason; not kept: eval "$(nccl-insight record-env --symptom crash)" and run again',
-        explanation=_ALONE,
-        severity=Severity.ERROR,
-        rows=found,
-    )
+    yield from ctx.tells("found", explanation=_ALONE, rows=found, found=found)
 
 
 def _only(ctx: Context) -> Trouble | None:

@@ -13,7 +13,7 @@ from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import TITLE_MOST
-from nccl_insight.rules.context import Context, Hits
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
@@ -156,21 +156,14 @@ def _exit(run: Run, first: End) -> Hit:
     ended = outside.strong_before(run, first, (ENDED,))
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     said, when = first.message == LAST_WORDS, outside.since([first])
-    hit = Hit(
+    hit = says(
+        "application-exception.exit",
+        (),
+        caused_by=(*outside.strong_before(run, first, (KILLED, CRASHED)), *ended),
         title=f'{outside.subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'
         if said
         else f"{outside.subject([first])} ended {code} before the others{when}",
-        next_step="read the lines in front of this one, and the output of the process that it is about"
-        if said
-        else "read the end of this rank's own output",
-        explanation="The output ends with this line, and no line of NCCL, torch or the kernel says why."
-        if said
-        else "The launcher saw this process fail first, and neither NCCL nor torch reported a failure of it: an "
-        "exception of the program whose text is not in these files.",
-        expected="an end without an error" if said else "exit code 0",
-        # Programs that a scheduler ends exit with 1 themselves.
-        severity=Severity.INFO if ended and not said else None,
-        confidence=Confidence.MEDIUM,
-        caused_by=(*outside.strong_before(run, first, (KILLED, CRASHED)), *ended),
+        said=said,
+        scheduled=ended and not said,
     )
     return outside.placed(run, hit, first, [first])

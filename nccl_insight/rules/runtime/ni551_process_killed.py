@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from nccl_insight.base.model import Confidence, Hit, Severity, Step
+from nccl_insight.base.model import Step
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.facts.settings import named
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import before_the_close
-from nccl_insight.rules.context import Context, Hits
+from nccl_insight.rules.context import Context, Hits, says
 
 
 def _of_one_time(found: list[End]) -> list[End]:
@@ -56,25 +56,21 @@ def check(ctx: Context) -> Hits:
     other = not outside.ranks_of(chosen) and all(before_the_close(run, e.ref) for e in chosen)
     if other:
         who = "A process that is none of the ranks"
-    hit = Hit(
-        title=f"{who} {'were' if len(outside.ranks_of(chosen)) > 1 else 'was'} killed"
-        + (" by signal 9" if worker else "")
-        + (" because memory ran out" if memory else "")
-        + outside.since(chosen),
+    hit = says(
+        "process-killed.found",
+        (),
         steps=(
             Step("check", "dmesg -T | grep -iE 'oom|killed process'", where),
             Step("check", "<record of the job>"),
             *((_LESS,) if memory else ()),
         ),
-        explanation="Something outside of the program ended it: "
-        + (
-            "the host or its container had no memory left. "
-            if memory
-            else "a signal 9, which a program cannot handle. "
-        )
-        + "Errors of InfiniBand, EFA, sockets and watchdogs on its peers are the echo.",
-        severity=Severity.INFO if before or other or outside.bare_echo(run, first) else None,
-        confidence=Confidence.HIGH if memory or hosts else Confidence.MEDIUM,
         caused_by=before,
+        who=who,
+        several=len(outside.ranks_of(chosen)) > 1,
+        worker=worker,
+        memory=memory,
+        since=outside.since(chosen),
+        echo=before or other or outside.bare_echo(run, first),
+        sure=memory or hosts,
     )
     yield outside.placed(run, hit, first, chosen)

@@ -7,12 +7,12 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Ref, Severity, Step
+from nccl_insight.base.model import Hit, Ref, Severity, Step
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import cut
-from nccl_insight.rules.context import Context, Hits
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
@@ -44,18 +44,19 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
     )
     if leader:
         what = "cannot be reached by the others: JAX's coordination service runs there"
-    return Hit(
-        title=f"{outside.subject(chosen, 'A process of the job')} {what}{outside.since(chosen)}",
+    return says(
+        "process-crashed.lost",
+        (),
         steps=(
             Step("do", "read the end of that process's own log"),
             Step("check", "dmesg -T | grep -iE 'oom|killed process|segfault|xid'", "on its host"),
             Step("check", "<record of the job>", "preempted or evicted?"),
         ),
-        explanation="The other processes end themselves when one is lost, so their messages are effects. What ended "
-        "this one is in its own log, in the kernel's or with the scheduler."
-        + (" The network between them is the other possibility." if leader else ""),
-        confidence=Confidence.LOW if leader else Confidence.MEDIUM,
         caused_by=(*before, *names("any", "-process-crashed"), "watchdog-timeout"),
+        subject=outside.subject(chosen, "A process of the job"),
+        what=what,
+        since=outside.since(chosen),
+        leader=leader,
     )
 
 
@@ -113,18 +114,14 @@ def check(ctx: Context) -> Hits:
         hit = _lost(first, chosen, before)
     elif open_:
         keeper = "Ray" if first.message.startswith("ray_") else "the launcher"
-        hit = Hit(
-            title=f"{outside.subject(chosen)} died{outside.since(chosen)}; {keeper} does not know of what",
-            next_step="dmesg -T | grep -iE 'oom|killed process|segfault'   # on that host"
-            + (
-                "; /tmp/ray/session_latest/logs/worker-*.err on its host has the process's last words"
-                if keeper == "Ray"
-                else ""
-            ),
-            explanation="The process ended silently: killed when memory ran out, by a person or script, or crashed. "
-            "Its own log and the kernel's tell which. What its peers report follows from it.",
-            confidence=Confidence.MEDIUM,
+        hit = says(
+            "process-crashed.found",
+            (),
             caused_by=(*before, *names("any", "-process-crashed"), "watchdog-timeout"),
+            subject=outside.subject(chosen),
+            since=outside.since(chosen),
+            keeper=keeper,
+            by_ray=keeper == "Ray",
         )
     else:
         hit = _crashed(run, first, chosen, bool(hard), before)
@@ -174,13 +171,15 @@ def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool, before: tu
     how = _NAMES.get(number or 0, "it died of a signal")
     if thrown is not None:
         how = f"an uncaught exception, {cut(' '.join(': '.join(filter(None, thrown.groups())).split()), 90)}"
-    return Hit(
-        title=f"{outside.subject(chosen)} crashed{f' in {library}' if library else ''}: {how}{outside.since(chosen)}",
-        next_step="PYTHONFAULTHANDLER=1 <the same job>   # writes the stack of a crash; coredumpctl -1 info"
-        + ("; df -h /dev/shm" if number == 7 else "")
-        + (f"; {_PARTS_OFF}" if library.startswith(("libnccl.", "librccl.")) else ""),
-        explanation="The process died of a signal. What its peers report follows from it."
-        + (" A bus error is often a full /dev/shm." if number == 7 else ""),
-        confidence=Confidence.HIGH if hard else Confidence.MEDIUM,
+    return says(
+        "process-crashed.crashed",
+        (),
         caused_by=before if hard else (*names("any", "-process-crashed"), "watchdog-timeout"),
+        subject=outside.subject(chosen),
+        library=library,
+        how=how,
+        since=outside.since(chosen),
+        bus_error=number == 7,
+        parts_off=f"; {_PARTS_OFF}" if library.startswith(("libnccl.", "librccl.")) else "",
+        hard=hard,
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Severity, Step
+from nccl_insight.base.model import Severity, Step
 from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
@@ -87,21 +87,17 @@ def check(ctx: Context) -> Hits:
     begin, end = outside.times_of([first])
     said = pl.DataFrame({"text": [first.text]})
     if not strong and not told_to and (first.signal == 2 or told(said, "interrupted").item() is not None):
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             outside.refs_of([first, *(e for e in found if e is not first)]),
             whom=hosts,
-            title=f"The job was interrupted{outside.since([first])} (SIGINT, as by Ctrl-C): "
-            f"{first.text.strip('* ')[:80]}",
-            next_step="nothing, where somebody pressed Ctrl-C; else ask who sent SIGINT: journalctl --since -1h "
-            "| grep -i sigint",
-            explanation="SIGINT comes from a person or a script. What follows is the noise of the end.",
             observed=first.text,
-            severity=Severity.INFO,
-            confidence=Confidence.MEDIUM,
             caused_by=caused_by,
             first_s=begin,
             last_s=end,
             deliberate=True,
+            since=outside.since([first]),
+            strip=first.text.strip("* "),
         )
         return
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
@@ -123,21 +119,19 @@ def check(ctx: Context) -> Hits:
         # What the job still had to do, such as saving, is not in the log; who cancels it knows.
         what += ", after all its communicators were closed"
         severity = Severity.INFO if cancelled else severity or Severity.WARNING
-    yield ctx.hit(
+    yield ctx.says(
+        "found-scheduler-signal",
         outside.refs_of([first, *(e for e in found if e is not first)]),
         whom=hosts,
         title=what,
         steps=_steps("hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
-        explanation="The scheduler or a signal from outside ended the processes. Closed connections and errors after "
-        "it are the noise of that."
-        + ("" if strong else " The line gives no reason: ask the scheduler, or look for a rank that failed before."),
         observed=first.text,
         severity=severity,
-        confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
         caused_by=caused_by,
         first_s=_seen(run, begin) if gone else begin,
         last_s=end,
         deliberate=chosen,
+        strong=strong,
     )
 
 

@@ -1,6 +1,5 @@
 """torch's watchdog thread itself hangs."""
 
-from nccl_insight.base.model import Severity
 from nccl_insight.facts.identity import identities
 from nccl_insight.language.load import playing
 from nccl_insight.rules.context import Context, Hits
@@ -16,10 +15,10 @@ def check(ctx: Context) -> Hits:
     ranks = tuple(int(n) for n in numbers)
     seconds = found.rows["stuck_s"].drop_nulls()
     span = f" for {int(seconds[0]):,} s" if seconds.len() else ""
-    yield from ctx.report(
-        f"torch's watchdog thread made no progress{span}",
+    yield from ctx.tells(
+        "found",
         whom=(*ranks, *identities(run).hosts(ranks)),
         rows=found,
-        # Without the line that ends the process the monitor only warned.
-        severity=None if found.rows["message"].is_in(playing("stuck-end")).any() else Severity.WARNING,
+        span=span,
+        ends=found.rows["message"].is_in(playing("stuck-end")).any(),
     )

@@ -23,13 +23,8 @@ def check(ctx: Context) -> Hits:
     if found is not None:
         reason = found.value("error_text") or found.text
         amd = "kernel_amdgpu" in found.rows["message"].to_list()
-        yield from ctx.report(
-            f"{'The amdgpu driver' if amd else 'CUDA'} reported broken hardware: {reason}",
-            next_step=_NEXT_AMD if amd else _NEXT,
-            explanation="The GPU or one of its NVLinks had an error that cannot be corrected. It is neither NCCL's nor "
-            "the program's.",
-            quiet=Severity.WARNING,
-            rows=found,
+        yield from ctx.tells(
+            "found", next_step=_NEXT_AMD if amd else _NEXT, quiet=Severity.WARNING, rows=found, amd=amd, reason=reason
         )
         return
     raised = telling(run.table("tracebacks"), "exception-hardware")
@@ -38,11 +33,11 @@ def check(ctx: Context) -> Hits:
     ranks = tuple(raised["rank"].drop_nulls().unique().sort().to_list())
     hosts = identities(run).hosts(ranks)
     text = str(raised["text"][0])
-    yield ctx.hit(
+    yield ctx.says(
+        "found-gpu-one",
         tuple(Ref(int(i), int(n)) for i, n in raised.select("input_id", "line").head(3).iter_rows()),
         whom=(*ranks, *hosts),
         title=with_who(f"CUDA reported broken hardware: {cut(text, 70)}", ranks, hosts),
         next_step=_NEXT,
-        explanation="The GPU or one of its NVLinks had an error that cannot be corrected.",
         observed=text[:200],
     )

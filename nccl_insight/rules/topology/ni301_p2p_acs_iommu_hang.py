@@ -2,8 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Severity
-from nccl_insight.base.units import plural
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules._errors import trouble
@@ -24,10 +22,10 @@ def check(ctx: Context) -> Hits:
     stated = not mentions(run, "acs-on").is_empty()
     if not hung and not stated:
         return
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         (*(watchdog.evidence[:1] if watchdog is not None else ()), *refs(p2p, 2)),
         whom=(*ranks_of(p2p, "src_rank"), *hosts_of(p2p)),
-        title="Possible cause: peer-to-peer over PCIe hangs because of ACS or the IOMMU",
-        observed=f"{plural(p2p.height, 'P2P connection')} and no completed collective",
-        severity=Severity.WARNING if stated else None,
+        p2p=p2p,
+        stated=stated,
     )

@@ -18,15 +18,7 @@ def check(ctx: Context) -> Hits:
     ranks = run.table("ranks").filter(pl.col("init_complete").fill_null(False))
     processes = found.rows.select("host", "pid")
     went_on = ranks.join(processes, on=["host", "pid"], how="semi", nulls_equal=True).height > 0
-    yield from ctx.report(
-        "A device's PCI path is missing in /sys",
-        explanation="NCCL reads the PCI tree below /sys to learn how GPUs and NICs are connected. In WSL2, some "
-        "virtual machines and containers "
-        "without /sys it is not there." + (" Init completed all the same." if went_on else ""),
-        severity=Severity.INFO if went_on else None,
-        quiet=Severity.INFO if went_on else None,
-        rows=found,
-    )
+    yield from ctx.tells("found", quiet=Severity.INFO if went_on else None, rows=found, went_on=went_on)
 
 
 def _listed(run: Run) -> Trouble | None:

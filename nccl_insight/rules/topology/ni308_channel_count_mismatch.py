@@ -25,13 +25,14 @@ def check(ctx: Context) -> Hits:
         for odd in outliers(counts, column):
             found.setdefault((odd.ranks, odd.hosts), (odd, words))
     for odd, words in found.values():
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             odd,
-            title=f"{subject(odd)}: {odd.value} {words}, the other {odd.majority_ranks} ranks of the communicator have "
-            f"{odd.majority}",
             observed=f"{odd.value} {words}",
             expected=f"{odd.majority} {words}",
-            unit="channels",
             comm_id=odd.comm_id,
             caused_by=("env-mismatch", "nic-count-mismatch"),
+            who=subject(odd),
+            odd=odd,
+            words=words,
         )

@@ -2,13 +2,11 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Severity
-from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.networks import networks_in_use
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.transports import is_rdma
 from nccl_insight.rules.context import Context, Hits
 
@@ -39,13 +37,14 @@ def check(ctx: Context) -> Hits:
     else:
         ranks, hosts, usual = ranks_of(far), hosts_of(far), "PIX or PXB (one or several PCIe switches)"
     loud = bool(odd) or kind in ("SYS", "NODE")
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         refs(far.filter(pl.col("type_inter") == kind), 3),
         whom=(*ranks, *hosts),
-        title=f"The way from GPU to NIC crosses the CPU ({kind}): {rank_words(ranks)}"
-        + (f" on {named(hosts)}" if hosts else ""),
-        observed=kind,
         expected=usual,
-        severity=Severity.WARNING if loud else Severity.INFO,
-        confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
+        kind=kind,
+        ranks=ranks,
+        hosts=hosts,
+        loud=loud,
+        odd=odd,
     )

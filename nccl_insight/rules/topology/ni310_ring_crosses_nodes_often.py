@@ -28,16 +28,13 @@ def check(ctx: Context) -> Hits:
     for (comm_id,), rows in bad.group_by("comm_id", maintain_order=True):
         worst = rows.sort("crossings", descending=True, maintain_order=True).row(0, named=True)
         total = rings.filter(pl.col("comm_id") == comm_id).height
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             (*refs(rows, 2), *refs(graph_file, 1)),
             whom=wide[str(comm_id)].hosts,
-            title=f"{rows.height} of {total} rings cross node boundaries up to {worst['crossings']} times for "
-            f"{worst['hosts']} hosts",
-            observed=f"{worst['crossings']} crossings",
-            expected=f"{worst['hosts']} crossings",
-            unit="crossings",
-            next_step="unset NCCL_GRAPH_FILE"
-            if graph_file.height
-            else "compare hostname and /proc/sys/kernel/random/boot_id of the ranks; place ranks of a host together",
             comm_id=str(comm_id),
+            rows=rows,
+            total=total,
+            worst=worst,
+            graph_file=graph_file,
         )

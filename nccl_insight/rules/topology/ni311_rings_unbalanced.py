@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import connections_judgeable
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.traffic import nic_load
 from nccl_insight.rules.context import Context, Hits
 
@@ -38,16 +37,11 @@ def check(ctx: Context) -> Hits:
     worst = per_host.sort("most", descending=True, maintain_order=True).row(0, named=True)
     rows = load.join(per_host.select("host", "network"), on=["host", "network"], how="semi", nulls_equal=True)
     hosts = hosts_of(per_host)
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         refs(rows.sort("channels", descending=True, maintain_order=True), 3),
         whom=hosts,
-        title=f"NIC {worst['busiest']}"
-        + (f" on {named(hosts)}" if hosts else "")
-        + f" carries {worst['most']} channels, another NIC of the host {worst['least']}",
-        explanation="The busiest NIC sets the pace."
-        + ("" if judgeable.yes else f" Not all connections may show: {judgeable.reason}."),
-        observed=f"{worst['least']} to {worst['most']} channels per NIC",
-        unit="channels",
-        severity=Severity.WARNING if judgeable.yes else Severity.INFO,
-        confidence=Confidence.MEDIUM if judgeable.yes else Confidence.LOW,
+        worst=worst,
+        hosts=hosts,
+        judgeable=judgeable,
     )

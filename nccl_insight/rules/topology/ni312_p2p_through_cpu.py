@@ -2,12 +2,10 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Severity
-from nccl_insight.base.units import rank_words
 from nccl_insight.facts.members import rank_hosts
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, settings
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs, settings
 from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")
@@ -37,17 +35,14 @@ def check(ctx: Context) -> Hits:
     ranks = odd[0].ranks if odd else ranks_of(far)
     hosts = odd[0].hosts if odd else hosts_of(far)
     loud = bool(odd) or meshed
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         (*refs(far, 2), *refs(linked, 1)),
         whom=(*ranks, *hosts),
-        title=f"The ring of {rank_words(ranks)}"
-        + (f" on {named(hosts)}" if hosts else "")
-        + f" goes through the CPU ({kind}) although the GPUs have NVLink",
-        explanation="A link is missing or inactive."
-        if loud
-        else "The GPUs are bridged in groups; the ring has to leave its group.",
-        observed=kind,
-        severity=Severity.WARNING if loud else Severity.INFO,
-        confidence=Confidence.HIGH if odd else Confidence.MEDIUM,
         caused_by=("nvlink-degraded",),
+        ranks=ranks,
+        hosts=hosts,
+        kind=kind,
+        loud=loud,
+        odd=odd,
     )

@@ -6,13 +6,12 @@ import polars as pl
 
 from nccl_insight.advise.expect.hardware import find_gpu
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.facts.paths import nvlink_per_gpu, nvlinks
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.rules._diag import links_degraded
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -27,29 +26,20 @@ def check(ctx: Context) -> Hits:
     said = ctx.lines()
     rows = said.rows.filter(pl.col("level").ne_missing("DIAG")) if said else None
     if rows is not None and rows.height:
-        yield from ctx.report(
-            "NCCL says that NVLinks are degraded",
-            next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
-            explanation="NCCL counts active links only: some links of a GPU are down or slower.",
-            expected="all links active, at one speed",
-            rows=Trouble(rows),
-        )
+        yield from ctx.tells("found", rows=Trouble(rows))
 
 
 def _fabric(run: Run) -> Iterator[Hit]:
     for found in fabric_health(run):
         if not found.bad:
             continue
-        yield hit(
+        yield says(
+            "nvlink-degraded.fabric",
             found.evidence,
             whom=found.hosts,
-            title=f"The NVLink fabric of {plural(found.gpus, 'GPU')} reports {' and '.join(found.bad)}",
-            explanation="NVML's health mask of the fabric says so. "
-            + (f"It also says: {', '.join(found.good)}." if found.good else ""),
-            observed=f"healthMask {found.mask}",
-            expected="bandwidth not degraded, routes healthy (0xaa)",
-            next_step="nvidia-smi -q | grep -A8 Fabric; nvidia-smi nvlink -s   # on these hosts; then the log of "
-            "the fabric manager",
+            found=found,
+            bad=" and ".join(found.bad),
+            good=f"It also says: {', '.join(found.good)}." if found.good else "",
         )
 
 
@@ -65,16 +55,15 @@ def _topology(run: Run) -> Iterator[Hit]:
         return
     names = ", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows())
     hosts = hosts_of(low)
-    yield hit(
+    yield says(
+        "nvlink-degraded.topology",
         (*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
         whom=hosts,
-        title=f"{names}" + (f" on {named(hosts)}" if hosts else "") + f" has less NVLink bandwidth than {count} "
-        f"other GPUs ({usual:.0f} GB/s)",
-        explanation="NCCL counts active links only: some links of this GPU are down or slower.",
-        observed=f"{low.item(0, 'bw_gbps'):.0f} GB/s",
-        expected=f"{usual:.0f} GB/s",
-        unit="GB/s",
-        next_step="nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host",
+        names=names,
+        hosts=hosts,
+        count=count,
+        usual=usual,
+        bw_gbps=low.item(0, "bw_gbps"),
     )
 
 
@@ -90,18 +79,7 @@ def _one_way(run: Run) -> Iterator[Hit]:
     row, hosts = slow.row(0, named=True), hosts_of(slow)
     file = run.table("env").filter(pl.col("name") == "NCCL_TOPO_FILE")["value"].drop_nulls()
     told = f" (does {file[0]} say so? it is NCCL_TOPO_FILE)" if len(file) else ""
-    yield hit(
-        refs(slow, 2),
-        whom=hosts,
-        title=f"NVLink from {row['src']} to {row['dst']} has {row['bw_gbps']:.0f} GB/s, the way back "
-        f"{row['back_gbps']:.0f} GB/s" + (f" ({named(hosts)})" if hosts else ""),
-        explanation="Both directions share the same links: some of them are down or slower at one end, or a topology "
-        "file says so. NCCL makes its channels for the slower direction.",
-        observed=f"{row['bw_gbps']:.0f} GB/s",
-        expected=f"{row['back_gbps']:.0f} GB/s as the way back",
-        unit="GB/s",
-        next_step=f"nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on that host{told}",
-    )
+    yield says("nvlink-degraded.one-way", refs(slow, 2), whom=hosts, row=row, hosts=hosts, told=told)
 
 
 def _built(model: str) -> int | None:
@@ -136,23 +114,9 @@ def _smi(run: Run) -> Iterator[Hit]:
         row = short.row(0, named=True)
         usual = max(row["most"], row["built"] or 0)
         gpus = ", ".join(str(g) for g in short.get_column("gpu").unique().sort().to_list()[:8])
-        yield hit(
-            refs(short, 3),
-            title=f"GPU {gpus}: {row['up']} active NVLinks, expected {usual}"
-            + (f" ({row['model']})" if row["model"] and row["built"] else ""),
-            explanation="An inactive link takes its share of the bandwidth of that GPU, and all others wait for it.",
-            observed=f"{row['up']} active links",
-            expected=f"{usual} active links",
-            unit="links",
-            next_step="nvidia-smi nvlink -e; systemctl status nvidia-fabricmanager; drain the host",
+        yield says(
+            "nvlink-degraded.smi", refs(short, 3), gpus=gpus, row=row, usual=usual, built=row["model"] and row["built"]
         )
     elif slow.height:
         row = slow.row(0, named=True)
-        yield Hit(
-            title=f"GPU {row['gpu']}: an NVLink runs at {row['slowest']:.1f} GB/s, others at {row['fastest']:.1f} GB/s",
-            explanation="A link that came up at a lower speed slows every collective of that GPU.",
-            observed=f"{row['slowest']:.1f} GB/s",
-            expected=f"{row['fastest']:.1f} GB/s",
-            unit="GB/s",
-            next_step="nvidia-smi nvlink -e; reset the GPU or drain the host",
-        )
+        yield says("nvlink-degraded.smi-gpu-nvlink", (), row=row)

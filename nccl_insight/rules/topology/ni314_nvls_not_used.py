@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Severity
-from nccl_insight.base.units import rank_words
+from nccl_insight.base.model import Hit
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import outliers
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs, setting
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -31,16 +30,13 @@ def check(ctx: Context) -> Hits:
         return
     if odd:
         first = odd[0]
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             first,
-            title=f"{named(first.whole_hosts or first.hosts)} does not use NVLS, {first.majority_ranks} other ranks do",
-            explanation="NVLS is missing on a part of the communicator: multicast cannot be set up there.",
-            observed="0 NVLS channels",
-            expected="NVLS on every host",
-            next_step="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric   # on the odd host",
-            severity=Severity.WARNING,
             comm_id=first.comm_id,
             caused_by=("nvls-multicast-failed", "env-mismatch"),
+            hosts=first.whole_hosts or first.hosts,
+            first=first,
         )
         return
     yield from _unused(run, counts, algorithm)
@@ -56,17 +52,14 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
         return
     forced = algorithm.height > 0 and "nvls" not in str(algorithm.item(0, "value")).lower()
     hosts = hosts_of(rows)
-    yield hit(
+    yield says(
+        "nvls-not-used.unused",
         (*refs(support, 1), *refs(rows, 1), *refs(algorithm, 1)),
         whom=hosts,
-        title=f"The GPUs of {rank_words(ranks_of(rows))} offer NVLS and no communicator uses it",
-        explanation=f"NCCL_ALGO={algorithm.item(0, 'value')} leaves NVLS out."
+        caused_by=("nvls-multicast-failed",),
+        ranks_there=ranks_of(rows),
+        forced=f"NCCL_ALGO={algorithm.item(0, 'value')} leaves NVLS out."
         if forced
         else "NCCL may leave NVLS out by its own choice; a failed multicast set-up is the other cause.",
-        observed="0 NVLS channels",
-        expected="16 or more on NVSwitch machines from Hopper on",
-        unit="channels",
-        next_step="unset NCCL_ALGO" if forced else "systemctl status nvidia-fabricmanager; grep nvls.cc <log>",
-        confidence=Confidence.LOW,
-        caused_by=("nvls-multicast-failed",),
+        forced_said=forced,
     )

@@ -2,9 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Severity
 from nccl_insight.facts.members import comms
-from nccl_insight.facts.settings import hosts_of, named, refs, setting
+from nccl_insight.facts.settings import hosts_of, refs, setting
 from nccl_insight.rules.context import Context, Hits
 
 _READY = 3
@@ -35,22 +34,14 @@ def check(ctx: Context) -> Hits:
         return
     off = setting(run, "NCCL_MNNVL_ENABLE").filter(pl.col("value") == "0")
     rows = fabric.filter(pl.col("host").is_in(hosts))
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         (*refs(rows, 2), *refs(said, 1), *refs(off, 1)),
         whom=hosts_of(rows),
-        title=f"{len(hosts)} hosts share one NVLink domain ({named(hosts)}) and the communicator does not use it "
-        "(MNNVL 0)",
-        explanation="NCCL_MNNVL_ENABLE=0 switches it off."
-        if off.height
-        else "Most likely the IMEX daemon or its channel files are not usable in the job.",
-        observed=f"{apart[0].nodes} nodes for {len(apart[0].hosts)} hosts",
-        unit="nodes",
-        next_step="unset NCCL_MNNVL_ENABLE"
-        if off.height
-        else "nvidia-imex-ctl -N; ls -l /dev/nvidia-caps-imex-channels",
-        severity=Severity.INFO if off.height else Severity.WARNING,
-        confidence=Confidence.HIGH if off.height or said.height else Confidence.MEDIUM,
-        action=Action.NONE if off.height else Action.CONFIG,
         comm_id=apart[0].comm_id,
         caused_by=("mnnvl-imex-missing",),
+        hosts=hosts,
+        off=off,
+        apart=apart,
+        unset=off.height or said.height,
     )

@@ -5,11 +5,11 @@ from typing import Any
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence, Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
 from nccl_insight.facts.settings import refs, settings
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 
 _PINS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_NTHREADS", "NCCL_TUNER_PLUGIN")
 
@@ -64,18 +64,15 @@ def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
     times = f"{format_ns(worst['best_us'] * 1e3)}, {large} only {format_ns(other['worst_us'] * 1e3)}"
     where = small if len(slow) == 1 else f"{format_bytes(slow[0])} to {format_bytes(slow[-1])}"
     op = worst["op"] or "A collective"
-    return hit(
+    return says(
+        "algorithm-surprising.dip",
         (Ref(int(worst["input_id"]), int(worst["line"] or 0)), Ref(int(worst["input_id"]), int(other["line"] or 0))),
-        title=f"{op} dips at {where}: {small} take {times}",
-        explanation="More bytes in less time: at these sizes NCCL takes an algorithm or protocol that is slower than "
-        "the one that it takes right above, or a channel count that does not fit.",
-        observed=f"{worst['best_us'] / other['worst_us']:.1f} times the time of {large}",
-        expected="time that grows with the size",
-        next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING <the same test> 2>&1 | grep -E 'Algo|proto'   # what NCCL "
-        "takes below and above; then the same sizes with NCCL_PROTO=Simple, then with NCCL_ALGO=Ring: the one that is "
-        "faster is what its model misjudges",
-        severity=Severity.WARNING,
-        confidence=Confidence.MEDIUM,
+        op=op,
+        where=where,
+        small=small,
+        times=times,
+        factor=worst["best_us"] / other["worst_us"],
+        large=large,
     )
 
 
@@ -84,17 +81,15 @@ def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
     forced = pins.select("name", "value").unique(maintain_order=True).rows()
     named = ", ".join(f"{n}={v}" for n, v in forced[:3])
     op = first["op"] or "collective"
-    return hit(
+    return says(
+        "algorithm-surprising.found",
         (*refs(found.rows, 2), *refs(pins, 1)),
-        title=f"{op} of {format_bytes(first['size_bytes'])} uses {what} ({first['algorithm']})"
-        + (f" because of {named}" if named else "")
-        + (f", and {plural(found.count - 1, 'other')} alike" if found.count > 1 else ""),
-        explanation=f"{named} limits the choice." if named else "No setting explains it; a tuner plugin may.",
-        observed=what,
         expected=usual,
-        next_step=f"unset {forced[0][0]} and compare with nccl-tests at {format_bytes(first['size_bytes'])}"
-        if forced
-        else "run nccl-tests at this size with NCCL_DEBUG_SUBSYS=TUNING and compare protocols",
-        confidence=Confidence.HIGH if named else Confidence.LOW,
         comm_id=first["comm_id"],
+        op=op,
+        first=first,
+        what=what,
+        named=named,
+        count=f", and {plural(found.count - 1, 'other')} alike" if found.count > 1 else "",
+        forced=forced,
     )

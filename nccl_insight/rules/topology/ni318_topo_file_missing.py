@@ -27,10 +27,12 @@ def check(ctx: Context) -> Hits:
         return
     hosts = hosts_of(rows)
     where = f" on {named(hosts)}" if hosts else ""
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         refs(rows),
         whom=hosts,
-        title=f"The requested topology file {rows['file_path'][0]} cannot be read{where}",
         explanation=_WHY,
         observed=str(rows["reason"][0] or "not opened"),
+        rows=rows,
+        where=where,
     )

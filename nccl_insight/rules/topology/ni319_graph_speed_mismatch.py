@@ -2,8 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Confidence
-from nccl_insight.base.units import plural
 from nccl_insight.facts.members import members, rank_hosts, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._subjects import subject
@@ -37,14 +35,14 @@ def check(ctx: Context) -> Hits:
             if float(odd.value) < float(odd.majority):
                 found.setdefault(odd.ranks, (odd, words))
     for odd, words in found.values():
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             odd,
-            title=f"{subject(odd)}: {float(odd.value):g} GB/s per channel {words}, while "
-            f"{plural(odd.majority_ranks, 'rank')} of the communicator found {float(odd.majority):g} GB/s",
-            observed=f"{float(odd.value):g} GB/s",
-            expected=f"{float(odd.majority):g} GB/s",
-            unit="GB/s",
-            confidence=Confidence.HIGH if odd.whole_hosts else Confidence.MEDIUM,
             comm_id=odd.comm_id,
             caused_by=("nvlink-degraded", "nic-count-mismatch", "gpu-nic-distance"),
+            who=subject(odd),
+            value=float(odd.value),
+            words=words,
+            odd=odd,
+            majority=float(odd.majority),
         )

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Confidence, Ref, Severity
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.paths import gpu_paths, has_nvlink
 from nccl_insight.rules.context import Context, Hits
 
@@ -17,7 +17,8 @@ def check(ctx: Context) -> Hits:
         return
     lowest = min(slow["bw_gbps"].drop_nulls().to_list())
     pairs, total = slow.height, gpus.height
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         tuple(
             Ref(i, n)
             for i, n in slow.unique(["input_id", "line"], maintain_order=True)
@@ -25,10 +26,7 @@ def check(ctx: Context) -> Hits:
             .head(5)
             .iter_rows()
         ),
-        title=f"{pairs} of {total} GPU pairs are joined only across CPU sockets: NCCL models {lowest:.0f} GB/s there",
-        next_step="nvidia-smi topo -m   # SYS: across sockets; keep tightly coupled ranks on one socket",
-        observed=f"{lowest:.0f} GB/s across sockets (path SYS)",
-        severity=Severity.INFO,
-        action=Action.NONE,
-        confidence=Confidence.HIGH,
+        pairs=pairs,
+        total=total,
+        lowest=lowest,
     )

@@ -3,12 +3,12 @@
 import polars as pl
 
 from nccl_insight.base.bandwidth import BULK
-from nccl_insight.base.model import Confidence, Hit, Severity
-from nccl_insight.base.units import format_bytes, format_ns, plural
+from nccl_insight.base.model import Hit
+from nccl_insight.base.units import format_bytes, format_ns
 from nccl_insight.facts.calls import first_small, median_size, small_calls
 from nccl_insight.facts.settings import refs
 from nccl_insight.rules._traces import ranks_of
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _SHORT_NS = 25_000
@@ -72,19 +72,17 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     sized = median is not None
     fused = max(1, round(worst["small_bytes"] / (25 << 20)))
     evidence = refs(first_small(run, limit, 2), 2) if logged else ()
-    return hit(
+    return says(
+        "too-many-small-collectives.found",
         evidence,
         whom=ranks,
-        title=f"{percent:.0f}% of {worst['calls']:,} collectives per rank "
-        + (f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}")
-        + spent,
-        explanation=f"The small ones carry {format_bytes(worst['small_bytes'])} together: {plural(fused, 'bucket')} of "
-        "25 MiB would do. Each costs its latency whatever its size."
-        if sized
-        else "Their sizes are not recorded; so short a kernel moves little. Each costs its launch and latency.",
-        observed=f"median size {format_bytes(median)}"
-        if median is not None
-        else f"median duration {format_ns(worst['median_ns'])}",
-        confidence=Confidence.HIGH if sized and not logged else Confidence.MEDIUM,
-        severity=None if worst["costly"] else Severity.INFO,
+        percent=percent,
+        worst=worst,
+        sized=f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}",
+        spent=spent,
+        sized_said=sized,
+        fused=fused,
+        has_median=median is not None,
+        median=median,
+        unsure=sized and not logged,
     )

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.exposed import asked_by, exposed_by
 from nccl_insight.facts.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -40,7 +40,8 @@ def check(ctx: Context) -> Hits:
             f" {inline:.0%} of the time is in collectives between two pieces of compute, many per step, as tensor and "
             "expert parallel layers run them: the next layer needs their result, so nothing can hide them."
         )
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         (
             *trace_refs(
                 (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
@@ -51,14 +52,12 @@ def check(ctx: Context) -> Hits:
             *trace_refs([(worst["input_id"], f"asked for by {code}")] if code else []),
         ),
         whom=with_hosts(run, ranks),
-        title=f"Exposed communication takes {worst['exposed_share']:.0%} of the recorded time"
-        + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")
-        + f": {format_ns(worst['exposed_comm_ns'])} of {format_ns(worst['duration_ns'])}",
         explanation=explanation,
-        observed=f"{worst['exposed_share']:.1%} exposed, {worst['overlap_share'] or 0:.1%} of communication hidden",
-        expected=f"below {warn:.0%} of the step",
-        severity=None if severe and not first else Severity.INFO,
-        next_step=first
+        worst=worst,
+        ranked=worst["rank"] is not None,
+        overlap=worst["overlap_share"] or 0,
+        warn=warn,
+        waiting=first
         or "mend first what makes ranks late (straggler-rank; analyze the traces of all ranks together), "
         "then measure again"
         if waiting is not None and waiting > 0.5
@@ -66,6 +65,7 @@ def check(ctx: Context) -> Hits:
         "or kernels that fuse the collective with the matrix product"
         if inline
         else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)",
+        severe=severe and not first,
     )
 
 
@@ -93,18 +93,13 @@ def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
         return
     worst = bad.row(0, named=True)
     ranks = ranks_of(bad)
-    yield hit(
+    yield says(
+        "exposed-communication.bubble",
         trace_refs(
             (i, f"rank {'?' if r is None else r}: {format_ns(w)} of {format_ns(d)} ({s:.0%})")
             for i, r, w, d, s in bad.select("input_id", "rank", "stage_wait_ns", "duration_ns", "share").iter_rows()
         ),
         whom=with_hosts(run, ranks),
-        title=f"Waiting for other pipeline stages takes {worst['share']:.0%} of the recorded time"
-        + (f" on rank {worst['rank']}" if worst["rank"] is not None else "")
-        + f": {format_ns(worst['stage_wait_ns'])} of {format_ns(worst['duration_ns'])}",
-        explanation="No rank is late: the stages wait for each other's micro-batches, which is the bubble of the "
-        "schedule. With p stages and m micro-batches it is (p - 1) / (m + p - 1) of a step.",
-        observed=f"{worst['share']:.1%} waiting for other stages, {worst['exposed_share']:.1%} exposed communication",
-        severity=Severity.INFO,
-        next_step="more micro-batches per step, an interleaved or zero-bubble schedule, or fewer stages",
+        worst=worst,
+        ranked=worst["rank"] is not None,
     )

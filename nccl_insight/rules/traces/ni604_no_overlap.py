@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.pipeline import schedule_waits
@@ -34,16 +33,15 @@ def check(ctx: Context) -> Hits:
     ranks = ranks_of(bad)
     staged = schedule_waits(run).height > 0
     own = bad.filter(pl.col("comm_share") - pl.col("inline_share") >= least)
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         trace_refs(
             (i, f"rank {'?' if r is None else r}: comm {format_ns(c)}, compute {format_ns(p)}, overlap {o:.1%}")
             for i, r, c, p, o in bad.select("input_id", "rank", "comm_ns", "compute_ns", "overlap_share").iter_rows()
         ),
         whom=with_hosts(run, ranks),
-        severity=Severity.INFO if staged or own.is_empty() else None,
-        title=f"{_share(worst['overlap_share'])} of the communication runs while the GPU computes",
-        explanation=f"Communication {format_ns(worst['comm_ns'])} and compute {format_ns(worst['compute_ns'])} run one "
-        f"after the other in {format_ns(worst['duration_ns'])}.",
-        observed=f"{worst['overlap_share']:.1%} of communication covered by compute",
-        expected=f"{limit:.0%} or more where gradients are synchronized behind the backward pass",
+        how_much=_share(worst["overlap_share"]),
+        worst=worst,
+        limit=limit,
+        fine=staged or own.is_empty(),
     )

@@ -114,7 +114,8 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
             f"reaches {format_gbps(groups[-1].best['busbw_gbps'])}. "
         )
     members = tuple(sorted({rank for group in groups for rank in group.members}))
-    return ctx.hit(
+    return ctx.says(
+        "found",
         trace_refs(
             (i, f"{op} {format_bytes(s)}: {format_gbps(b)} over {c} collectives, {format_ns(w)} each")
             for group in groups[:_SHOWN]
@@ -124,10 +125,12 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
             .iter_rows()
         ),
         whom=with_hosts(run, members),
-        title=f"{best['op']} of {format_bytes(best['size_bytes'])} {where}; expected {wanted}",
-        explanation=f"Over {best['count']} collectives (median, waiting left out), {best['reached']:.0%} of what is "
-        f"expected from {best['expected_from']}. {more}" + transport_text(run, comm_id),
-        observed=f"{observed} busbw",
-        expected=f"{wanted}; warned below {limit:.0%} of it",
         comm_id=comm_id,
+        best=best,
+        where=where,
+        wanted=wanted,
+        more=more,
+        transport_text=transport_text(run, comm_id),
+        observed_said=observed,
+        limit=limit,
     )

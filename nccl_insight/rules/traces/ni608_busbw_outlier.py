@@ -6,14 +6,14 @@ import polars as pl
 
 from nccl_insight.base.bandwidth import SYNCHRONISING
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import format_bytes, format_gbps, format_ns, format_ranks, plural
+from nccl_insight.base.units import format_bytes, format_ns, format_ranks
 from nccl_insight.facts.replay import TRANSFERS
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, with_gains
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
 from nccl_insight.rules._traces import trace_refs, with_hosts
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
@@ -90,15 +90,14 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
     for row in slow.iter_rows(named=True):
         ranks = tuple(row["ranks"])
         others = f"the other {row['peers'] - 1} groups" if row["peers"] > 2 else "the other group"
-        yield hit(
+        yield says(
+            "busbw-outlier.groups",
             trace_refs([(row["input_id"], f"median of {row['count']} collectives")]),
             whom=with_hosts(run, ranks),
-            title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])} on ranks "
-            f"{format_ranks(ranks)}; {others} {format_gbps(row['usual'])}",
-            explanation="Waiting for late ranks is left out; the transfer of this group is slow.",
-            observed=f"{format_gbps(row['busbw'])} busbw",
-            expected=f"{format_gbps(row['usual'])} as in the other groups",
             next_step=_NEXT,
+            row=row,
+            ranks=ranks,
+            others=others,
         )
 
 
@@ -129,17 +128,13 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             if not near or row["busbw"] >= share * top["busbw"]:
                 continue
             ranks = tuple(row["ranks"])
-            yield hit(
+            yield says(
+                "busbw-outlier.operations",
                 trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")]),
                 whom=with_hosts(run, ranks),
-                title=f"{row['op']} of {format_bytes(row['size_bytes'])} reaches {format_gbps(row['busbw'])}, "
-                f"{top['op']} {format_gbps(top['busbw'])} on the same {plural(len(ranks), 'rank')}",
-                explanation="The links are the same and waiting for late ranks is left out, so it is this operation: "
-                "its algorithm or protocol, its buffers (not registered), or compute that runs beside it.",
-                observed=f"{format_gbps(row['busbw'])} busbw",
-                expected=f"about {format_gbps(top['busbw'])} as {top['op']}",
-                next_step="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,TUNING shows algorithm and protocol; compare with "
-                "nccl-tests of the same operation",
+                row=row,
+                top=top,
+                ranks=ranks,
             )
 
 
@@ -166,15 +161,13 @@ def _ranks(run: Run) -> Iterator[Hit]:
         .sort("extra", descending=True)
     )
     for row in table.iter_rows(named=True):
-        yield hit(
+        yield says(
+            "busbw-outlier.ranks",
             trace_refs([(row["input_id"], f"slow in {row['slow']} of {row['count']} collectives")]),
             whom=with_hosts(run, (row["rank"],)),
-            title=f"Rank {row['rank']} ends {format_ns(row['extra'])} after the others in {row['slow']} of "
-            f"{row['count']} collectives, although nobody was late",
-            explanation="Time is counted from the last arrival: this rank's own transfer is slow.",
-            observed=f"{format_ns(row['usual_ns'] + row['extra'])} after the last arrival",
-            expected=f"{format_ns(row['usual_ns'])} as the other ranks",
             next_step=_NEXT,
+            row=row,
+            took_ns=row["usual_ns"] + row["extra"],
         )
 
 
@@ -218,16 +211,15 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     )
     worst = kinds.row(0, named=True)
     size = format_bytes(worst["size_bytes"]) if worst["size_bytes"] is not None else "unknown size"
-    yield hit(
+    yield says(
+        "busbw-outlier.occasions",
         trace_refs(
             (i, f"{op} on ranks {format_ranks(r)}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
             for op, _, _, r, _, n, c, w, u, i in kinds.iter_rows()
         ),
-        title=f"{worst['slow']} of {worst['count']} {worst['op']} of {size} take {format_ns(worst['wire'])} on the "
-        f"wire; the others take {format_ns(worst['usual'])}",
-        explanation="All ranks had arrived: the transfer itself was slow on those occasions, and no rank is to "
-        f"blame. It cost {format_ns(cost)} of {format_ns(span)}.",
-        observed=f"{format_ns(worst['wire'])} in {worst['slow']} of {worst['count']}",
-        expected=f"{format_ns(worst['usual'])}, the median",
         next_step=_CONGESTED,
+        worst=worst,
+        size=size,
+        cost=cost,
+        span=span,
     )

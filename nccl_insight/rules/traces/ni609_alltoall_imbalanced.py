@@ -27,16 +27,20 @@ def check(ctx: Context) -> Hits:
         worst = bad.sort("ratio", descending=True).row(0, named=True)
         typical = float(bad.select(pl.col("ratio").median()).item())
         ranks = ranks_of(bad)
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             trace_refs(
                 (i, f"rank {r}: {format_bytes(s or 0)}, largest part {x:.1f} times the mean")
                 for i, r, s, x in bad.select("input_id", "rank", "size_bytes", "ratio").iter_rows()
             ),
             whom=with_hosts(run, ranks),
-            title=f"All-to-all is uneven: the largest part is {typical:.1f} times the mean "
-            f"({bad.height} of {rows.height} exchanges){_costs(run)}",
-            observed=f"{worst['ratio']:.1f} times the mean at worst ({format_bytes(worst['size_bytes'] or 0)} in all)",
-            expected=f"below {ratio:.0f} times",
+            typical=typical,
+            bad=bad,
+            rows=rows,
+            costs=_costs(run),
+            worst=worst,
+            size_bytes=worst["size_bytes"] or 0,
+            ratio=ratio,
         )
         return
 

@@ -23,24 +23,19 @@ def check(ctx: Context) -> Hits:
     waiting = wait_share(run)
     first = mend_first(run, worst["comm_ns"] / max(worst["duration_ns"], 1) - limit)
     costly = (bad["exposed_share"] - bad["inline_share"]).max()
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         trace_refs(
             (i, f"rank {'?' if r is None else r}: {format_ns(c)} of {format_ns(d)}")
             for i, r, c, d in bad.select("input_id", "rank", "comm_ns", "duration_ns").iter_rows()
         ),
         whom=with_hosts(run, ranks),
-        title=f"Communication takes {worst['comm_share']:.0%} of the recorded time: {format_ns(worst['comm_ns'])} of "
-        f"{format_ns(worst['duration_ns'])}",
-        explanation="Union of the communication kernels of a GPU."
-        + (
-            f" {waiting:.0%} of the time inside matched collectives is waiting for the last rank."
-            if waiting is not None
-            else ""
-        ),
-        observed=f"{worst['comm_share']:.1%} of the step",
-        expected=f"below {limit:.0%}",
         severity=None if isinstance(costly, float) and costly >= exposed and not first else Severity.INFO,
         next_step=first
         or "reduce traffic (gradient accumulation, lower precision), keep it in the NVLink domain, or find out "
         "why transfers are slow",
+        worst=worst,
+        waits=waiting is not None,
+        waiting=waiting,
+        limit=limit,
     )

@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_gbps, format_ns, plural
 from nccl_insight.facts.overlap import step_summary
 from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._links import expected_busbw
@@ -40,14 +39,15 @@ def check(ctx: Context) -> Hits:
         return
     model = top["moved"] / expected.gbps
     total, exposed = int(steps["duration_ns"].max() or 0), int(steps["exposed_comm_ns"].max() or 0)  # type: ignore[arg-type]
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         trace_refs([(top["input_id"], f"{top['count']} collectives, {top['moved'] / 1e9:.2f} GB on the wire")]),
-        title=f"At {format_gbps(expected.gbps)} the {plural(top['count'], 'collective')} of {top['n']} ranks would "
-        f"take {format_ns(model)}; measured {format_ns(top['wire_ns'])}, up to {format_ns(exposed)} exposed",
-        explanation=f"Model: bytes x busbw factor / bandwidth, bandwidth from {expected.why}. Recorded time "
-        f"{format_ns(total)}; without exposed communication it would be {format_ns(total - exposed)}.",
-        observed=f"{format_ns(top['wire_ns'])} in collectives",
-        expected=f"{format_ns(model)} at {format_gbps(expected.gbps)}",
+        expected_said=expected,
+        top=top,
+        model=model,
+        exposed=exposed,
+        total=total,
+        hidden_ns=total - exposed,
     )
 
 

@@ -1,6 +1,6 @@
 """Steps became slower from a moment on and stayed so."""
 
-from nccl_insight.base.units import format_ns, plural, rank_words
+from nccl_insight.base.units import format_ns, rank_words
 from nccl_insight.facts.replay import LATE
 from nccl_insight.facts.steps import Regression, regression
 from nccl_insight.rules._gains import mended
@@ -18,16 +18,16 @@ def check(ctx: Context) -> Hits:
     who = rank_words(found.ranks)
     times = f"{format_ns(found.before_ns)} before, {format_ns(found.after_ns)} after"
     inputs = input_of_rank(run)
-    yield ctx.hit(
+    yield ctx.says(
+        "found",
         trace_refs([(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]),
         whom=with_hosts(run, found.ranks),
-        title=f"Steps are slower from step {found.step} on: {times}"
-        + (f"; the computing of {who} grew" if found.ranks else ""),
         explanation=_explanation(found, who),
-        observed=f"{found.ratio:.2f} times the time, in {plural(found.after, 'step')}",
-        expected=f"{format_ns(found.before_ns)} as in the {plural(found.before, 'step')} before",
         next_step=_next_step(found),
         caused_by=("straggler-rank",) if _is_a_straggler(run, found) else (),
+        found=found,
+        times=times,
+        who=who,
     )
 
 

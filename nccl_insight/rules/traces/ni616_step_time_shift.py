@@ -1,10 +1,10 @@
 """The steps that the program prints became slower and stayed so, or every n-th stands out."""
 
-from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.progress import Periodic, Series, Shift, periodic, shift
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 
 _SLOWER = (
     "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE   # on all hosts, while it is slow; then a trace per rank, "
@@ -38,34 +38,31 @@ def _changed(found: Shift) -> Hit:
     what = "Steps are slower" if one.timed else "The rate fell"
     when = f" ({clock_text(at)})" if at is not None else ""
     times = f"{_cost(one, found.before)} before, {_cost(one, found.after)} after"
-    return hit(
+    return says(
+        "step-time-shift.changed",
         (one.ref(row), one.ref(row - 1)),
         whom=(one.rank,),
-        title=f"{what} little by little: {_cost(one, found.before)} at first, {_cost(one, found.after)} at last"
-        if found.gradual
-        else f"{what} from {one.at(row)} on{when}: {times}",
-        explanation="The program's own lines say so. What grows without end is memory that fragments, a cache, a "
-        "list that is searched, or heat."
-        if found.gradual
-        else "The program's own lines say so: something new came at that moment and stayed.",
-        observed=f"{found.after / found.before:.2f} times the time",
-        expected=f"{_cost(one, found.before)} as before",
         next_step=_SLOWER,
         first_s=at,
+        gradual=f"{what} little by little: {_cost(one, found.before)} at first, {_cost(one, found.after)} at last"
+        if found.gradual
+        else f"{what} from {one.at(row)} on{when}: {times}",
+        found=found,
+        ratio=found.after / found.before,
+        before=_cost(one, found.before),
     )
 
 
 def _paused(found: Periodic, least_share: float) -> Hit:
     one = found.series
-    return hit(
+    return says(
+        "step-time-shift.paused",
         tuple(one.ref(n) for n in found.rows[:2]),
         whom=(one.rank,),
-        title=f"Every {found.every:,} steps one takes {_cost(one, found.slow)} instead of {_cost(one, found.usual)}"
-        + (f": {'an' if found.pause[0] in 'aeiou' else 'a'} {found.pause}" if found.pause else ""),
-        explanation=f"It costs {found.share:.0%} of the time of all steps."
-        + ("" if found.pause else " No line says what the program does there."),
-        observed=f"{len(found.rows)} such steps",
-        expected=f"{_cost(one, found.usual)}, the median",
         next_step=_PAUSES.get(found.pause, _PAUSES[""]),
-        severity=Severity.INFO if found.pause or found.share < least_share else None,
+        found=found,
+        slow=_cost(one, found.slow),
+        usual=_cost(one, found.usual),
+        aeiou="an" if found.pause[0] in "aeiou" else "a",
+        explained=found.pause or found.share < least_share,
     )

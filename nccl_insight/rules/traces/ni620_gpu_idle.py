@@ -40,14 +40,15 @@ def _always(ctx: Context) -> Iterator[Hit]:
         return
     middle = float(shares["share"].median() or 0.0)  # type: ignore[arg-type]
     inputs = input_of_rank(run)
-    yield ctx.hit(
+    yield ctx.says(
+        "always",
         trace_refs((inputs.get(r), f"rank {r}: {s:.0%} idle") for r, s in shares.iter_rows()),
         whom=with_hosts(run, ranks),
-        title=f"The GPUs of all {len(ranks)} ranks stand idle for {middle:.0%} of the recorded time",
-        explanation=f"They wait for their CPUs, on all ranks alike.{why.text}",
-        observed=f"{middle:.0%} idle",
-        expected=f"below {limit:.0%}",
         next_step=why.step or _LOOK,
+        ranks=ranks,
+        middle=middle,
+        why=why,
+        limit=limit,
     )
 
 

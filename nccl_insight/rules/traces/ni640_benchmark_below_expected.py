@@ -10,7 +10,7 @@ from nccl_insight.base.units import format_bytes, format_gbps, plural
 from nccl_insight.facts.copies import host_copies, peer_copies
 from nccl_insight.facts.expected import efficiency, machine_of
 from nccl_insight.rules._traces import trace_refs
-from nccl_insight.rules.context import Context, Hits, hit
+from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 
@@ -30,16 +30,14 @@ def _copies(run: Run) -> Iterator[Hit]:
             else f"copies from GPU {worst['src']} to GPU {worst['dst']}"
         )
         more = f" ({plural(odd.height, 'such copy', 'such copies')})" if odd.height > 1 else ""
-        yield hit(
+        yield says(
+            "benchmark-below-expected.copies",
             trace_refs([(worst["input_id"], f"{kind}: {format_gbps(worst['gbps'])}")]),
             whom=(*((worst["rank"],) if who == "rank" and worst["rank"] is not None else ()), worst["host"]),
-            title=f"Measured {place} reach {format_gbps(worst['gbps'])}; the others of the node reach "
-            f"{format_gbps(worst['typical'])}{more}",
-            explanation="Equal copies over equal links take equal time: a slot, riser, bridge or link of this one is "
-            "slower, or another program used it.",
-            observed=format_gbps(worst["gbps"]),
-            expected=f"{format_gbps(worst['typical'])}, the median of the node",
             next_step=command,
+            place=place,
+            worst=worst,
+            more=more,
         )
 
 
@@ -68,15 +66,18 @@ def check(ctx: Context) -> Hits:
             continue
         measured, low = format_gbps(best["busbw_gbps"]), format_gbps(best["expected_low_gbps"])
         size = format_bytes(best["size_bytes"])
-        yield ctx.hit(
+        yield ctx.says(
+            "found",
             (Ref(best["input_id"], best.get("line") or 0, f"{best['op']} {size}: {measured}"),),
-            title=f"{best['op']} of {size} on {best['nranks']} ranks reaches {measured} busbw; "
-            f"{low} to {format_gbps(best['expected_high_gbps'])} expected{_on(run, best)}",
-            explanation=f"{best['of_expected']:.0%} of the expected {format_gbps(best['expected_gbps'])}, by "
-            f"{best['expected_from']}. It is the best of {part.height} measured rows from {format_bytes(least)} on.",
-            observed=f"{measured} busbw",
-            expected=f"{low} to {format_gbps(best['expected_high_gbps'])}; warned below {share:.0%} of {low}",
             next_step=_next_step(run, best["n_hosts"]),
+            best=best,
+            size=size,
+            measured=measured,
+            low=low,
+            where=_on(run, best),
+            part=part,
+            least=least,
+            share=share,
         )
 
 
