@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
 
 from nccl_insight.advise.settings.catalog import Catalog
+from nccl_insight.base import texts
 from nccl_insight.base.model import Severity
 
 NUMBER = re.compile(r"[ \t]*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
@@ -24,6 +27,21 @@ class Issue:
     expected: str = ""
     source: str = ""
     others: tuple[str, ...] = ()
+
+
+_WORDS: Final = Path(__file__).with_name("issues.txt")
+_FIELDS: Final = {field.name for field in fields(Issue)} - {"name", "variable"}
+
+
+def issue_of(key: str, variable: str = "", /, of: str = "", **given: Any) -> Issue:
+    """An issue in the words that ``issues.txt`` has under a key, with these values; its fields are as given here.
+
+    ``of``: the diagnosis or check, where the text has several.
+    """
+    own = {"name": of, "variable": variable} | texts.fields(texts.of_file(_WORDS)[key], given, _FIELDS)
+    if isinstance(own.get("others"), str):
+        own["others"] = tuple(own["others"].split())
+    return Issue(**(own | {"severity": Severity(own["severity"])}))
 
 
 def as_number(value: str) -> int:

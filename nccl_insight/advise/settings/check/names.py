@@ -1,7 +1,7 @@
 """Checks of names: unknown, deprecated, not there yet."""
 
 from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog
-from nccl_insight.advise.settings.check.issue import Issue, source_of
+from nccl_insight.advise.settings.check.issue import Issue, issue_of, source_of
 from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least, version_key
 
@@ -17,26 +17,18 @@ def check_name(name: str, data: Catalog | None = None) -> Issue | None:
     shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
     explanation = "An unknown name is ignored silently: the setting has no effect."
     if name in data.myths:
-        return Issue(
-            "env-unknown-name", Severity.WARNING, name, f"{shown} is read by nothing: {data.myths[name]}",
-            f"Remove {shown} or use the setting that was meant.", explanation, shown, "a variable that NCCL reads",
-        )  # fmt: skip
+        return issue_of("read-nothing", name, shown=shown, myths=data.myths[name], explanation_said=explanation)
     near = data.nearest(name)
     if near is not None:
-        return Issue(
-            "env-unknown-name", Severity.WARNING, name, f"No NCCL version knows {shown}; did you mean {near}?",
-            f"Write {near} (or remove {shown}).", explanation, shown, near, source_of(data, near),
-        )  # fmt: skip
-    return Issue(
-        "env-unknown-name",
-        Severity.INFO,
-        name,
-        f"{shown} is not in the catalog of this tool (NCCL up to {data.latest}, RCCL, their known plugins, PyTorch)",
-        f"Check the spelling of {shown}; keep it if a newer NCCL, a plugin or a script of yours reads it.",
-        "A name that nothing reads is ignored silently; a release newer than the catalog may read it.",
-        shown,
-        "a listed variable",
-    )
+        return issue_of(
+            "version-knows-did",
+            name,
+            source=source_of(data, near),
+            shown=shown,
+            near=near,
+            explanation_said=explanation,
+        )
+    return issue_of("catalog-this-tool", name, shown=shown, data=data)
 
 
 def check_deprecated(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
@@ -55,17 +47,28 @@ def check_deprecated(name: str, version: str | None, data: Catalog | None = None
         # Without a version, only what went long ago is sure to be without effect.
         sure = version_key(version) is not None or at_least(variable.removed, _RECENT) is False
         severity = Severity.WARNING if sure else Severity.INFO
-        return Issue(
-            "env-deprecated", severity, name, f"{whose} no longer reads {name} (gone in {variable.removed})",
-            step, variable.advice, f"{name} set", "not set", source_of(data, name),
-        )  # fmt: skip
+        return issue_of(
+            "longer-reads-gone",
+            name,
+            severity=severity,
+            source=source_of(data, name),
+            whose=whose,
+            name=name,
+            variable_said=variable,
+            step=step,
+        )
     if variable.deprecated_any or (variable.deprecated and _reached(variable, assumed)):
         product = {"nccl": "NCCL ", "ofi": "aws-ofi-nccl "}.get(variable.library, "")
         since = f" since {product}{variable.deprecated}" if variable.deprecated else ""
-        return Issue(
-            "env-deprecated", Severity.INFO, name, f"{name} is deprecated{since}",
-            step, variable.advice, f"{name} set", "not set", source_of(data, name),
-        )  # fmt: skip
+        return issue_of(
+            "is-deprecated",
+            name,
+            source=source_of(data, name),
+            name=name,
+            since=since,
+            step=step,
+            variable_said=variable,
+        )
     return None
 
 
@@ -78,16 +81,8 @@ def check_too_new(name: str, version: str | None, data: Catalog | None = None) -
     # Not every patch release was looked at: only an older minor release is a reason to speak.
     if at_least(version, ".".join(variable.since.split(".")[:2])) is not False:
         return None
-    return Issue(
-        "env-unknown-name",
-        Severity.WARNING,
-        name,
-        f"NCCL {version} does not read {name} yet (first in {variable.since})",
-        f"Remove {name} or use NCCL {variable.since} or later.",
-        "A name that the release does not know is ignored silently.",
-        f"NCCL {version}",
-        f"{variable.since} or later",
-        source_of(data, name),
+    return issue_of(
+        "read-yet-first", name, source=source_of(data, name), version=version, name=name, variable_said=variable
     )
 
 

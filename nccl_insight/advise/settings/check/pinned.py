@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from nccl_insight.advise.settings.catalog import Catalog, catalog
-from nccl_insight.advise.settings.check.issue import Issue, source_of
-from nccl_insight.base.model import Severity
+from nccl_insight.advise.settings.check.issue import Issue, issue_of, source_of
 
 
 def check_pinned(settings: Mapping[str, str], data: Catalog | None = None) -> Iterator[Issue]:
@@ -23,9 +22,11 @@ def check_pinned(settings: Mapping[str, str], data: Catalog | None = None) -> It
             part.rsplit(":", 1)[-1].startswith("^") for part in value.split(";")
         ):
             continue  # excluding one algorithm or protocol is the documented workaround for a bug
-        yield Issue(
-            "env-tuning-pinned", Severity.INFO, name, f"{name}={value[:80]} pins a choice that NCCL makes per case",
-            f"Measure without {name}; keep it out of production scripts unless it wins.",
-            variable.advice or "Values found on one machine, size or release are often wrong on the next.",
-            f"{name}={value[:80]}", "not set", source_of(data, name),
-        )  # fmt: skip
+        yield issue_of(
+            "pins-choice-makes",
+            name,
+            source=source_of(data, name),
+            name=name,
+            value=value,
+            advice=variable.advice or "Values found on one machine, size or release are often wrong on the next.",
+        )

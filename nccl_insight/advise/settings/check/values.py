@@ -3,7 +3,7 @@
 import re
 
 from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog
-from nccl_insight.advise.settings.check.issue import NUMBER, Issue, as_number, source_of
+from nccl_insight.advise.settings.check.issue import NUMBER, Issue, as_number, issue_of, source_of
 from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least
 
@@ -52,10 +52,17 @@ def check_value(name: str, value: str, version: str | None = None, data: Catalog
         return None
     severity, text, expected = problem
     shown = value if len(value) <= 80 else f"{value[:80]}..."
-    return Issue(
-        "env-invalid-value", severity, name, f"{name}={shown}: {text}",
-        f"Set {name} to {expected}, or remove it.", _why(variable, value), shown, expected, source_of(data, name),
-    )  # fmt: skip
+    return issue_of(
+        "wrong-value",
+        name,
+        severity=severity,
+        source=source_of(data, name),
+        name=name,
+        shown=shown,
+        text=text,
+        expected_said=expected,
+        why=_why(variable, value),
+    )
 
 
 def _quotes_problem(value: str) -> tuple[Severity, str, str] | None:

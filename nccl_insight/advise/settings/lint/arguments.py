@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue, check_setting
+from nccl_insight.advise.settings.check import Issue, check_setting, issue_of
 from nccl_insight.advise.settings.lint.words import split_pairs
-from nccl_insight.base.model import Severity
 
 LAUNCHERS = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
@@ -74,16 +73,16 @@ def _listed(text: str, who: str, separator: str) -> Iterator[tuple[str, str, Iss
         ]
         problem = None
         if pieces and catalog().relevant(name):
-            problem = Issue(
-                "env-invalid-value",
-                Severity.WARNING,
+            problem = issue_of(
+                "splits-list-only",
                 name,
-                f"{who or 'the launcher'} splits the list at the {'comma' if separator == ',' else separator}: "
-                f"{name} is {value[:40]} only, without {','.join(pieces)[:60]}",
-                f"Write export {name}={value},{','.join(pieces)[:80]} above, and pass it by name.",
-                "The separator ends the value; what follows is taken for the name of another variable.",
-                value[:80],
-                f"{value},{','.join(pieces)}"[:80],
+                who=who or "the launcher",
+                comma=separator == ",",
+                separator=separator,
+                name=name,
+                value=value,
+                pieces=",".join(pieces),
+                value_said=f"{value},{','.join(pieces)}",
             )
         yield name, value, problem
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue, check_name, check_pinned, check_setting, check_together
+from nccl_insight.advise.settings.check import Issue, check_name, check_pinned, check_setting, check_together, issue_of
 from nccl_insight.advise.settings.lint.declared import (
     read_condor,
     read_declared,
@@ -237,31 +237,19 @@ def _twice(script: Script) -> Iterator[tuple[int, Issue]]:
             continue
         between = any(before.line < launch.line <= setting.line for launch in script.launches)
         if before.value != setting.value and not between and before.scope == "" and "prefix" not in {before.how, setting.how}:  # fmt: skip  # noqa: E501
-            yield setting.line, Issue(
-                "env-set-twice", Severity.INFO, setting.name,
-                f"{setting.name}={setting.value[:60]} replaces the value {before.value[:60]} of line {before.line}",
-                "Remove the line that is not meant.",
-            )  # fmt: skip
+            yield setting.line, issue_of("replaces-value-line", setting.name, setting=setting, before=before)
 
 
 def _debug_hints(script: Script, together: Mapping[str, str]) -> Iterator[tuple[int, Issue]]:
     set_anywhere = {s.name for s in script.settings}
     if "NCCL_DEBUG" not in set_anywhere and script.kind == "shell":
-        yield script.launches[0].line, Issue(
-            "debug-output-insufficient", Severity.INFO, "NCCL_DEBUG",
-            "NCCL_DEBUG is not set: if the job fails or is slow, there will be nothing to read",
-            "Set NCCL_DEBUG=INFO with NCCL_DEBUG_FILE=/path/nccl.%h.%p.log (WARN at the least; it costs nothing).",
-        )  # fmt: skip
+        yield script.launches[0].line, issue_of("debug-set-job")
     level = together.get("NCCL_DEBUG", "").upper()
     chosen = {w.strip().upper() for w in together.get("NCCL_DEBUG_SUBSYS", "").split(",")}
     if level in {"INFO", "TRACE"} and chosen & _COSTLY and not together["NCCL_DEBUG_SUBSYS"].startswith("^"):
         words = ", ".join(sorted(chosen & _COSTLY))
         line = next(s.line for s in script.settings if s.name == "NCCL_DEBUG_SUBSYS")
-        yield line, Issue(
-            "debug-output-heavy", Severity.INFO, "NCCL_DEBUG_SUBSYS",
-            f"NCCL_DEBUG_SUBSYS with {words} writes lines for every call: large logs and some slowdown",
-            "Fine for an investigation; INIT,ENV,NET,GRAPH,TUNING is enough otherwise.",
-        )  # fmt: skip
+        yield line, issue_of("debug-subsys-writes", words=words)
 
 
 def _limits(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
@@ -270,16 +258,9 @@ def _limits(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
     for match in _ULIMIT.finditer(text):
         line = line_at(text, match.start(1))
         if "l" in match[1] and match[2].isdigit() and int(match[2]) < 1 << 20:
-            yield line, Issue(
-                "memlock-limit", Severity.WARNING, "", f"ulimit -l {match[2]} limits locked memory to {match[2]} KiB",
-                "Use ulimit -l unlimited.", "RDMA registers pinned memory; with a low limit ibv_reg_mr fails.",
-                f"{match[2]} KiB", "unlimited",
-            )  # fmt: skip
+            yield line, issue_of("ulimit-limits-locked", match=match)
         if "s" in match[1] and match[2] == "unlimited":
-            yield line, Issue(
-                "stack-unlimited", Severity.INFO, "", "ulimit -s unlimited can crash NCCL before 2.28 at init",
-                "Use ulimit -s 8192.", "glibc gives helper threads a 2 MiB stack when the limit is unlimited.",
-            )  # fmt: skip
+            yield line, issue_of("ulimit-unlimited-can")
 
 
 def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
@@ -291,24 +272,14 @@ def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
     for match in _SEMICOLON.finditer(text):
         name = match[1]
         if catalog().relevant(name):
-            yield line_at(text, match.start(1)), Issue(
-                "env-invalid-value", Severity.WARNING, name,
-                f"{name}={match[2][:60]}: the shell ends the command at ; and runs {match[3][:40]} as a program",
-                f'Quote the value: {name}="{match[2][:60]};{match[3][:40]}" (subsystems are joined by commas).',
-                "An unquoted ; separates commands.", match[2][:80], "a quoted value",
-            )  # fmt: skip
+            yield line_at(text, match.start(1)), issue_of("shell-ends-command", name, name=name, match=match)
 
 
 def _windows(script: Script) -> Iterator[tuple[int, Issue]]:
     ours = [s for s in script.settings if not s.dead]
     if ours:
         names = ", ".join(dict.fromkeys(s.name for s in ours))
-        yield ours[0].line, Issue(
-            "env-invalid-value", Severity.WARNING, ours[0].name,
-            f"the lines end with a carriage return (Windows), which becomes part of the values of {names[:200]}",
-            "Convert the file: sed -i 's/\\r$//' FILE.",
-            "A Unix shell ends lines at \\n only, so the last word of each line gets the \\r; sbatch refuses the file.",
-        )  # fmt: skip
+        yield ours[0].line, issue_of("lines-end-carriage", ours[0].name, names=names)
 
 
 def _unique(found: Iterable[tuple[int, Issue]]) -> list[tuple[int, Issue]]:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.lint.kinds import PROSE, kind_of, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import not_exported, read_own_shell, read_shell
 from nccl_insight.advise.settings.lint.words import Known, line_at
-from nccl_insight.base.model import Severity
 
 _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
@@ -244,13 +243,9 @@ def _variable(
             script.problems.append((number, not_exported(name, write)))
         return
     if value != value.rstrip() and not just and catalog().relevant(name) and not value.strip().isdigit():
-        script.problems.append((number, Issue(
-            "env-invalid-value", Severity.WARNING, name,
-            f"{name}: make keeps the blanks behind the value{' and before the comment' if hash_ else ''}",
-            f"Put the comment on a line of its own: export {name} := {value.strip()[:60]}",
-            "A variable of make ends at the comment or the end of the line, not at the last word.",
-            value[:80], value.strip()[:80],
-        )))  # fmt: skip
+        script.problems.append(
+            (number, issue_of("make-keeps-blanks", name, name=name, hash_=hash_, strip=value.strip(), value=value))
+        )
     _add(script, name, value.rstrip(), number, "make export", complete)
 
 

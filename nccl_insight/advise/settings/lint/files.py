@@ -4,11 +4,10 @@ import re
 from pathlib import PurePath
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.model import Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
 from nccl_insight.advise.settings.lint.words import Known, expand, tokenize
-from nccl_insight.base.model import Severity
 
 _INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
 
@@ -125,11 +124,4 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
 
 
 def _conf_issue(name: str, why: str) -> Issue:
-    return Issue(
-        "env-invalid-value",
-        Severity.WARNING,
-        name,
-        f"{name}: {why}",
-        f"Write {name}=VALUE, without blanks and quotes, and with the final value.",
-        "The file is not read by a shell.",
-    )
+    return issue_of("conf-line", name, name=name, why=why)

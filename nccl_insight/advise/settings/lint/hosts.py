@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.machine import (
     LOCAL_RANKS,
     local_ranks,
@@ -15,7 +15,6 @@ from nccl_insight.advise.settings.lint.machine import (
 )
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import line_at
-from nccl_insight.base.model import Severity
 
 Found = tuple[int, Issue]
 _MOST: Final = 200  # no person writes more launches into one script
@@ -114,11 +113,10 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
     # What chooses the network matters most.
     lost.sort(key=lambda s: s.name.startswith(("NCCL_DEBUG", "TORCH_")))
     names = ", ".join(list(dict.fromkeys(s.name for s in lost))[:4])
-    yield launch.line, Issue(
-        "env-not-forwarded", Severity.WARNING, lost[0].name,
-        f"{how} drops {names}: {_FRESH[how]}", _repair(how, lost[0]),
-        "Exported variables reach child processes only; these programs start with another environment.",
-    )  # fmt: skip
+    yield (
+        launch.line,
+        issue_of("fresh-drops", lost[0].name, how=how, names=names, fresh=_FRESH[how], repair=_repair(how, lost[0])),
+    )
 
 
 def _repair(how: str, setting: Setting) -> str:
@@ -173,14 +171,7 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
 
 
 def _local_address(name: str, address: str, nodes: int) -> Issue:
-    return Issue(
-        "separate-jobs",
-        Severity.WARNING,
-        name,
-        f"{name} is {address[:40]} with {nodes} nodes: each node waits for itself",
-        "Use the first host of the job, such as $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1).",
-        "Every node then starts a rendezvous of its own, and the ranks never meet.",
-    )
+    return issue_of("nodes-each-node", name, name=name, address=address, nodes=nodes)
 
 
 def _more_than_asked(script: Script) -> Iterator[Found]:
@@ -205,10 +196,10 @@ def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
         for launch in script.launches[:_MOST]:
             wanted = _value(launch.words, _GPUS_USED) or ""
             if launch.line > line and wanted.isdigit() and int(wanted) > count and launch.program != "ssh":
-                yield line, Issue(
-                    "gpu-isolation", Severity.WARNING, match[1],
-                    f"{match[1]}={match[2][:40]} shows {count} GPU{'s' if count > 1 else ''} to {wanted} processes",
-                    f"Remove it, or start {count} process{'es' if count > 1 else ''} per node.",
-                    "Processes without a GPU of their own stop with an invalid device, or share one (duplicate GPU).",
-                )  # fmt: skip
+                yield (
+                    line,
+                    issue_of(
+                        "shows-gpu-processes", match[1], match=match, count=count, several=count > 1, wanted=wanted
+                    ),
+                )
                 break

@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from nccl_insight.advise.settings.check import Issue, switched_on
+from nccl_insight.advise.settings.check import Issue, issue_of, switched_on
 from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, size_bytes, small_shm
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.shell import not_exported, shell_settings
-from nccl_insight.base.model import Severity
 
 _STARTERS = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
@@ -69,11 +68,10 @@ def _without(script: Script, launch: Launch) -> Iterator[Found]:
         if option and s.seq < launch.seq and f"{s.name}=" not in said and fnmatchcase(s.name, option[1] or "*")
     ]  # fmt: skip
     if option and lost:
-        yield launch.line, Issue(
-            "env-not-forwarded", Severity.WARNING, lost[0].name,
-            f"{launch.program} {option[0].strip()[:60]} keeps {_names(lost)} from the processes",
-            f"Remove {option[0].strip()[:60]}.", "The launcher starts them without these variables.",
-        )  # fmt: skip
+        yield (
+            launch.line,
+            issue_of("keeps-from-processes", lost[0].name, launch=launch, option=option[0].strip(), names=_names(lost)),
+        )
 
 
 def _ours(script: Script) -> list[Setting]:
@@ -93,11 +91,10 @@ def _order(script: Script) -> Iterator[Found]:
     last = starts[-1]
     late = [s for s in _ours(script) if s.seq > last.seq and not s.conditional]
     if late:
-        yield late[0].line, Issue(
-            "env-set-too-late", Severity.WARNING, late[0].name,
-            f"{_names(late)} {'is' if len(late) == 1 else 'are'} set after the last launch (line {last.line})",
-            f"Move the lines above line {last.line}.", "Processes get the environment of the moment they start.",
-        )  # fmt: skip
+        yield (
+            late[0].line,
+            issue_of("set-after-last", late[0].name, names=_names(late), one_late=len(late) == 1, last=last),
+        )
 
 
 def _not_exported(script: Script) -> Iterator[Found]:
@@ -120,12 +117,7 @@ def _sbatch_export(script: Script) -> Iterator[Found]:
     for line, text in script.directives:
         match = re.search(r"--export[= ](\S+)", text)
         if match is not None and "ALL" not in match[1].split(","):
-            yield line, Issue(
-                "env-not-forwarded", Severity.WARNING, ours[0].name,
-                f"#SBATCH --export={match[1][:40]} also limits what srun passes on: {_names(ours)} may not arrive",
-                "Add --export=ALL to srun (or unset SLURM_EXPORT_ENV before it).",
-                "sbatch stores the choice in SLURM_EXPORT_ENV, which srun inside the script obeys.",
-            )  # fmt: skip
+            yield line, issue_of("sbatch-export-also", ours[0].name, match=match, names=_names(ours))
 
 
 def _srun(script: Script, launch: Launch) -> Iterator[Found]:
@@ -137,11 +129,7 @@ def _srun(script: Script, launch: Launch) -> Iterator[Found]:
         return
     missing = [s for s in _ours(script) if s.seq < launch.seq and s.name not in listed]
     if missing:
-        yield launch.line, Issue(
-            "env-not-forwarded", Severity.WARNING, missing[0].name,
-            f"srun {given[:60]} does not pass {_names(missing)} on", "Use --export=ALL,... or name the variables.",
-            "Without ALL, srun passes only what is listed.",
-        )  # fmt: skip
+        yield launch.line, issue_of("srun-pass", missing[0].name, given=given, names=_names(missing))
 
 
 def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
@@ -158,13 +146,17 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
     passed = {words[i + 1].partition("=")[0] for i, w in enumerate(words[:-1]) if w == "-x"}
     missing = [s for s in _ours(script) if s.seq <= launch.seq and s.name not in passed]
     if missing:
-        yield launch.line, Issue(
-            "env-not-forwarded", Severity.WARNING, missing[0].name,
-            f"{launch.program} passes no -x for {_names(missing)}, so other hosts may not see "
-            f"{'it' if len(missing) == 1 else 'them'}",
-            "Add " + " ".join(f"-x {name}" for name in list(dict.fromkeys(s.name for s in missing))[:4]),
-            "Open MPI forwards to remote hosts only what -x names (some resource managers copy the rest).",
-        )  # fmt: skip
+        yield (
+            launch.line,
+            issue_of(
+                "passes-other-hosts",
+                missing[0].name,
+                launch=launch,
+                names=_names(missing),
+                one_missing=len(missing) == 1,
+                options=" ".join(f"-x {name}" for name in list(dict.fromkeys(s.name for s in missing))[:4]),
+            ),
+        )
 
 
 def _docker(script: Script, launch: Launch) -> Iterator[Found]:
@@ -179,32 +171,27 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
     if gpus and size is not None and size < LEAST_SHM_BYTES:
         yield (launch.line, small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g"))
     if gpus and not shared and not opaque and not switched_on(environment, "NCCL_SHM_DISABLE"):
-        yield launch.line, Issue(
-            "shm-too-small", Severity.WARNING, "",
-            f"{launch.program} run with {gpus} has neither --shm-size nor --ipc=host: /dev/shm is 64 MiB",
-            "Add --shm-size=16g (or --ipc=host).",
-            "NCCL and data loaders put segments for every pair of processes into /dev/shm.",
-            "64 MiB", "1 GiB or more",
-        )  # fmt: skip
+        yield launch.line, issue_of("run-neither-shm", launch=launch, gpus=gpus)
     locked = re.search(r"memlock=(-?\d+|\w+)", text)
     small = locked is not None and locked[1].isdigit() and int(locked[1]) < 1 << 30
     if "/dev/infiniband" in text and (small or not (locked or opaque)):
-        yield launch.line, Issue(
-            "memlock-limit", Severity.WARNING, "",
-            f"{launch.program} run passes /dev/infiniband with --ulimit memlock={locked[1]}: {int(locked[1]) >> 10} KiB"
-            if locked else f"{launch.program} run passes /dev/infiniband without --ulimit memlock=-1",
-            "Add --ulimit memlock=-1 (and --cap-add=IPC_LOCK).",
-            "RDMA registers pinned memory; a low limit makes ibv_reg_mr fail.",
-        )  # fmt: skip
+        yield (
+            launch.line,
+            issue_of("memlock-of-container", launch=launch, locked=locked, kib=int(locked[1]) >> 10 if locked else 0),
+        )
     ours = [s for s in _ours(script) if s.seq < launch.seq]
     forwarded = re.search(r"(?:-e|--env)[= ]?(?:NCCL|RCCL|TORCH_NCCL|OFI|FI)_|--env-file|--env-host", text)
     if ours and not forwarded and not opaque:
-        yield launch.line, Issue(
-            "env-not-forwarded", Severity.WARNING, ours[0].name,
-            f"{launch.program} run gets no -e for {_names(ours)}: the container does not see the host's environment",
-            "Add " + " ".join(f"-e {name}" for name in list(dict.fromkeys(s.name for s in ours))[:4]),
-            "A container inherits variables only from its image, -e and --env-file.",
-        )  # fmt: skip
+        yield (
+            launch.line,
+            issue_of(
+                "run-gets-container",
+                ours[0].name,
+                launch=launch,
+                names=_names(ours),
+                options=" ".join(f"-e {name}" for name in list(dict.fromkeys(s.name for s in ours))[:4]),
+            ),
+        )
 
 
 def _opaque(words: Sequence[str]) -> bool:
@@ -230,12 +217,12 @@ def _clean(script: Script, launch: Launch) -> Iterator[Found]:
     said = " ".join(launch.words)
     lost = [s for s in _ours(script) if s.seq < launch.seq and s.name not in said]
     if option and lost and "--env-file" not in said:
-        yield launch.line, Issue(
-            "env-not-forwarded", Severity.WARNING, lost[0].name,
-            f"{words[at]} {option} drops {_names(lost)}: the container starts with a clean environment",
-            f"Export APPTAINERENV_{lost[0].name} instead, or add --env {lost[0].name}={lost[0].value[:60]}.",
-            "With a clean environment only variables named APPTAINERENV_* (SINGULARITYENV_*) and --env get in.",
-        )  # fmt: skip
+        yield (
+            launch.line,
+            issue_of(
+                "drops-container-starts", lost[0].name, words=words[at], option=option, names=_names(lost), lost=lost
+            ),
+        )
 
 
 def _deepspeed(script: Script) -> Iterator[Found]:
@@ -248,12 +235,7 @@ def _deepspeed(script: Script) -> Iterator[Found]:
             continue
         lost = [s for s in _ours(script) if s.seq < launch.seq and not s.name.startswith(_DEEPSPEED)]
         if lost:
-            yield launch.line, Issue(
-                "env-not-forwarded", Severity.WARNING, lost[0].name,
-                f"deepspeed does not pass {_names(lost)} to other nodes: it forwards NCCL*, PYTHON* and a few more",
-                f"Write {lost[0].name}={lost[0].value[:60]} into ~/.deepspeed_env (one NAME=VALUE in a line).",
-                "The ranks on the other nodes start over ssh (pdsh) with the environment of a login.",
-            )  # fmt: skip
+            yield launch.line, issue_of("deepspeed-pass-other", lost[0].name, names=_names(lost), lost=lost)
 
 
 def _gpus(words: Sequence[str]) -> str | None:

@@ -6,9 +6,8 @@ from itertools import islice
 from typing import Final
 
 from nccl_insight.advise.expect.hardware import gpus
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.model import Script
-from nccl_insight.base.model import Severity
 
 Found = tuple[int, Issue]
 _MOST: Final = 200
@@ -68,22 +67,12 @@ def size_bytes(text: str) -> int | None:
 
 def small_shm(who: str, size: str, step: str) -> Issue:
     """A container whose shared memory was made, and made too small."""
-    return Issue(
-        "shm-too-small", Severity.WARNING, "", f"{who} gets {size} of shared memory at /dev/shm", f"Write {step}.",
-        "NCCL and data loaders put segments for every pair of processes into /dev/shm.", size, "1 GiB or more",
-    )  # fmt: skip
+    return issue_of("gets-shared-memory", who=who, size=size, step=step)
 
 
 def too_many_processes(processes: int, gpus: int, where: str) -> Issue:
     """More processes than GPUs: NCCL takes one GPU for each rank."""
-    return Issue(
-        "gpu-isolation",
-        Severity.WARNING,
-        "",
-        f"{processes} processes start on {gpus} GPUs {where}",
-        f"Ask for {processes} GPUs, or start {gpus} processes.",
-        "Processes without a GPU of their own stop with an invalid device, or share one (duplicate GPU).",
-    )
+    return issue_of("processes-start-gpus", processes=processes, gpus=gpus, where=where)
 
 
 def nodes_asked(text: str) -> int:
@@ -147,14 +136,7 @@ def _vendor(script: Script, text: str) -> Iterator[Found]:
 
 
 def _other(name: str, title: str) -> Issue:
-    return Issue(
-        "env-other-machine",
-        Severity.INFO,
-        name,
-        title,
-        f"Remove {name}.",
-        "Settings copied from another machine hide those that this one needs.",
-    )
+    return issue_of("differs-in-file", name, title_said=title, name=name)
 
 
 def _model(text: str) -> set[str]:
@@ -176,13 +158,16 @@ def _topology(script: Script, text: str) -> Iterator[Found]:
         )
         here = _model(rest)
         if file and here and not file & here:
-            yield setting.line, Issue(
-                "env-other-machine", Severity.INFO, setting.name,
-                f"NCCL_TOPO_FILE={setting.value[:80]} is the topology of a machine with {'/'.join(sorted(file))}, "
-                f"and this one has {'/'.join(sorted(here))}",
-                "Remove it, or use the file of this machine type.",
-                "NCCL believes the file: paths and NICs of another machine give slow or failing transports.",
-            )  # fmt: skip
+            yield (
+                setting.line,
+                issue_of(
+                    "topo-file-topology",
+                    setting.name,
+                    setting=setting,
+                    file="/".join(sorted(file)),
+                    here="/".join(sorted(here)),
+                ),
+            )
 
 
 def _isolated(script: Script, text: str) -> Iterator[Found]:
@@ -208,11 +193,4 @@ def _isolated(script: Script, text: str) -> Iterator[Found]:
 
 
 def _gpus(what: str, effect: str) -> Issue:
-    return Issue(
-        "gpu-isolation",
-        Severity.INFO,
-        "gpus",
-        f"{what}: {effect}, so NCCL may not use NVLink between the ranks of a node",
-        "Give every rank all GPUs of its node (and --ipc=host), and choose one by LOCAL_RANK.",
-        "P2P needs both GPUs visible in each process, or the same IPC namespace.",
-    )
+    return issue_of("may-use-nvlink", what=what, effect=effect)

@@ -6,7 +6,7 @@ from typing import Final
 
 import yaml
 
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.machine import (
     LEAST_SHM_BYTES,
     local_ranks,
@@ -15,7 +15,6 @@ from nccl_insight.advise.settings.lint.machine import (
     too_many_processes,
 )
 from nccl_insight.advise.settings.lint.yaml_ import Document, child, entries, line_of, text_of
-from nccl_insight.base.model import Severity
 
 Found = tuple[int, Issue]
 _GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
@@ -107,12 +106,7 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         added = {text_of(c) for c in _items(child(container, "securityContext", "capabilities", "add"))}
         privileged = (text_of(child(container, "securityContext", "privileged")) or "").lower() == "true"
         if not privileged and not added & {"IPC_LOCK", "ALL", "SYS_ADMIN"}:
-            yield line_of(rdma[1]), Issue(
-                "memlock-limit", Severity.INFO, "",
-                "a container asks for RDMA devices without the capability IPC_LOCK",
-                "Add securityContext.capabilities.add: [IPC_LOCK] unless the runtime's limit is unlimited.",
-                "RDMA registers pinned memory; whether a limit forbids that depends on the container runtime.",
-            )  # fmt: skip
+            yield line_of(rdma[1]), issue_of("container-asks-rdma")
 
 
 def _small_volumes(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
@@ -136,11 +130,7 @@ def _true_anywhere(nodes: list[yaml.MappingNode], name: str) -> bool:
 
 
 def _shm(who: str, step: str) -> Issue:
-    return Issue(
-        "shm-too-small", Severity.WARNING, "", f"{who} has no shared memory at /dev/shm but the default 64 MiB",
-        step, "NCCL and data loaders put segments for every pair of processes into /dev/shm.",
-        "64 MiB", "1 GiB or more",
-    )  # fmt: skip
+    return issue_of("shared-memory-dev", who=who, step=step)
 
 
 def _compose(root: yaml.Node) -> Iterator[Found]:
@@ -157,11 +147,10 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             text_of(child(service, "ulimits", "memlock")) or text_of(child(service, "ulimits", "memlock", "soft")) or ""
         )
         if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or _infiniband(service)):
-            yield line_of(child(service, "ulimits", "memlock") or service), Issue(
-                "memlock-limit", Severity.WARNING, "", f"memlock: {low} limits locked memory to {int(low) >> 10} KiB",
-                "Write memlock: -1.", "RDMA registers pinned memory; with a low limit ibv_reg_mr fails.",
-                f"{int(low) >> 10} KiB", "unlimited",
-            )  # fmt: skip
+            yield (
+                line_of(child(service, "ulimits", "memlock") or service),
+                issue_of("memlock-limits-locked", low=low, low_kib=int(low) >> 10),
+            )
         given = child(service, "shm_size")
         several = gpus if gpus is not None else _launches_several(service)
         size = size_bytes(text_of(given) or "")
@@ -237,11 +226,7 @@ def _replicas(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
                 given = [(role, *found[name]) for role, found in roles if name in found]
                 if len({value for _, value, _ in given}) > 1:
                     words = " and ".join(f"{value[:40]} for {role}" for role, value, _ in given)
-                    yield line_of(given[0][2]), Issue(
-                        "env-mismatch", Severity.WARNING, name, f"{name} differs between the replicas: {words}",
-                        "Give all replicas the same value.",
-                        "Ranks that disagree choose different algorithms or networks: they hang or fail.",
-                    )  # fmt: skip
+                    yield line_of(given[0][2]), issue_of("differs-between-replicas", name, name=name, words=words)
 
 
 def _launcher(root: yaml.Node) -> Iterator[Found]:
@@ -265,21 +250,11 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
             name, value = text_of(child(item, "name")) or "", child(item, "value")
             wanted = name.startswith(("NCCL_", "RCCL_")) and name not in passed | at_workers
             if wanted and value is not None and f"{name}=" not in command:
-                yield line_of(item), Issue(
-                    "env-not-forwarded", Severity.WARNING, name,
-                    f"{name} is set for the launcher only: mpirun has no -x {name}",
-                    f"Add -x {name} to mpirun, or set {name} in the Worker's env.",
-                    "Open MPI passes to ranks on other hosts only what -x names.",
-                )  # fmt: skip
+                yield line_of(item), issue_of("set-launcher-only", name, name=name)
     if passes is not None and worker is not None:
         for name, (given, node) in _variables(worker).items():
             if name.startswith(("NCCL_", "RCCL_")) and name not in passes:
-                yield line_of(node), Issue(
-                    "env-not-forwarded", Severity.WARNING, name,
-                    f"{name} in the Worker's env does not reach the ranks, started over ssh: mpirun has no -x {name}",
-                    f"Add -x {name}={given[:60]} to mpirun.",
-                    "sshd gives its sessions a fresh environment, not that of the container.",
-                )  # fmt: skip
+                yield line_of(node), issue_of("worker-env-reach", name, name=name, given=given)
 
 
 def _conf_files(worker: yaml.Node | None) -> set[str]:
@@ -313,12 +288,7 @@ def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
                     and "{" not in text
                     and not re.match(r"=?(?:eth|net|lo|e\d|gpu\d*rdma)", text)
                 ):
-                    yield line_of(value), Issue(
-                        "ifname-not-found", Severity.INFO, name,
-                        f"{name}={text[:60]} is a name of the host, and this pod has no hostNetwork: inside is eth0",
-                        "Set hostNetwork: true, or name the pod's own interface (eth0, net1 of Multus).",
-                        "Without hostNetwork a pod has its own network namespace, without the host's ports and GIDs.",
-                    )  # fmt: skip
+                    yield line_of(value), issue_of("name-host-this", name, name=name, text=text)
 
 
 def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
@@ -332,12 +302,7 @@ def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         for container in (c for n in _nodes(node) for c in _items(child(n, "containers"))):
             gpus = _asked(container, _GPU)
             if gpus is not None and gpus[0] == 1:
-                yield line_of(gpus[1]), Issue(
-                    "gpu-isolation", Severity.INFO, "nvidia.com/gpu",
-                    f"{count} pods of one GPU each: pods on one node cannot use NVLink between them",
-                    "Give one pod all GPUs of the node, and start a process for each.",
-                    "Containers that see one GPU each and share no IPC namespace have no P2P.",
-                )  # fmt: skip
+                yield line_of(gpus[1]), issue_of("pods-one-gpu", count=count)
                 return
 
 
@@ -350,9 +315,4 @@ def _accelerate(root: yaml.Node) -> Iterator[Found]:
     machines = text_of(child(root, "num_machines")) or ""
     address = child(root, "main_process_ip")
     if machines.isdigit() and int(machines) > 1 and address is not None and text_of(address) in _LOCAL:
-        yield line_of(address), Issue(
-            "separate-jobs", Severity.WARNING, "main_process_ip",
-            f"main_process_ip is {text_of(address)} with {machines} machines: each machine waits for itself",
-            "Write the name or address of the first machine.",
-            "Every machine then starts a rendezvous of its own, and the ranks never meet.",
-        )  # fmt: skip
+        yield line_of(address), issue_of("main-process-machines", text_of=text_of(address), machines=machines)

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_words
 from nccl_insight.advise.settings.lint.words import line_at
-from nccl_insight.base.model import Severity
 
 # The first of these makes NCCL, or a process that will, read the environment.
 _STARTS: Final = frozenset({"init_process_group", "init_distributed", "initialize_model_parallel"})
@@ -210,11 +209,7 @@ def _child(script: Script, node: ast.Call) -> None:
     lost = [s for s in script.settings if s.how == "os.environ" and s.name not in names and not s.conditional]
     if lost:
         said = ", ".join(list(dict.fromkeys(s.name for s in lost))[:4])
-        script.problems.append((given.lineno, Issue(
-            "env-not-forwarded", Severity.WARNING, lost[0].name,
-            f"env= of this process leaves {said} out: it replaces os.environ",
-            "Write env={**os.environ, ...}.", "A child gets exactly what env= holds.",
-        )))  # fmt: skip
+        script.problems.append((given.lineno, issue_of("env-this-process", lost[0].name, said=said)))
 
 
 def _mapping(script: Script, node: ast.AST, how: str, conditional: bool) -> None:
@@ -237,12 +232,18 @@ def _set(script: Script, key: ast.AST, value: ast.expr, how: str, conditional: b
         script.not_evaluated.append((line, f"{name}: its value is computed by the program"))
         return
     if not isinstance(literal, str) and (how == "os.environ" or id(value) in script.taken):
-        script.problems.append((line, Issue(
-            "env-invalid-value", Severity.ERROR, name,
-            f"{name}={literal!r} is no string: Python raises TypeError",
-            f'Write "{_shown(literal)}".', "Environments hold strings only (str expected).",
-            repr(literal), f'"{_shown(literal)}"',
-        )))  # fmt: skip
+        script.problems.append(
+            (
+                line,
+                issue_of(
+                    "no-string",
+                    name,
+                    title=f"{name}={literal!r} is no string: Python raises TypeError",
+                    shown=_shown(literal),
+                    written=repr(literal),
+                ),
+            )
+        )
     script.settings.append(Setting(name, _shown(literal), line, how, conditional=conditional))
 
 
@@ -260,11 +261,4 @@ def _shown(value: str | float) -> str:
 
 
 def _too_late(setting: Setting, started: int) -> Issue:
-    return Issue(
-        "env-set-too-late",
-        Severity.WARNING,
-        setting.name,
-        f"{setting.name} is set after the process group was started in line {started}",
-        f"Move it above line {started}.",
-        "NCCL reads its variables when the first communicator is made and does not look again.",
-    )
+    return issue_of("set-after-process", setting.name, setting=setting, started=started)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.arguments import (
     argument_settings,
     directive_settings,
@@ -24,7 +24,6 @@ from nccl_insight.advise.settings.lint.hosts import fresh_environment
 from nccl_insight.advise.settings.lint.kinds import kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute, substitutions
-from nccl_insight.base.model import Severity
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
 _EXPORTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "setenv"})
@@ -126,12 +125,18 @@ def read_own_shell(
                 (setting.line, not_exported(setting.name, f"export {setting.name}={setting.value[:60]}"))
             )
         elif not used and setting.name not in inner.mentioned:
-            script.problems.append((setting.line, Issue(
-                "env-not-exported", Severity.WARNING, setting.name,
-                f"{setting.name} is set in {whose}, a shell of its own that ends with it, so nothing sees it",
-                step.format(name=setting.name, value=setting.value[:60]),
-                "An environment lasts as long as the shell it was set in, and reaches only what that shell starts.",
-            )))  # fmt: skip
+            script.problems.append(
+                (
+                    setting.line,
+                    issue_of(
+                        "set-shell-own",
+                        setting.name,
+                        setting=setting,
+                        whose=whose,
+                        step=step.format(name=setting.name, value=setting.value[:60]),
+                    ),
+                )
+            )
     at = script.seq
     script.settings += [replace(s, seq=s.seq + at) for s in inner.settings]
     script.launches += [replace(launch, seq=launch.seq + at) for launch in inner.launches]
@@ -144,10 +149,7 @@ def read_own_shell(
 
 def not_exported(name: str, write: str) -> Issue:
     """A variable of the shell, of make or of Tcl that is no environment variable."""
-    return Issue(
-        "env-not-exported", Severity.WARNING, name, f"{name} is assigned but not exported, so no process sees it",
-        f"Write {write}", "A plain assignment stays inside the shell (unless the variable was exported before).",
-    )  # fmt: skip
+    return issue_of("assigned-but-exported", name, name=name, write=write)
 
 
 def _quote(text: str) -> str:
@@ -207,12 +209,9 @@ def _subshells(script: Script, found: Sequence[Command]) -> None:
         for index, setting in enumerate(script.settings):
             if first <= setting.line <= last and not setting.scope and setting.how in {"export", "setenv"}:
                 script.settings[index] = replace(setting, scope="subshell")
-                script.problems.append((setting.line, Issue(
-                    "env-not-exported", Severity.WARNING, setting.name,
-                    f"{setting.name} is exported in a subshell ( ... ) and ends with it",
-                    f"Write export {setting.name}={setting.value[:60]} without the parentheses.",
-                    "A subshell is a process of its own; what it exports does not come back.",
-                )))  # fmt: skip
+                script.problems.append(
+                    (setting.line, issue_of("exported-subshell-ends", setting.name, setting=setting))
+                )
 
 
 def _comment(token: Token, state: _State) -> None:
@@ -490,33 +489,28 @@ def _foreign(name: str, line: int, why: str, state: _State) -> None:
     if state.dead:
         return
     good = f"setenv {name} VALUE" if state.dialect == "csh" else f"export {name}=VALUE"
-    state.script.problems.append((line, Issue(
-        "env-not-exported", Severity.WARNING, name, f"{name} is not set: {why}", f"Write {good}.",
-        "The shell reports an unknown command and goes on without the setting.",
-    )))  # fmt: skip
+    state.script.problems.append((line, issue_of("foreign-set", name, name=name, why=why, good=good)))
 
 
 def _no_setting(word: Token, state: _State) -> None:
     """``set NAME=value``: a positional parameter in sh and bash, a variable of the shell in csh."""
     name = word.text.partition("=")[0]
     if catalog().relevant(name) and not state.dead:
-        state.script.problems.append((word.line, Issue(
-            "env-not-exported", Severity.WARNING, name, f"set {name}=... sets no environment variable",
-            f"Write export {name}=... (setenv {name} ... in csh).",
-            "In sh and bash, set replaces the positional parameters; in csh it sets a variable of the shell only.",
-        )))  # fmt: skip
+        state.script.problems.append((word.line, issue_of("set-sets-environment", name, name=name)))
 
 
 def _blanks(word: Token, state: _State, good: str = "") -> None:
     if state.dead:
         return
     wrong = "this shell wants a blank, not =" if good else "blanks around = keep the shell from setting it"
-    state.script.problems.append((word.line, Issue(
-        "env-invalid-value", Severity.WARNING, word.text,
-        f"{word.text}: {wrong}",
-        f"Write {good or f'export {word.text}=VALUE without blanks'}.",
-        "The shell takes the words apart: nothing is set.",
-    )))  # fmt: skip
+    state.script.problems.append(
+        (
+            word.line,
+            issue_of(
+                "blanks", word.text, word=word, wrong=wrong, good=good or f"export {word.text}=VALUE without blanks"
+            ),
+        )
+    )
 
 
 def _add(
@@ -532,21 +526,11 @@ def _add(
         return
     script = state.script
     if state.prolog and how == "export" and not state.dead:
-        script.problems.append((line, Issue(
-            "env-not-forwarded", Severity.WARNING, name,
-            f"{name} is exported in a TaskProlog, which hands on only what it prints: the task does not get it",
-            f'Write echo "export {name}={value[:60]}".',
-            "Slurm runs the prolog in a process of its own and reads its standard output.",
-        )))  # fmt: skip
+        script.problems.append((line, issue_of("exported-taskprolog-which", name, name=name, value=value)))
         return
     blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not complete else []
     if blank:
-        script.problems.append((line, Issue(
-            "env-invalid-value", Severity.WARNING, name,
-            f"{name}={value[:60]}: {blank[0]} is empty there, a variable of the outer shell that does not get in",
-            f"Export {blank[0]}, or let the outer shell fill it in (double quotes, EOF without quotes).",
-            "Single quotes and a quoted here-document leave the text as it is, and the other shell expands it.",
-        )))  # fmt: skip
+        script.problems.append((line, issue_of("empty-there-variable", name, name=name, value=value, blank=blank)))
     script.settings.append(
         Setting(
             name, value, line, how, exported, state.conditional, complete, scope or state.scope, state.dead, script.seq

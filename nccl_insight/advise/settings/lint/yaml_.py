@@ -15,11 +15,10 @@ from typing import Any, Final
 import yaml
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue
+from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.lint.kinds import PROSE, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
-from nccl_insight.base.model import Severity
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Final[Any] = yaml.resolver.Resolver()
@@ -368,18 +367,11 @@ def _add(
         who = "Ray" if ray else "Kubernetes"
         effect = "Ray refuses the runtime environment." if ray else "The API server refuses the manifest."
         wanted = f'{name}: "{text}"' if ray or place.config_map else f'value: "{text}"'
-        script.problems.append((line, Issue(
-            "env-invalid-value", Severity.ERROR, name,
-            f"{name}: value {text} is not quoted, and {who} takes only strings",
-            f"Write {wanted}.", f"{effect} Numbers and truth values cannot become a string by themselves.",
-            text, f'"{text}"',
-        )))  # fmt: skip
+        script.problems.append(
+            (line, issue_of("value-quoted-takes", name, name=name, text=text, who=who, wanted=wanted, effect=effect))
+        )
     elif plain and place.compose and text.lower() in {"true", "false"}:
-        script.problems.append((line, Issue(
-            "env-invalid-value", Severity.ERROR, name,
-            f"{name}: {text} is a truth value, and Compose takes only strings and numbers",
-            f'Write {name}: "1" or "0".', "Compose refuses the file (invalid type).", text, '"1" or "0"',
-        )))  # fmt: skip
+        script.problems.append((line, issue_of("truth-value-compose", name, name=name, text=text)))
 
 
 def _set(script: Script, name: str, value: str, line: int, place: _Place) -> None:
