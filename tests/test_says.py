@@ -24,6 +24,7 @@ VALUE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)|(?:\[\[|\|\|)([a-z_][a-z0-9_]*)
 BLOCKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "rules": {f"{page.name}.{key}": block for page in PAGES.values() for key, block in page.says.items()},
     "advise/settings": texts.of_file(PACKAGE / "advise/settings/check/issues.txt"),
+    "live/preflight": texts.of_file(PACKAGE / "live/preflight/checks.txt"),
 }
 
 

@@ -10,9 +10,9 @@ from nccl_insight.advise.expect import hardware
 from nccl_insight.advise.expect.machine import Machine, build
 from nccl_insight.advise.expect.model import expectations
 from nccl_insight.base.model import Action
-from nccl_insight.base.units import format_ranks, plural
+from nccl_insight.base.units import plural
 from nccl_insight.live.capture.schedule import Measurement, Suspects, suspects
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.tables.run import Run
 
 #: Operation -> key of the expectation about its bus bandwidth.
@@ -95,15 +95,9 @@ def _copies(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[
     if min(rates) >= low * link:
         yield Check("host copies", Status.PASS, f"{shown}; expected {wanted}")
     elif slot is None and min(rates) >= low * link / 2:  # a host of the generation before is no fault
-        yield Check(
-            "host copies",
-            Status.PASS,
-            f"{shown}: what one PCIe generation less or 8 lanes give; the GPU can do twice that",
-        )
+        yield check_of("host-copies", shown=shown)
     else:
-        yield Check("host copies", Status.WARN, shown, wanted,
-                    "nvidia-smi -q -d PCIE (width, generation under load); check the BIOS and that no other program "
-                    "uses the memory", "NI601", Action.TRIAGE)  # fmt: skip
+        yield check_of("host-copies-slow", shown=shown, wanted=wanted)
 
 
 def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
@@ -133,9 +127,7 @@ def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
         switched = gpu is not None and gpu.fabric == "nvswitch" and access and "p2p_gbps" not in given
         low = hardware.copies()["peer"].get("low") * gpu.get("nvlink_gbps") if gpu is not None else 0.0
         if switched and gpu is not None and least < low:
-            yield Check("peer copies", Status.WARN, shown, f"{low:.0f} GB/s or more of "
-                        f"{gpu.get('nvlink_gbps'):.0f} GB/s NVLink of {gpu.name}", look, "NI313",
-                        Action.TRIAGE)  # fmt: skip
+            yield check_of("peer-copies", shown=shown, low=low, nvlink_gbps=gpu.get("nvlink_gbps"), gpu=gpu, look=look)
         else:
             yield Check("peer copies", Status.PASS, shown)
 
@@ -173,38 +165,43 @@ def _pairwise(run: Run) -> list[Check]:
         locals_ = slow.pop(index, [])
         only = f"; by itself, {_locals(locals_)} is slow" if 0 < len(locals_) < len(ranks) else ""
         checks.append(
-            Check(f"node {hosts.get(index, index)}", status,
-                  f"{f'{rate:.3g} GB/s' if rate else 'no all-reduce ended in time'} with every partner (node {index}, "
-                  f"ranks {format_ranks(ranks)}{only}){'' if rate else '; the others went on without'}", typical,
-                  "check its NICs, cables and switch ports before the job uses it", "NI608", Action.ISOLATE,
-                  node=str(hosts.get(index, "")))
-        )  # fmt: skip
+            check_of(
+                "pairwise",
+                of=f"node {hosts.get(index, index)}",
+                status=status,
+                node=str(hosts.get(index, "")),
+                rate=rate,
+                index=index,
+                ranks=ranks,
+                only=only,
+                typical=typical,
+            )
+        )
     for index, locals_ in sorted(slow.items()):
         checks.append(
-            Check(f"node {hosts.get(index, index)}", Status.WARN,
-                  f"{_locals(locals_)} with every partner, the other ranks of the node are fine",
-                  f"about {rail_typical:.3g} GB/s, the rate of good single ranks",
-                  "check the NIC that serves that GPU (nvidia-smi topo -m), its cable and switch port", "NI608",
-                  Action.ISOLATE, node=str(hosts.get(index, "")))
-        )  # fmt: skip
+            check_of(
+                "pairwise-every-partner",
+                of=f"node {hosts.get(index, index)}",
+                node=str(hosts.get(index, "")),
+                locals=_locals(locals_),
+                rail_typical=rail_typical,
+            )
+        )
     for m in found.pairs:
         checks.append(
-            Check("node pair", Status.WARN,
-                  f"{hosts.get(m.first, m.first)} and {hosts.get(m.second, m.second)}: {m.busbw_gbps:.3g} GB/s; "
-                  "each is fine with others", typical, "check the path between the two (switch, routing)", "NI608",
-                  Action.TRIAGE)
-        )  # fmt: skip
+            check_of(
+                "node-pair",
+                first_node=hosts.get(m.first, m.first),
+                second_node=hosts.get(m.second, m.second),
+                m=m,
+                typical=typical,
+            )
+        )
     for m in rail_pairs if len(hosts) == 2 else ():
         names = [str(hosts.get(number // _RAIL, number // _RAIL)) for number in (m.first, m.second)]
         checks.append(
-            Check(
-                "node pair",
-                Status.WARN,
-                f"local rank {m.first % _RAIL} of {' and '.join(names)}: {m.busbw_gbps:.3g} GB/s",
-                f"about {rail_typical:.3g} GB/s, the rate of the other ranks",
-                "measure each node with a third one; check the NICs that serve that GPU (nvidia-smi topo -m)",
-                "NI608",
-                Action.TRIAGE,
+            check_of(
+                "node-pair-local-rank", first=m.first % _RAIL, names=" and ".join(names), m=m, rail_typical=rail_typical
             )
         )
     if not found.nodes and not found.pairs and not slow:
@@ -279,14 +276,8 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
         if value >= low:
             fine.append(f"{op} {value:.0f} of {expected.busbw_gbps:.0f}")
             continue
-        yield Check(
-            "expected busbw",
-            Status.WARN,
-            f"{op} {value:.0f} GB/s",
-            f"{low:.0f} GB/s or more on {machine.describe()}; source: {expected.source}",
-            "nvidia-smi nvlink -s; nvidia-smi topo -m; nccl-insight analyze the logs with --output",
-            "NI640",
-            Action.TRIAGE,
+        yield check_of(
+            "expected-busbw", op=op, value=value, low=low, describe=machine.describe(), expected_said=expected
         )
     if fine:
         yield Check("expected busbw", Status.PASS, f"{', '.join(fine)} GB/s expected")

@@ -15,7 +15,7 @@ from nccl_insight.live.capture.parent import Captured, capture, describe
 from nccl_insight.live.capture.plan import OPS, Plan
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.bandwidth import KEYS, Surroundings, bandwidth_checks, best
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.share import api
 from nccl_insight.tables.run import Run
 
@@ -86,15 +86,13 @@ def _absent(done: Captured) -> Iterator[Check]:
     if ranks:
         shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
         where = f", on {', '.join(hosts[:8])}" if hosts else ""
-        yield Check(
+        yield check_of(
             "ranks",
-            Status.FAIL,
-            f"rank {shown} did not come{where}; the other {done.ranks} went on without",
-            f"{done.ranks + len(ranks)} ranks",
-            "see whether the process started there (node, container, output), and whether it resolves rank 0's address",
-            "NI110",
-            Action.TRIAGE,
-            hosts[0] if len(hosts) == 1 else "",
+            node=hosts[0] if len(hosts) == 1 else "",
+            shown=shown,
+            where=where,
+            done=done,
+            all_ranks=done.ranks + len(ranks),
         )
 
 
@@ -102,27 +100,19 @@ def _ended(done: Captured) -> Check:
     if done.unusable:
         return Check("all-reduce", Status.SKIP, done.unusable)
     if done.outcome.stuck:
-        return Check(
-            "all-reduce", Status.FAIL, describe(done), "processes that end when they are killed",
-            "drain the node and reset the GPUs or reboot it", "NI506", Action.ISOLATE,
-        )  # fmt: skip
+        return check_of("all-reduce", describe=describe(done))
     if done.hung:
         what = "hang: " if done.started else ""
-        return Check(
-            "all-reduce",
-            Status.FAIL,
-            f"{what}{describe(done)}",
-            "an end within the deadline",
-            f"nccl-insight analyze {done.directory}" if done.started else "raise --deadline; see why the start is slow",
-            "NI506" if done.started else "-",
-            Action.TRIAGE,
-            done.behind()[1],
+        return check_of(
+            "all-reduce-end-within",
+            code="NI506" if done.started else "-",
+            node=done.behind()[1],
+            what=what,
+            describe=describe(done),
+            done=done,
         )
     if not done.outcome.ok:
-        return Check(
-            "all-reduce", Status.FAIL, describe(done), "all processes exit cleanly",
-            f"nccl-insight analyze {done.directory}", "-", Action.TRIAGE,
-        )  # fmt: skip
+        return check_of("all-reduce-all-processes", describe=describe(done), done=done)
     return Check("all-reduce", Status.PASS, describe(done))
 
 
@@ -135,10 +125,7 @@ def _results(run: Run, done: Captured) -> list[Check]:
     checks = [
         Check("correctness", Status.PASS, f"{rows.height} results right on {done.ranks} ranks")
         if wrong.is_empty()
-        else Check(
-            "correctness", Status.FAIL, f"{wrong.height} of {rows.height} results wrong", "every element right",
-            "take the node out and run dcgmi diag -r 3", "-", Action.ISOLATE,
-        )
+        else check_of("correctness", wrong=wrong, rows=rows)
     ]  # fmt: skip
     if largest:
         shown = ", ".join(f"{op} {rate:.3g}" for op, rate in largest.items())

@@ -9,7 +9,7 @@ from typing import Final
 
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Action
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
 
 #: Checks of the quick level that say how it stands, good or bad.
@@ -97,9 +97,7 @@ def run_plugin(node: Node, name: str, command: Sequence[str], limit_s: float) ->
     """
     done = node.tool(*command, timeout_s=limit_s)
     if done.state == "hung":
-        return Check(
-            name, Status.FAIL, f"no answer within {limit_s:g} s", "an answer", shlex.join(command), "-", Action.TRIAGE
-        )
+        return check_of("run-plugin", of=name, limit_s=limit_s, command=shlex.join(command))
     said = next((line.strip() for line in (done.text + "\n" + done.error).splitlines() if line.strip()), "")
     status = {0: Status.PASS, 1: Status.WARN, _UNKNOWN: Status.SKIP}.get(done.code, Status.FAIL)
     if done.state == "missing" or (done.state == "failed" and done.code == 0):

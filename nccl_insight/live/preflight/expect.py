@@ -9,9 +9,8 @@ from pathlib import Path
 
 from nccl_insight.base import toml
 from nccl_insight.base.errors import UsageError
-from nccl_insight.base.model import Action
 from nccl_insight.base.versions import version_key
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 
 NUMBERS = (
     "gpus", "nics", "nic_gbit", "shm_gib", "memlock_gib", "nofile", "busbw", "allgather_busbw",
@@ -143,14 +142,14 @@ def compare(
         shown = f"{value:.6g}{unit}" if isinstance(value, float) else value
         ok = _holds(wanted, value)
         checks.append(
-            Check(
-                name,
-                Status.PASS if ok else Status.FAIL,
-                shown,
-                expected,
-                "",
-                _CODES.get(wanted.key, "-"),
-                Action.NONE if ok else Action.ISOLATE if wanted.key == "gpus" and whole else Action.TRIAGE,
+            check_of(
+                "compare",
+                of=name,
+                expected=expected,
+                code=_CODES.get(wanted.key, "-"),
+                ok=ok,
+                shown=shown,
+                whole_node=wanted.key == "gpus" and whole,
             )
         )
     return checks

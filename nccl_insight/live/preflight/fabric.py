@@ -11,7 +11,7 @@ from nccl_insight.base.model import Action
 from nccl_insight.base.units import plural
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.health import TOOL_S, Answer, link_errors
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
 
 _ERRORS = ("link_downed", "symbol_error", "link_error_recovery", "port_rcv_errors")
@@ -128,23 +128,14 @@ def odd_ports(ports: list[Port], gpus: int = 0) -> Iterator[Check]:
         if off and len(same) >= _LEAST_SIBLINGS and 4 * len(off) <= len(same):
             shown = ", ".join(f"{p.name} is {p.state}{', ' + p.physical if p.physical else ''}" for p in off)
             waiting = any(p.state in ("INIT", "ARMED") for p in off)
-            yield Check("nic down", Status.WARN, f"{shown}; {len(active)} others of the same model are active",
-                        "ACTIVE, as the others",
-                        "the subnet manager has not set it up: sminfo; ibdiagnet" if waiting
-                        else f"ibstat {off[0].device}; check cable, transceiver and switch port", "NI217",
-                        Action.TRIAGE)  # fmt: skip
+            yield check_of("nic-down", shown=shown, active=active, waiting=waiting, off=off)
         if gpus and len(same) >= _LEAST_SIBLINGS and gpus / 2 < len(same) < gpus:
-            yield Check("nic count", Status.WARN, f"{len(same)} of one model beside {gpus} GPUs",
-                        f"{gpus}, or half as many", "lspci | grep -i -e mellanox -e infiniband; dmesg | grep -i mlx",
-                        "NI217", Action.TRIAGE)  # fmt: skip
+            yield check_of("nic-count", same=same, gpus=gpus)
         usual = statistics.mode(p.rate_gbit for p in active) if active else 0.0
         slow = [p for p in active if p.rate_gbit < usual]
         if slow and len(active) >= _LEAST_SIBLINGS and 4 * len(slow) <= len(active):
             shown = ", ".join(f"{p.name} {p.rate_gbit:.0f} Gb/s" for p in slow)
-            yield Check("nic rate", Status.WARN, shown, f"{usual:.0f} Gb/s, as {len(active) - len(slow)} others of the "
-                        "same model",
-                        f"mlxlink -d {slow[0].device} -m (root); check cable, transceiver and switch port", "NI220",
-                        Action.TRIAGE)  # fmt: skip
+            yield check_of("nic-rate", shown=shown, usual=usual, others=len(active) - len(slow), slow=slow)
 
 
 def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
@@ -155,9 +146,9 @@ def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
         bad = {n: c for n, c in counts.items() if c > _MANY and c > _MANY * max(1, typical)}
         if bad and len(bad) < len(counts):
             shown = ", ".join(f"{n} {c:,}" for n, c in sorted(bad.items())[:4])
-            yield Check("nic errors", Status.WARN, f"{name}: {shown}", f"about {typical:.0f}, as the other ports have",
-                        f"mlxlink -d {next(iter(bad)).split(':')[0]} -m -c (root); check cable and transceiver",
-                        "NI231", Action.TRIAGE)  # fmt: skip
+            yield check_of(
+                "nic-errors", name_said=name, shown=shown, typical=typical, device=next(iter(bad)).split(":")[0]
+            )
 
 
 def _count(node: Node, port: Port, name: str) -> int:
@@ -173,9 +164,7 @@ def _partitions(node: Node, active: list[Port]) -> Iterator[Check]:
         keys = [int(text, 16) for entry in node.entries(base) if (text := node.read(f"{base}/{entry}") or "0x0")]
         used = [key for key in keys if key & 0x7FFF]
         if used and not any(key & _FULL_MEMBER for key in used):
-            yield Check("partition key", Status.WARN, f"{port.name}: limited membership only",
-                        "one partition with full membership", "ask the administrator of the subnet manager (OpenSM "
-                        "partitions.conf); limited members cannot talk to each other", "-", Action.TRIAGE)  # fmt: skip
+            yield check_of("partition-key", port=port)
             return
 
 
@@ -190,9 +179,7 @@ def _addresses(node: Node, active: list[Port]) -> Iterator[Check]:
         valid = [e for e in entries if re.search(r"[1-9a-f]", (node.read(f"{base}/gids/{e}") or "").lower())]
         second = [e for e in valid if "v2" in (node.read(f"{base}/gid_attrs/types/{e}") or "").lower()]
         if not valid or (node.entries(f"{base}/gid_attrs/types") and not second):
-            yield Check("roce address", Status.WARN, f"{port.name}: no RoCE v2 address",
-                        "an IP address on its network device", f"show_gids {port.device}; ip addr", "NI226",
-                        Action.CONFIG)  # fmt: skip
+            yield check_of("roce-address", port=port)
             return
 
 
@@ -206,17 +193,13 @@ def switch_checks(node: Node, models: list[str]) -> Iterator[Check]:
         elif "nv-fabricmanage" in names or "nv-fabricmanager" in names:
             yield Check("fabric manager", Status.PASS, f"running, {len(switches)} switches")
         else:
-            yield Check("fabric manager", Status.FAIL, f"not running, {len(switches)} switches", "running",
-                        "systemctl status nvidia-fabricmanager; its release must match the driver", "NI304",
-                        Action.TRIAGE)  # fmt: skip
+            yield check_of("fabric-manager", switches=switches)
     if any(re.search(r"\bGB[23]00\b", model) for model in models):
         channels = node.entries("/dev/nvidia-caps-imex-channels")
         if channels:
             yield Check("imex", Status.PASS, plural(len(channels), "channel"))
         else:
-            yield Check("imex", Status.WARN, "no IMEX channel", "/dev/nvidia-caps-imex-channels/channel0",
-                        "nvidia-imex-ctl -N; load the driver with NVreg_CreateImexChannel0=1", "NI302",
-                        Action.TRIAGE)  # fmt: skip
+            yield check_of("imex")
 
 
 def _processes(node: Node) -> set[str] | None:
@@ -258,9 +241,7 @@ def link_checks(node: Node, answer: Answer) -> Iterator[Check]:
                         "NI313", Action.TRIAGE)  # fmt: skip
         else:
             untold = answer.source == "NVML" and all(k.errors is None for g in answer.gpus for k in g.links)
-            yield Check(
-                "nvlink", Status.PASS, f"{most} links per GPU{speed}{'; error counters not read' if untold else ''}"
-            )
+            yield check_of("nvlink", most=most, speed=speed, untold=untold)
     yield from link_errors(answer)
 
 

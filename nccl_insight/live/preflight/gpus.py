@@ -9,7 +9,7 @@ from nccl_insight.base.model import Action, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.base.xids import MEANINGS, weight
 from nccl_insight.live.preflight.health import Answer, health_checks
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
 
 _NVIDIA, _AMD = "0x10de", "0x1002"
@@ -70,15 +70,7 @@ def gpu_checks(node: Node, answer: Answer, window_s: float | None = None) -> Ite
     gpus = gpus_of(node)
     lost = [gpu for gpu in gpus if gpu.lost]
     if lost:
-        yield Check(
-            "lost gpus",
-            Status.FAIL,
-            f"{_ids(lost)} fell off the bus (no UUID, or no answer on the bus)",
-            f"{len(gpus)} GPUs that answer",
-            "drain the node, then reset the GPU or power-cycle the machine",
-            "NI515",
-            Action.ISOLATE,
-        )
+        yield check_of("lost-gpus", ids=_ids(lost), gpus=gpus)
     yield from _widths(gpus)
     if gpus:
         yield from _count(gpus)
@@ -95,15 +87,7 @@ def _widths(gpus: list[Gpu]) -> Iterator[Check]:
         return
     rest = [g for g in gpus if g not in narrow]
     shown = ", ".join(f"{g.bus_id} x{g.width} of x{g.widest}" for g in narrow[:4])
-    yield Check(
-        "pcie width",
-        Status.WARN,
-        shown,
-        f"x{narrow[0].widest}, as the other GPUs have" if rest else "the width the GPU supports",
-        f"sudo lspci -vv -s {narrow[0].bus_id} | grep -i lnksta; reseat the GPU or riser if only some are narrow",
-        "NI601",
-        Action.TRIAGE if rest else Action.NONE,
-    )
+    yield check_of("pcie-width", shown=shown, rest=rest, narrow=narrow)
 
 
 @dataclass(frozen=True)
@@ -165,19 +149,9 @@ def _xids(node: Node, window_s: float | None) -> Iterator[Check]:
     grave = [e for e in events if e.severity is Severity.ERROR and e.code not in _LATER]
     later = [e for e in events if e.code in _LATER and not e.switch]
     if grave:
-        yield Check(
-            "xid",
-            Status.FAIL,
-            f"{_by_device(grave)} {since}",
-            f"no hardware Xid {since}",
-            "drain the node, then reset the GPU or restart the node; dcgmi diag -r 3 before it takes jobs again",
-            "NI515",
-            Action.ISOLATE,
-        )
+        yield check_of("xid", by_device=_by_device(grave), since=since)
     elif later:
-        yield Check("xid", Status.WARN, f"{_by_device(later)} {since}", "no memory errors",
-                    "reset the GPU when the node is idle; nvidia-smi -q -d ECC,ROW_REMAPPER", "NI515",
-                    Action.TRIAGE)  # fmt: skip
+        yield check_of("xid-memory-errors", by_device=_by_device(later), since=since)
     elif events:
         codes = ", ".join(dict.fromkeys(e.text.split(" (")[0] for e in sorted(events, key=lambda e: e.code)))
         yield Check("xid", Status.PASS, f"only {codes} {since}: of programs, or corrected")
@@ -200,9 +174,7 @@ def _count(gpus: list[Gpu]) -> Iterator[Check]:
     if model is None or model.fabric not in ("nvswitch", "mesh") or len(gpus) >= model.node_gpus:
         return
     if model.node_gpus % len(gpus):
-        yield Check("gpu count", Status.WARN, f"the driver has {plural(len(gpus), 'GPU')}",
-                    f"{model.node_gpus}, as boards of this model have",
-                    "lspci | grep -i nvidia; sudo dmesg | grep -i nvrm", "NI515", Action.TRIAGE)  # fmt: skip
+        yield check_of("gpu-count", gpus=gpus, model=model)
 
 
 def _amd(node: Node) -> Iterator[Check]:
@@ -233,9 +205,7 @@ def _amd(node: Node) -> Iterator[Check]:
         if used.isdigit() and int(used) > _USED_BYTES:
             busy.append(f"{entry} {int(used) / (1 << 30):.1f} GiB")
     if broken:
-        yield Check("ecc", Status.FAIL, f"uncorrected errors: {', '.join(broken[:8])}", "0",
-                    "drain the node; amd-smi metric --ecc; replace the GPU if they come back", "NI515",
-                    Action.ISOLATE)  # fmt: skip
+        yield check_of("ecc", broken=", ".join(broken[:8]))
     if narrow:
         yield Check("pcie width", Status.WARN, ", ".join(narrow), "the width the GPU supports",
                     "sudo lspci -vv | grep -i lnksta; reseat the GPU or riser", "NI601", Action.TRIAGE)  # fmt: skip

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nccl_insight.base.model import Action
-from nccl_insight.base.units import plural
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight import nvml
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
 
 QUERY = (
@@ -188,40 +187,21 @@ def health_checks(node: Node, answer: Answer, known_lost: int = 0) -> Iterator[C
     ``known_lost``: GPUs that the bus has already shown to be gone.
     """
     if answer.state == "missing":
-        yield Check(
-            "gpu health",
-            Status.SKIP,
-            "neither NVML (nvidia-ml-py) nor nvidia-smi is installed: ECC, remapped rows and clocks were not checked",
-        )
+        yield check_of("gpu-health")
         return
     if answer.state == "hung":
-        yield Check(
-            "driver",
-            Status.FAIL,
-            f"{answer.source} did not return within {TOOL_S:.0f} s: memory, clocks and links were not checked",
-            "an answer within a second",
-            "look for Xid messages in dmesg; drain the node and reset the GPUs",
-            "NI515",
-            Action.ISOLATE,
-        )
+        yield check_of("driver", answer=answer, tool_s=TOOL_S)
         return
     if answer.state == "failed":
-        yield Check(
-            "driver", Status.WARN, f"{answer.source} failed: {answer.error[:160]}", "an answer",
-            "nvidia-smi; dmesg | grep -i nvrm", "NI517", Action.TRIAGE,
-        )  # fmt: skip
+        yield check_of("driver-failed-answer", answer=answer)
         return
     silent = [gpu for gpu in answer.gpus if gpu.error]
     gpus = [gpu for gpu in answer.gpus if not gpu.error]
     if len(silent) > known_lost:
-        yield Check(
-            "silent gpus",
-            Status.FAIL,
-            "; ".join(f"GPU {gpu.index} does not answer ({gpu.error[:60]})" for gpu in silent[:4]),
-            f"{len(answer.gpus)} GPUs that answer",
-            "drain the node, then reset the GPU or power-cycle the machine",
-            "NI515",
-            Action.ISOLATE,
+        yield check_of(
+            "silent-gpus",
+            silent="; ".join(f"GPU {gpu.index} does not answer ({gpu.error[:60]})" for gpu in silent[:4]),
+            answer=answer,
         )
     bad = [*_memory_and_clocks(gpus), *_fabric(gpus)]
     yield from bad
@@ -238,11 +218,7 @@ def health_checks(node: Node, answer: Answer, known_lost: int = 0) -> Iterator[C
         fine = ", ".join(words for field, words in asked if read[field]) or "they answer"
         names = {"ecc": "ECC", "remap_pending": "remapped rows", "hot": "clocks"}
         untold = ", ".join(names[field] for field, _ in asked if not read[field])
-        yield Check(
-            "gpu health",
-            Status.PASS,
-            f"{plural(len(gpus), 'GPU')} by {answer.source}: {fine}{f'; not read: {untold}' if untold else ''}",
-        )
+        yield check_of("gpu-health-fine", gpus=gpus, answer=answer, fine=fine, untold=untold)
 
 
 def _named(gpus: Sequence[Health]) -> str:
@@ -277,10 +253,7 @@ def _memory_and_clocks(gpus: Sequence[Health]) -> Iterator[Check]:
     if asking:
         wish = _RECOVERY[asking[0].recovery or 0]
         domain = all(gpu.recovery == _IMEX for gpu in asking)
-        yield Check("recovery", Status.FAIL, f"GPU {_named(asking)}: the driver asks for {wish}", "nothing to recover",
-                    "restart nvidia-imex on all nodes of the domain; nvidia-imex-ctl -N" if domain
-                    else "drain the node and do so; see nvidia-smi -q | grep -A2 'GPU Recovery'", "NI515",
-                    Action.TRIAGE if domain else Action.ISOLATE)  # fmt: skip
+        yield check_of("recovery", named=_named(asking), wish=wish, domain=domain)
 
 
 def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
@@ -288,14 +261,9 @@ def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
     refused = [gpu for gpu in gpus if gpu.fabric_state == 3 and gpu.fabric_status]
     if waiting:
         state = _FABRIC[waiting[0].fabric_state or 1]
-        yield Check("nvlink fabric", Status.FAIL, f"GPU {_named(waiting)}: registration with the fabric is {state}",
-                    "completed", "systemctl status nvidia-fabricmanager (GB200: nvidia-imex); see its log", "NI304",
-                    Action.TRIAGE)  # fmt: skip
+        yield check_of("nvlink-fabric", named=_named(waiting), state=state)
     if refused:
-        yield Check("nvlink fabric", Status.FAIL,
-                    f"GPU {_named(refused)}: registration ended with status {refused[0].fabric_status}", "status 0",
-                    "read the log of nvidia-fabricmanager; reset the GPU and restart the service", "NI304",
-                    Action.TRIAGE)  # fmt: skip
+        yield check_of("nvlink-fabric-gpu-registration", named=_named(refused), refused=refused)
 
     weak: dict[str, list[Health]] = {}
     for gpu in gpus:
@@ -306,9 +274,7 @@ def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
             weak.setdefault(words, []).append(gpu)
     if weak:
         shown = "; ".join(f"GPU {_named(those)}: {words}" for words, those in weak.items())
-        yield Check("nvlink fabric", Status.FAIL, shown, "a healthy fabric (nvidia-smi -q, Fabric, Health)",
-                    "drain the node; read the logs of nvidia-fabricmanager or NMX; reset the GPUs", "NI304",
-                    Action.ISOLATE)  # fmt: skip
+        yield check_of("nvlink-fabric-healthy-fabric", shown=shown)
 
 
 def _modes(gpus: Sequence[Health]) -> Iterator[Check]:
@@ -332,15 +298,11 @@ def _leftovers(node: Node, gpus: Sequence[Health]) -> Iterator[Check]:
                 left.append(f"GPU {gpu.index}: {name or 'process'} {pid}{size}")
     if left:
         more = f" and {len(left) - 4} more" if len(left) > 4 else ""
-        yield Check("leftovers", Status.WARN, f"programs still run on {'; '.join(left[:4])}{more}", "idle GPUs",
-                    "end them if they belong to an earlier job (nvidia-smi; ps -o pid,user,lstart,args -p PID)", "-",
-                    Action.TRIAGE)  # fmt: skip
+        yield check_of("leftovers", left="; ".join(left[:4]), more=more)
         return
     busy = [f"GPU {g.index} {g.memory_mib:,.0f} MiB" for g in gpus if (g.memory_mib or 0) > _USED_MIB]
     if busy:
-        yield Check("gpu memory", Status.WARN, f"in use before the job: {', '.join(busy)}", "idle GPUs",
-                    "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; a process of another "
-                    "container shows on the host only", "-", Action.TRIAGE)  # fmt: skip
+        yield check_of("gpu-memory", busy=", ".join(busy))
 
 
 def _siblings(gpus: Sequence[Health]) -> Iterator[Check]:
@@ -352,17 +314,13 @@ def _siblings(gpus: Sequence[Health]) -> Iterator[Check]:
     yield from _below(gpus)
     releases = sorted({gpu.vbios for gpu in gpus if gpu.vbios})
     if len(releases) > 1 and len({gpu.name for gpu in gpus}) == 1:
-        yield Check("vbios", Status.WARN, f"{len(releases)} releases: {', '.join(releases[:3])}", "one release",
-                    "nvidia-smi --query-gpu=index,vbios_version --format=csv; update all to one release", "-",
-                    Action.TRIAGE)  # fmt: skip
+        yield check_of("vbios", releases=releases, first_releases=", ".join(releases[:3]))
     yield from _different(gpus, "clock_mhz", "clock limit", "at most {0} MHz", "{0} MHz, as the others",
                           "nvidia-smi -q -d CLOCK; sudo nvidia-smi -rgc takes a limit away")  # fmt: skip
     far = _far({g.index: g.replays for g in gpus if g.replays is not None})
     if far:
         shown = ", ".join(f"GPU {i} {n:,}" for i, n in far.items())
-        yield Check("pcie replays", Status.WARN, f"{shown} since the driver started", "about as many as the others",
-                    "reseat the GPU or riser; nvidia-smi -q -d PCIE shows whether the count still grows", "NI601",
-                    Action.TRIAGE)  # fmt: skip
+        yield check_of("pcie-replays", shown=shown)
 
 
 def _below(gpus: Sequence[Health]) -> Iterator[Check]:
@@ -371,16 +329,12 @@ def _below(gpus: Sequence[Health]) -> Iterator[Check]:
     if len(limits) == 1:
         limit, usual = limits.pop()
         if limit and usual and limit < _POWER_SHARE * usual:
-            yield Check("power limit", Status.WARN, f"{limit:.0f} W on {_all(gpus)}", f"{usual:.0f} W, the default",
-                        f"sudo nvidia-smi -pl {usual:.0f}, unless it is lowered on purpose", "NI601",
-                        Action.CONFIG)  # fmt: skip
+            yield check_of("power-limit", limit=limit, all=_all(gpus), usual=usual)
     slots = {(g.generation, g.gpu_generation) for g in gpus}
     if len(slots) == 1:
         slot, able = slots.pop()
         if slot and able and slot < able:
-            yield Check("pcie generation", Status.WARN, f"PCIe Gen{slot} on {_all(gpus)}", f"Gen{able}, as the GPU can",
-                        "compare with the machine's data sheet; set the slots to Auto in the BIOS", "NI601",
-                        Action.NONE)  # fmt: skip
+            yield check_of("pcie-generation", slot=slot, all=_all(gpus), able=able)
 
 
 def _all(gpus: Sequence[Health]) -> str:
@@ -415,13 +369,4 @@ def link_errors(answer: Answer) -> Iterator[Check]:
     for gpu in answer.gpus:
         if gpu.index in far:
             errors, number = max(told[gpu.index])
-            yield Check(
-                "nvlink errors",
-                Status.WARN,
-                f"GPU {gpu.index}: {far[gpu.index]:,} replays and recoveries, {errors:,} of them on link {number}",
-                "about as many as the others",
-                "nvidia-smi nvlink -e; look for Xid 74; if the count grows under load, "
-                "have the GPU board or baseboard checked",
-                "NI313",
-                Action.TRIAGE,
-            )
+            yield check_of("nvlink-errors", gpu=gpu, far=far[gpu.index], errors=errors, number=number)

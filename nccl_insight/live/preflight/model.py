@@ -1,10 +1,14 @@
 """What a preflight reports: checks, their outcome, and the result as lines and an exit code."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from typing import Any
 
+from nccl_insight.base import texts
 from nccl_insight.base.errors import ExitCode, UsageError
 from nccl_insight.base.model import Action
 
@@ -41,6 +45,19 @@ class Check:
             text += f"; expected {self.expected}" if self.expected else ""
             text += f"; do: {self.fix}" if self.fix else ""
         return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
+
+
+_WORDS = Path(__file__).with_name("checks.txt")
+_FIELDS = {field.name for field in dataclasses.fields(Check)} - {"name"}
+
+
+def check_of(key: str, /, of: str = "", **given: Any) -> Check:
+    """A check in the words that ``checks.txt`` has under a key, with these values; its fields are as given here.
+
+    ``of``: its name, where the text has none.
+    """
+    own = {"name": of, "action": "none"} | texts.fields(texts.of_file(_WORDS)[key], given, _FIELDS)
+    return Check(**(own | {"status": Status(own["status"]), "action": Action(own["action"])}))
 
 
 _ORDER = {Action.ISOLATE: 0, Action.TRIAGE: 1}

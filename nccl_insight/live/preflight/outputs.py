@@ -10,9 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from nccl_insight.base.errors import UsageError
-from nccl_insight.base.model import Action
 from nccl_insight.live.preflight.expect import RATES
-from nccl_insight.live.preflight.model import Check, Result, Status
+from nccl_insight.live.preflight.model import Check, Result, Status, check_of
 
 FORMATS = ("text", "json", "junit", "prometheus")
 #: Facts that are measured each time, so that a fall of them says something.
@@ -112,17 +111,7 @@ def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> lis
             continue
         usual = statistics.median(value for _, value in past)
         if now < _FALL * usual:
-            checks.append(
-                Check(
-                    "trend",
-                    Status.WARN,
-                    f"{key} {now:.1f} GB/s: this node lost {1 - now / usual:.0%} since {past[0][0]}",
-                    f"about {usual:.1f} GB/s, the median of its last {len(past)} runs",
-                    "compare with a node that has not changed; look for new Xid, ECC or link errors",
-                    "NI608",
-                    Action.TRIAGE,
-                )
-            )
+            checks.append(check_of("trend", key=key, now=now, share=1 - now / usual, past=past, usual=usual))
     return checks
 
 

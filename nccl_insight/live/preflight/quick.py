@@ -11,7 +11,7 @@ from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.live.preflight import fabric
 from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
 from nccl_insight.live.preflight.health import Answer, ask
-from nccl_insight.live.preflight.model import Check, Status
+from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
 
 Facts = dict[str, "str | float | None"]
@@ -87,17 +87,10 @@ def _environment(node: Node) -> Iterator[Check]:
         issue = finding.issue
         status = {Severity.ERROR: Status.FAIL, Severity.WARNING: Status.WARN}.get(issue.severity)
         if status is not None:
-            yield Check(
-                "environment", status, f"{finding.text}: {issue.title}", "", issue.next_step,
-                CODES.get(issue.name, "-"), Action.CONFIG,
-            )  # fmt: skip
+            yield check_of("setting", status=status, code=CODES.get(issue.name, "-"), finding=finding, issue=issue)
     if not any(f.issue.severity in (Severity.ERROR, Severity.WARNING) for f in result.findings):
         count = len(result.settings)
-        yield Check(
-            "environment",
-            Status.PASS,
-            f"{count} NCCL variables set, none questionable" if count else "no NCCL variables set",
-        )
+        yield check_of("environment", count=count)
 
 
 def _gpus(node: Node, gpus: int) -> Check:
@@ -107,15 +100,11 @@ def _gpus(node: Node, gpus: int) -> Check:
     driver = _driver(node)
     lost = sum(gpu.lost for gpu in gpus_of(node))
     if lost:
-        return Check(
-            "gpus", Status.FAIL, f"{max(0, gpus - lost)} of {plural(gpus, 'GPU')} answer", str(gpus),
-            "see the line on lost GPUs", "NI515", Action.ISOLATE,
-        )  # fmt: skip
-    return Check(
+        return check_of("gpus-answer", there=max(0, gpus - lost), gpus=gpus, gpus_said=str(gpus))
+    return check_of(
         "gpus",
-        Status.WARN if len(set(names)) > 1 else Status.PASS,
-        ", ".join([plural(gpus, "GPU"), *sorted(set(names)), *([f"driver {driver}"] if driver else [])]),
-        "one model" if len(set(names)) > 1 else "",
+        mixed=len(set(names)) > 1,
+        gpus=", ".join([plural(gpus, "GPU"), *sorted(set(names)), *([f"driver {driver}"] if driver else [])]),
     )
 
 
@@ -138,25 +127,14 @@ def _ports(nics: list[fabric.Port], gpus: int) -> Iterator[Check]:
         f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n.layer for n in active}))}" if active else ""
     )
     if not active:
-        yield Check(
-            "nics",
-            Status.FAIL,
-            shown,
-            "active ports",
-            "ibstat; check cables and the subnet manager",
-            "NI217",
-            Action.TRIAGE,
-        )
+        yield check_of("nics", shown=shown)
         return
     odd = list(fabric.odd_ports(nics, gpus))
     yield from odd
     rest = sorted({n.device for n in active} - {n.device for n in fabric.compute_ports(nics)})
     if len({n.layer for n in active}) > 1 or (len(rates) > 1 and not odd and not _told_apart(active)):
         same = ",".join(sorted({n.device for n in fabric.compute_ports(nics)}))
-        yield Check(
-            "nics", Status.WARN, shown, "one rate and link layer",
-            f"if the others are for storage or management: export NCCL_IB_HCA='={same}'", "NI220", Action.CONFIG,
-        )  # fmt: skip
+        yield check_of("nics-one-rate", shown=shown, same=same)
     else:
         other = (
             f"; {', '.join(rest[:4])} of another model and rate, e.g. for storage" if len(rates) > 1 and not odd else ""
@@ -173,9 +151,7 @@ def _told_apart(active: list[fabric.Port]) -> bool:
 def _shared_memory(node: Node) -> Iterator[Check]:
     size = node.size_of("/dev/shm")
     if size is None:
-        yield Check(
-            "/dev/shm", Status.FAIL, "not there", "a tmpfs", "mount /dev/shm in the container", "NI401", Action.CONFIG
-        )
+        yield check_of("dev-shm")
         return
     total, free = size
     shown = f"{format_bytes(total)}, {format_bytes(free)} free"
@@ -196,42 +172,20 @@ def _memlock(node: Node, rdma: bool, needed: bool) -> Check:
     shown, fix = format_bytes(limit), "ulimit -l unlimited (docker run --ulimit memlock=-1)"
     if not rdma:
         return Check("memlock", Status.PASS, f"{shown} (no RDMA device needs more)")
-    return Check(
-        "memlock",
-        Status.FAIL if needed and limit < 64 * _MIB else Status.WARN,
-        shown,
-        "unlimited, since RDMA registers memory",
-        fix,
-        "NI407",
-        Action.CONFIG,
-    )
+    return check_of("memlock", fix=fix, is_needed=needed and limit < 64 * _MIB, shown=shown)
 
 
 def _limits(node: Node) -> Iterator[Check]:
     files = node.limit(resource.RLIMIT_NOFILE)
     if files is not None and files < 4096:
-        yield Check(
-            "nofile",
-            Status.WARN,
-            f"{files:,} open files",
-            "65,536 or more for large jobs",
-            "ulimit -n 65536",
-            "-",
-            Action.CONFIG,
-        )
+        yield check_of("nofile", files=files)
     else:
         yield Check("nofile", Status.PASS, "unlimited" if files is None else f"{files:,} open files")
     threads = node.limit(resource.RLIMIT_NPROC)
     if threads is not None and threads < 4096:
-        yield Check(
-            "nproc", Status.WARN, f"{threads:,} processes and threads", "65,536 or more", "ulimit -u 65536", "-",
-            Action.CONFIG,
-        )  # fmt: skip
+        yield check_of("nproc", threads=threads)
     if node.limit(resource.RLIMIT_STACK) is None:
-        yield Check(
-            "stack", Status.WARN, "unlimited", "a finite limit: with `unlimited` helper threads get 2 MiB stacks",
-            "ulimit -s 8192", "-", Action.CONFIG,
-        )  # fmt: skip
+        yield check_of("stack")
 
 
 def _clock(node: Node) -> Iterator[Check]:
@@ -241,10 +195,7 @@ def _clock(node: Node) -> Iterator[Check]:
     if synchronized:
         yield Check("clock", Status.PASS, "synchronized")
     else:
-        yield Check(
-            "clock", Status.WARN, "not synchronized", "synchronized, so that logs of several hosts can be ordered",
-            "chronyc tracking, or timedatectl (administrator)", "-", Action.TRIAGE,
-        )  # fmt: skip
+        yield check_of("clock")
 
 
 def _gpudirect(node: Node, gpus: int, rdma: bool) -> Check:
@@ -257,10 +208,7 @@ def _gpudirect(node: Node, gpus: int, rdma: bool) -> Check:
     recent = number is not None and (int(number[1]), int(number[2])) >= (5, 12)
     if recent and "Open Kernel Module" in (node.read("/proc/driver/nvidia/version") or ""):
         return Check("gpudirect", Status.PASS, f"open kernel module on Linux {node.kernel}: DMA-BUF can be used")
-    return Check(
-        "gpudirect", Status.WARN, "neither nvidia-peermem nor DMA-BUF", "one of them",
-        "modprobe nvidia-peermem (administrator)", "NI234", Action.TRIAGE,
-    )  # fmt: skip
+    return check_of("gpudirect")
 
 
 def _acs(node: Node, gpus: int) -> Check:
@@ -279,15 +227,7 @@ def _acs(node: Node, gpus: int) -> Check:
     if not readable:
         return Check("pci acs", Status.SKIP, "the configuration of PCI bridges is readable by root only")
     if redirecting:
-        return Check(
-            "pci acs",
-            Status.WARN,
-            f"on in {len(redirecting)} bridges ({', '.join(redirecting[:3])})",
-            "off on bare metal",
-            "disable ACS in the BIOS or with setpci (administrator); in a VM it must stay on",
-            "NI301",
-            Action.TRIAGE,
-        )
+        return check_of("pci-acs", redirecting=redirecting, first_redirecting=", ".join(redirecting[:3]))
     return Check("pci acs", Status.PASS, f"off in {readable} bridges")
 
 
@@ -312,7 +252,4 @@ def _iommu(node: Node, gpus: int) -> Check:
     line = node.read("/proc/cmdline") or ""
     if re.search(r"\biommu=pt\b|iommu\.passthrough=1", line):
         return Check("iommu", Status.PASS, "on, passthrough")
-    return Check(
-        "iommu", Status.WARN, "on, without passthrough", "off or iommu=pt on bare metal",
-        "add iommu=pt to the kernel command line (administrator); a VM needs it as it is", "NI301", Action.TRIAGE,
-    )  # fmt: skip
+    return check_of("iommu")
