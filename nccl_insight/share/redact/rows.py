@@ -7,128 +7,35 @@ any table whose head names a user, a job or a host.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
 from nccl_insight.share.redact.vocabulary import kinds_of, listed
 
 # A row begins like this; for Rust's engine, which looks at all lines of a log.
-_BEGINS: Final = (
-    r"^(?:[ \t]{0,20}[0-9]{2,12}[_.\[ \t]|[-dlbcps][r-][w-][xsS-]"
-    r"|[a-z_][a-z0-9_.-]{0,31}\$?[ \t]+[0-9]+[ \t]+(?:[0-9]+\.[0-9]|[a-z_])"
-    r"|[\w./-]{1,32}[ \t]+[0-9]+[ \t]+[a-z_][\w.-]*[ \t]|[0-9a-f]{12}[ \t]"
-    r"|[a-z0-9][a-z0-9.-]*[ \t]+(?:[0-9]+/[0-9]+[ \t]+[A-Z]|(?:Not)?Ready|[0-9]+[ \t]+\S+[ \t]+[a-z])|[0-9]+[^"
-    r"|\s]*\|[^|\n]*\|"
-    r"|[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}[ \t]+[A-Za-z][\w.-]*(?:[ \t]+[A-Za-z][\w.-]*){0,7}[ \t\r\n]*$)"
-)
-_NAME: Final = r"[A-Za-z_][\w.-]{0,63}"
-_HOST: Final = r"[A-Za-z0-9][\w.-]{0,252}"
-# Each with the kinds of its groups.
-_ROWS: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
-    (  # squeue: job, partition, name, user, state, time, nodes, list
-        re.compile(
-            rf"[ \t]{{0,20}}[0-9]{{2,12}}(?:_[0-9]{{1,9}}"
-            rf"|_\[[0-9,%-]{{1,40}}\])?"
-            rf"[ \t]+\S{{1,64}}[ \t]+(\S{{1,64}})[ \t]+({_NAME})[ \t]+"
-            r"(?:PD|R|CG|CD|CF|CA|F|TO|NF|OOM|PR|S|ST|RD|RQ|RS|SE|SO)[ \t]+[0-9:-]{1,20}[ \t]+[0-9]{1,6}[ \t]"
-        ),
-        ("job", "user"),
-    ),
-    (  # sacct: job, name, partition, account, processors, state, exit code
-        re.compile(
-            rf"[0-9]{{2,12}}(?:[._]\S{{1,20}})?"
-            rf"[ \t]+(\S{{1,64}})[ \t]+\S{{1,64}}[ \t]+({_NAME})[ \t]+[0-9]{{1,7}}[ \t]+[A-Z_]{{4,20}}\+?"
-            r"[ \t]+[0-9]{1,3}:[0-9]{1,3}[ \t]*$"
-        ),
-        ("job", "job"),
-    ),
-    (  # qstat: number.server, name, user, time, state, queue
-        re.compile(
-            rf"[ \t]{{0,20}}[0-9]{{2,12}}(?:\[[0-9]{{0,9}}\])?\.([A-Za-z][\w.-]{{0,253}})"
-            rf"[ \t]+(\S{{1,64}})[ \t]+({_NAME})[ \t]+[0-9:]{{1,20}}[ \t]+"
-            r"[A-Z][ \t]+\S"
-        ),
-        ("host", "job", "user"),
-    ),
-    (  # ls -l: mode, links, user, group, size
-        re.compile(rf"[-dlbcps][rwxsStT-]{{9}}[.+@]?[ \t]+[0-9]{{1,9}}[ \t]+({_NAME})[ \t]+({_NAME})[ \t]+[0-9]"),
-        ("user", "job"),
-    ),
-    (  # ps aux: user, pid, shares of processor and memory
-        re.compile(rf"({_NAME})\+?[ \t]+[0-9]{{1,10}}[ \t]+[0-9]{{1,6}}\.[0-9][ \t]+[0-9]{{1,3}}\.[0-9][ \t]"),
-        ("user",),
-    ),
-    (  # top: pid, user, priority, niceness, three sizes, state
-        re.compile(
-            rf"[ \t]{{0,20}}[0-9]{{1,10}}[ \t]+({_NAME})\+?[ \t]+(?:rt"
-            rf"|-?[0-9]{{1,3}})[ \t]+-?[0-9]{{1,3}}[ \t]+(?:[0-9.]{{1,12}}[kmgtp]?[ \t]+){{2,3}}"
-            r"[DRSTZI][ \t]"
-        ),
-        ("user",),
-    ),
-    (  # lsof: command, pid, user, descriptor, type
-        re.compile(
-            rf"\S{{1,32}}[ \t]+[0-9]{{1,10}}[ \t]+({_NAME})[ \t]+(?:cwd|rtd|txt|mem|DEL"
-            rf"|[0-9]{{1,6}}[rwu]?)[ \t]+(?:REG|DIR|CHR|FIFO|unix|IPv[46]|sock|a_inode)"
-        ),
-        ("user",),
-    ),
-    (  # bjobs: job, user, state, queue, host it came from, hosts it runs on, name, month
-        re.compile(
-            rf"[ \t]{{0,20}}[0-9]{{2,12}}[ \t]+({_NAME})[ \t]+(?:RUN|PEND|EXIT|DONE|PSUSP|USUSP|SSUSP|ZOMBI|UNKWN|WAIT)"
-            rf"[ \t]+\S{{1,64}}[ \t]+({_HOST})[ \t]+(?:[0-9]{{1,6}}\*)?({_HOST})[ \t]+(\S{{1,64}})[ \t]+"
-            rf"[A-Z][a-z]{{2}}[ \t]"
-        ),
-        ("user", "host", "host", "job"),
-    ),
-    (  # qstat of Grid Engine: job, priority, name, user, state, day
-        re.compile(
-            rf"[ \t]{{0,20}}[0-9]{{2,12}}[ \t]+[0-9]\.[0-9]{{1,9}}[ \t]+(\S{{1,64}})[ \t]+({_NAME})[ \t]+"
-            rf"[A-Za-z]{{1,4}}"
-            r"[ \t]+[0-9]{2}/[0-9]{2}/[0-9]{4}"
-        ),
-        ("job", "user"),
-    ),
-    (  # kubectl get pods: name, ready, status, restarts, age; wide: address, node
-        re.compile(
-            rf"({_HOST})[ \t]+[0-9]{{1,4}}/[0-9]{{1,4}}[ \t]+[A-Z][\w:/-]{{2,40}}[ \t]+[0-9]{{1,6}}(?:[ \t]+"
-            rf"\([^)\n]{{1,40}}\))?"
-            rf"[ \t]+[0-9dhms]{{1,12}}(?:[ \t]+[0-9a-f.:]{{3,40}}[ \t]+({_HOST}))?"
-        ),
-        ("host", "host"),
-    ),
-    (  # kubectl get nodes: name, status, roles, age, version
-        re.compile(
-            rf"({_HOST})[ \t]+(?:Not)?Ready(?:,\S{{1,40}})?[ \t]+\S{{1,100}}[ \t]+[0-9dhms]{{1,12}}[ \t]+"
-            rf"v[0-9]"
-        ),
-        ("host",),
-    ),
-    (  # sinfo -N: host, nodes, partition, state
-        re.compile(
-            rf"({_HOST})[ \t]+[0-9]{{1,6}}[ \t]+\S{{1,64}}[ \t]+(?:idle|alloc|mix|mixed|down|drain|drng|drained"
-            rf"|draining|comp"
-            r"|completing|maint|resv|reserved|fail|unk|allocated)[*~#!%$@^-]{0,2}(?=\s|$)"
-        ),
-        ("host",),
-    ),
-    (  # /etc/hosts: address, names
-        re.compile(
-            rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}[ \t]+(?=\S{{0,255}}[0-9.-])({_HOST})(?:[ \t]+"
-            rf"(?=\S{{0,255}}[0-9.-])({_HOST}))?"
-            rf"(?:[ \t]+(?=\S{{0,255}}[0-9.-])({_HOST}))?[ \t]*$"
-        ),
-        ("host", "host", "host"),
-    ),
-    (  # docker ps: container, image, "command", ... name
-        re.compile(
-            r"[0-9a-f]{12}[ \t]+(?:([a-z0-9][\w.-]{0,63})/)?\S{1,255}[ \t]+\"[^\"\n]{0,80}\"[ \t]+"
-            r"[^\n]{1,200}[ \t](\S{1,128})[ \t]*$"
-        ),
-        ("job", "job"),
-    ),
-)
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_BEGINS: Final = _PATTERNS["begins"]
+# The kinds of the groups of each row's pattern.
+_KINDS: Final = {
+    "squeue": ("job", "user"),
+    "sacct": ("job", "job"),
+    "qstat": ("host", "job", "user"),
+    "ls_l": ("user", "job"),
+    "ps_aux": ("user",),
+    "top": ("user",),
+    "lsof": ("user",),
+    "bjobs": ("user", "host", "host", "job"),
+    "qstat_of_grid_engine": ("job", "user"),
+    "kubectl_get_pods": ("host", "host"),
+    "kubectl_get_nodes": ("host",),
+    "sinfo_n": ("host",),
+    "etc_hosts": ("host", "host", "host"),
+    "docker_ps": ("job", "job"),
+}
+_ROWS: Final = tuple((re.compile(_PATTERNS[name]), kinds) for name, kinds in _KINDS.items())
 _EVERYWHERE: Final = listed("accounts")
 
 

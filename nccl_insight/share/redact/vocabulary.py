@@ -21,5 +21,10 @@ def listed(name: str) -> frozenset[str]:
 
 def kinds_of(name: str) -> dict[str, str]:
     """What each word of a table of lists stands for."""
+    return {word: kind for kind, every in words_by(name).items() for word in every}
+
+
+def words_by(name: str) -> Mapping[str, Sequence[str]]:
+    """The words of each kind of a table of lists."""
     table: Mapping[str, Sequence[str]] = _lists()[name]
-    return {word: kind for kind, every in table.items() for word in every}
+    return table
