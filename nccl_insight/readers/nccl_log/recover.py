@@ -47,6 +47,8 @@ _PREFIX: Final = re.compile(
     r"|\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:. ]{8,30}: [TDIWEF] [^\[\]\s]{1,99}:[0-9]{1,6}\] ?"
     # A row of dcgmi's table.
     r"|\|\s{1,60}\|\s{1,9}(?:Warning|Error): "
+    # What an exception of C++ says, behind the line that names its class.
+    r"|what\(\): {1,3}"
     # The script that a shell names.
     r"|[^\s:]{1,255}: (?=line [0-9]{1,6}: )"
     # vLLM's logger.
