@@ -304,6 +304,15 @@ def test_the_document_tells_it() -> None:
     assert mend["gain_share"] == pytest.approx(mend["gain_ns"] / job.span_ns, rel=1e-3)
 
 
+def _on_cpus(rows: list[tuple[int, int, int, int, int]]) -> Run:
+    frame = pl.DataFrame(rows, schema=["input_id", "rank", "seq", "start_ns", "duration_ns"], orient="row")
+    frame = frame.with_columns(
+        op=pl.lit("AllReduce"), size_bytes=pl.lit(4096), process_group=pl.lit("0"), group_size=pl.lit(4),
+        group_ranks=pl.lit([0, 1, 2, 3]), source=pl.lit("cpu_op"), match_id=pl.col("seq"),
+    )  # fmt: skip
+    return build_run({"collectives": conform("collectives", frame)})
+
+
 def test_members_that_leave_at_different_times_by_their_clocks_work_from_the_end_of_the_operation() -> None:
     """CPU operations: rank 2 comes 20 ms late to each of 20; the others leave up to half a ms sooner or later."""
     rows, end = [], [0.0] * 4
@@ -314,14 +323,25 @@ def test_members_that_leave_at_different_times_by_their_clocks_work_from_the_end
         for rank, begin in enumerate(begins):
             left = done + (0.0 if rank == 2 else (-5e5, 1e5, -3e5)[(turn + rank) % 3])
             rows.append((rank, rank, turn, round(begin), round(left - begin)))
-    frame = pl.DataFrame(rows, schema=["input_id", "rank", "seq", "start_ns", "duration_ns"], orient="row")
-    frame = frame.with_columns(
-        op=pl.lit("AllReduce"), size_bytes=pl.lit(4096), process_group=pl.lit("0"), group_size=pl.lit(4),
-        group_ranks=pl.lit([0, 1, 2, 3]), source=pl.lit("cpu_op"), match_id=pl.col("seq"),
-    )  # fmt: skip
-    found = what_if(build_run({"collectives": conform("collectives", frame)}))
+    found = what_if(_on_cpus(rows))
     assert (found.coarse, found.refused) == (True, "")
     (gain,) = found.gains
     # Of 32 ms a turn the twin takes 12.
     assert (gain.scenario.kind, gain.scenario.ranks) == ("rank", (2,))
     assert _near(gain.gain_ns, 20 * 20e6, found.window_ns)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_processes_that_wait_for_a_processor_blame_nobody_else(seed: int) -> None:
+    """As above, where every rank gets the processor back up to many milliseconds after the operation is done."""
+    draw = random.Random(seed)
+    rows, end = [], [0.0] * 4
+    for turn in range(30):
+        begins = [at + 2e6 + (20e6 if rank == 2 else 0.0) for rank, at in enumerate(end)]
+        done = max(begins) + 5e6
+        end = [done + draw.expovariate(1 / 4e6) for _ in range(4)]
+        rows += [(r, r, turn, round(begin), round(end[r] - begin)) for r, begin in enumerate(begins)]
+    found = what_if(_on_cpus(rows))
+    assert found.refused == ""
+    assert found.gains[0].scenario.ranks == (2,)
+    assert found.gains[0].gain_share > 0.4

@@ -173,12 +173,17 @@ def _without_overlaps(lane: Ints, start: Floats, end: Floats) -> Ints:
 
 
 def _left_together(meetings: Ints, count: int, start: Floats, end: Floats) -> Floats:
-    """The ends, for members of a meeting the moment after its last start in which the shortest of them ran."""
+    """The ends, for members of a meeting the moment when the first of them left, all having come.
+
+    Where even that is late, as where clocks differ, the moment after the last start in which the shortest of them ran.
+    """
     met = meetings >= 0
-    last, least = np.full(count, -np.inf), np.full(count, np.inf)
+    last, least, left = np.full(count, -np.inf), np.full(count, np.inf), np.full(count, np.inf)
     np.maximum.at(last, meetings[met], start[met])
     np.minimum.at(least, meetings[met], (end - start)[met])
-    return np.asarray(np.where(met, (last + least)[meetings], end)) if count else end
+    np.minimum.at(left, meetings[met], end[met])
+    together = np.minimum(np.maximum(left, last), last + least)
+    return np.asarray(np.where(met, together[meetings], end)) if count else end
 
 
 def _from_end_to_start(rank: Ints, meetings: Ints, start: Floats, end: Floats) -> Floats:
@@ -305,7 +310,9 @@ def _line(at: Floats, ahead: Floats) -> tuple[float, float]:
     if len(at) >= _DRIFT_SAMPLES and at[-1] > at[0]:
         early, late = float(np.median(ahead[:half])), float(np.median(ahead[half:]))
         apart = float(np.median(at[half:]) - np.median(at[:half]))
-        if apart > 0 and abs(late - early) > _DRIFT_NS:
+        # Half of what a steady drift shows is the least that is no scatter, as of operations that CPUs run.
+        scatter = float(np.median(np.abs(np.concatenate((ahead[:half] - early, ahead[half:] - late)))))
+        if apart > 0 and abs(late - early) > max(_DRIFT_NS, 2 * scatter):
             slope = (late - early) / apart
             return float(np.median(ahead - slope * at)), slope
     return middle, 0.0
