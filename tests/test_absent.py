@@ -534,3 +534,18 @@ def test_several_ranks_with_fewer_calls_are_not_named_where_each_may_wait_for_th
     calls += [call(r, 0).replace("0x55d0a", "0x66d0a") for r in range(6)]
     _, found = judged(log(tmp_path / "more.log", *inits(6), *calls))
     assert found == []
+
+
+def test_of_several_ranks_in_a_report_none_is_named_alone(tmp_path: Path) -> None:
+    """Rank 3 may wait for rank 2 in another group, or rank 2 for rank 3."""
+    report = REPORT.replace("[3] finished", "[2, 3] finished")
+    _, found = judged(log(tmp_path / "run.log", old_timeout(0, 0, 0, 5000), report))
+    assert [(f.name, f.ranks, f.confidence.value) for f in found] == [("rank-desync", (), "low")]
+
+
+def test_time_outs_of_two_attempts_are_not_compared(tmp_path: Path) -> None:
+    """Rank 3 was late in the first attempt, rank 1 in the second, and the file is one."""
+    lives = [old_timeout(r, 0, r, n) for n, late in ((40, 3), (90, 1)) for r in range(4) if r != late]
+    analysis, found = judged(log(tmp_path / "run.log", *lives))
+    assert found == []
+    assert "the time-outs of several attempts in one file" in str(analysis.not_judged)

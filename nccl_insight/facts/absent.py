@@ -81,6 +81,7 @@ def held_up(run: Run, ranks: Iterable[int]) -> bool:
 
 
 def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:
+    placed = any(c.world and c.proof in _LEADS for c in claims)
     ordered = sorted(claims, key=lambda c: (c.proof not in _LEADS, -c.weight, c.confidence.order))
     found: list[dict[str, list[Claim]]] = []
     for claim in ordered:
@@ -89,7 +90,8 @@ def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:
         kind = next((k for k in ("same", "also", "against") if k in kinds), None)
         if kind is not None:
             kinds[kind].setdefault(kind, []).append(claim)
-        elif claim.proof in _LEADS:
+        # Numbers in a group mean no rank of the job; they only repeat what others say by those.
+        elif claim.proof in _LEADS and (claim.world or not placed):
             found.append({"same": [claim]})
     for own in found:
         lead, *others = own["same"]

@@ -104,9 +104,7 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     ranks = own.otherwise(pl.coalesce("rank", tagged))
     errors = errors.with_columns(rank=pl.when(headless).then(ranks).otherwise("rank"))
     errors = _in_own_input(known, _of_process(run, known, errors))
-    tags = errors.filter(headless)["launcher"].unique().to_list()
-    if not tags:
-        return errors
+    tags = errors.filter(headless)["launcher"].unique().to_list() if known.ranks_of_host else []
     found: dict[str, str] = {}
     tasks: dict[str, int] = {}
     for tag in tags:

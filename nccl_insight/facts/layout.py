@@ -20,20 +20,21 @@ class Grid:
 
     stride: int
     size: int
-    outer: int = 0
+    outer: int = 1
     outer_size: int = 1
     only: bool = True
 
     def number(self, rank: int) -> int:
         """The number of a rank in its group."""
-        inner = rank // self.stride % self.size
-        return inner if not self.outer else inner + self.size * (rank // self.outer % self.outer_size)
+        return rank // self.stride % self.size + self.size * (rank // self.outer % self.outer_size)
+
+    def first(self, rank: int) -> int:
+        """The lowest rank of the group that a rank is in."""
+        return rank - rank // self.stride % self.size * self.stride - rank // self.outer % self.outer_size * self.outer
 
     def members(self, rank: int) -> frozenset[int]:
         """The ranks of the group that a rank is in."""
-        first = rank - rank // self.stride % self.size * self.stride
-        if self.outer:
-            first -= rank // self.outer % self.outer_size * self.outer
+        first = self.first(rank)
         return frozenset(
             first + i * self.stride + o * self.outer for i in range(self.size) for o in range(self.outer_size)
         )
@@ -53,8 +54,8 @@ def grid(pairs: Iterable[tuple[int, int]], world: int, size: int = 0) -> Grid | 
     if not fits:
         return None
     best = [g for g in fits if g.size * g.outer_size == fits[0].size * fits[0].outer_size]
-    plain = [b for b in best if not b.outer] or best
-    if len({tuple(b.members(r) for r, _ in told) for b in plain}) != 1:
+    plain = [b for b in best if b.outer_size == 1] or best
+    if len(plain) > 1 and len({tuple(b.members(r) for r, _ in told) for b in plain}) != 1:
         return None
     return replace(plain[0], only=len(best) == len(fits))
 

@@ -83,24 +83,28 @@ class Verdict:
 @fact
 def verdict(run: Run, source: str) -> Verdict:
     """The verdict of one source. Who waits by better ones is not who others wait for."""
-    pairs: tuple[tuple[int, int], ...] = ()
     if source == DUMPS:
-        known, parts = flight_recorder.dumped(run), flight_recorder.instances(run)
-        # In a pair with itself: its partner came.
-        here = ((r, r) for r in flight_recorder.in_transfer(run))
-        elsewhere = verdict(run, WATCHDOG).waiting - known
-        pairs = (*((p.waits, p.missing) for p in flight_recorder.unpaired(run)), *here)
-    elif source == WATCHDOG:
+        return _of_dumps(run, verdict(run, WATCHDOG).waiting - flight_recorder.dumped(run)).verdict()
+    pairs: tuple[tuple[int, int], ...] = ()
+    if source == WATCHDOG:
         ranks = identities(run)
         dumps = set(run.table("flight_recorder")["input_id"].to_list())
         known = frozenset({*ranks.host_of_rank, *(r for i, r in ranks.rank_of_input.items() if i not in dumps)})
-        parts, elsewhere = watchdog.groups(run), frozenset()
+        parts, elsewhere = watchdog.groups(run), frozenset[int]()
     else:
         parts, known = counted(run, source), frozenset()
         better = takewhile(lambda s: s != source, SOURCES) if parts else ()
         elsewhere = frozenset(r for s in better for r in verdict(run, s).waiting)
         pairs = waiting_pairs(run) if source == CALLS else ()
     return _Graph(run, source, parts, pairs, known, elsewhere).verdict()
+
+
+def _of_dumps(run: Run, elsewhere: frozenset[int]) -> "_Graph":
+    # In a pair with itself: its partner came.
+    here = ((r, r) for r in flight_recorder.in_transfer(run))
+    pairs = (*((p.waits, p.missing) for p in flight_recorder.unpaired(run)), *here)
+    parts = flight_recorder.instances(run)
+    return _Graph(run, DUMPS, parts, pairs, flight_recorder.dumped(run), elsewhere)
 
 
 def waiting(run: Run) -> frozenset[int]:
@@ -161,11 +165,15 @@ class _Graph:
             if group.comparable and not group.world:
                 yield from self._own_words(group, group.ranks(group.behind), group.ranks(group.never))
         behind = {r for g in self.placed if g.comparable for r in g.ranks(g.behind)}
-        never = {r for g in self.placed if g.comparable for r in g.ranks(g.never)} - self.waiting - behind
+        fewer = {r for g in self.placed if g.comparable for r in g.ranks(g.never)} - behind
+        dumps = _of_dumps(self.run, frozenset()).waiting if fewer and self.source == WATCHDOG else frozenset()
+        never = self._alone(fewer) - self.waiting - dumps
         never = self._unexcused(never) or never
         if behind or never:
             own = [c for group in self.placed for c in self._own_words(group, behind, never)]
-            yield from own
+            # Of ranks that the report of another one names, others may be late, for which these wait.
+            unsure = self._hearsay(never)
+            yield from (replace(c, world=False, hosts=(), confidence=Confidence.LOW) if unsure else c for c in own)
             told, late = {c.group for c in own}, {*behind, *never}
             # What a source counts it says itself; only torch's lines and dumps can be silent of a rank.
             torch = self.placed if self.source in (DUMPS, WATCHDOG) else ()
@@ -179,6 +187,23 @@ class _Graph:
             return
         if self.source in (DUMPS, WATCHDOG):
             yield from self._silent()
+
+    def _alone(self, fewer: set[int]) -> set[int]:
+        """Those that no other rank which also counts less may wait with, where another source says that some wait."""
+        if not fewer & self.elsewhere or not all(g.proof in COUNTED for g in self.placed):
+            return fewer
+        mates = ((g, g.members & fewer - g.ranks(g.never)) for g in self.placed)
+        return fewer - {r for g, here in mates if len(here) > 1 for r in here}
+
+    def _hearsay(self, late: set[int]) -> bool:
+        """Whether only reports of other ranks call these late, which may wait for each other, or for silent ones."""
+        lines = watchdog.reported(self.run) if self.source == WATCHDOG else frozenset()
+        where = [g for g in self.placed if not lines.isdisjoint(g.never.select("input_id", "line").iter_rows())]
+        if not late & {r for g in where for r in g.ranks(g.never)}:
+            return False
+        told = self.waiting | {r for g in where for r in g.members}
+        every = {*range(identities(self.run).world), *(r for g in self.placed for r in g.members | g.ranks(g.rows))}
+        return len(late) > 1 or len(told | late) * 2 < len(every)
 
     def _unexcused(self, late: set[int]) -> set[int]:
         """Those of several late ranks that wait nowhere: in each of their groups that another rank waits in, or is

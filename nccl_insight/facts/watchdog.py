@@ -42,7 +42,16 @@ def groups(run: Run) -> tuple[Instance, ...]:
     return tuple(_groups(run))
 
 
+@fact
+def mixed(run: Run) -> bool:
+    """Whether a rank gave up two operations of one group, as two attempts of a job do that nothing tells apart."""
+    own = states(run).drop_nulls(["global_rank", "timed_out_seq"]).select("input_id", "group", "rank", "global_rank")
+    return own.height > own.n_unique()
+
+
 def _groups(run: Run) -> Iterator[Instance]:
+    if mixed(run):
+        return
     known = identities(run)
     placed = states(run).with_columns(
         global_rank=pl.coalesce(
@@ -131,10 +140,11 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
         told = frozenset() if apart else told
         yield Instance(group, rows, told, tagged or (world and not apart), one)
         return
-    parts: dict[frozenset[int], list[int]] = {}
+    parts: dict[int, list[int]] = {}
     for at, place in enumerate(places):
-        parts.setdefault(how.members(place), []).append(at)
-    for own, part in parts.items():
+        parts.setdefault(how.first(place), []).append(at)
+    for first, part in parts.items():
+        own = how.members(first)
         name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
         sure = identities(run).world > 0 or _size(rows) == len(own)
         yield Instance(name, rows[part], own, True, True, whole=how.only and sure)
@@ -170,6 +180,12 @@ def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
             for pair in placed.items():
                 found.setdefault(pair, set()).add(members)
     return {pair: frozenset(groups) for pair, groups in found.items()}
+
+
+@fact
+def reported(run: Run) -> frozenset[tuple[int, int]]:
+    """The lines, by input, in which ranks report that others did not come."""
+    return frozenset(run.table("errors").drop_nulls("rank_list").select("input_id", "line").iter_rows())
 
 
 def begun(run: Run) -> Mapping[tuple[int, int], float]:

@@ -36,7 +36,7 @@ def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
         hit,
         explanation=" ".join(filter(None, (hit.explanation, *_others(item)))),
         next_step=hit.next_step.replace(READ_LAST, f"find out why: {quoted}") if quoted else hit.next_step,
-        ranks=item.lead.ranks if item.lead.world or item.lead.proof != "barrier" else (),
+        ranks=item.lead.ranks if item.lead.world else (),
         hosts=item.hosts,
         evidence=(
             *(hit.evidence or item.lead.evidence),

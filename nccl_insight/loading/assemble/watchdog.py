@@ -9,7 +9,7 @@ from nccl_insight.loading.assemble.base import column
 
 DEFAULT: Final = "default"
 UNKNOWN: Final = "?"
-_IN_TAG: Final = r"\[PG (?:ID )?([0-9]+)[^\]]*Rank [0-9]+\]\s*$"
+_IN_TAG: Final = r"\[PG (?:ID )?([0-9a-f]+)\b[^\]]*Rank [0-9]+\]\s*$"
 _RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
 # glog's stamp stands in the launcher's tag: [rank5]:[E901 05:20:03.445217639 ProcessGroupNCCL.cpp:684]
 _STAMP: Final = r"([IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
@@ -81,7 +81,13 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     # Without a rank of the job, lines of several inputs are of several ranks, and so may be numbers without a group.
     untold = pl.col("global_rank").is_null()
     own_input = pl.when(untold).then("input_id").alias("_input")
-    own_seq = pl.when(untold & (pl.col("group") == UNKNOWN)).then("seq").alias("_seq")
+    # A process gives up one operation of a group: two are those of two attempts.
+    timed = pl.when(~pl.col("message").is_in(playing("dump-signal"))).then("seq")
+    key = ["group", "of", "global_rank", "input_id"]
+    lives = (pl.col("group") != UNKNOWN) & (timed.n_unique().over(key) - timed.is_null().any().over(key) > 1)
+    own_seq = pl.coalesce(
+        pl.when(untold & (pl.col("group") == UNKNOWN)).then("seq"), pl.when(lives).then(timed.forward_fill().over(key))
+    ).alias("_seq")
     if restarts is None:
         restarts = marked.clear()
     again = restarts.select("input_id", "line").drop_nulls().sort("input_id", "line").with_columns(_again="line")

@@ -6,7 +6,7 @@ from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.claims import DUMPS, RAS
 from nccl_insight.facts.waitfor import verdict
-from nccl_insight.facts.watchdog import DEFAULT, far_apart
+from nccl_insight.facts.watchdog import DEFAULT, far_apart, mixed
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
 
@@ -22,6 +22,8 @@ def check(ctx: Context) -> Hits:
             "the Flight Recorder dumps do not say which ranks wrote them",
             "keep the rank number at the end of the file names (_dump_0, trace_rank_0.json)",
         )
+    if mixed(run):
+        yield CannotJudge("the time-outs of several attempts in one file", "analyze the lines of one attempt alone")
     for item in absences(run):
         if item.lead.source == DUMPS:
             yield with_others(run, _from_dumps(item, len(dumped), len(verdict(run, DUMPS).waiting)), item)
