@@ -1,7 +1,8 @@
 """Output of the tools that one asks for beside a log, wherever it stands: alone in a file, with others, within a log.
 
 ``scan`` cuts a text into outputs and reads each into rows of ``host_tools``, ``host_facts``, ``stacks``,
-``peer_bandwidth`` and ``env``. A new tool is a :class:`Tool` in one of the modules here.
+``peer_bandwidth`` and ``env``. A new tool is a block in ``tools.txt``
+and a reader in one of the modules here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +27,13 @@ from nccl_insight.readers.host_tools import (
     system,
 )
 from nccl_insight.readers.host_tools.cut import ANSI, Cutter
-from nccl_insight.readers.host_tools.model import Found, Lines, Tool
+from nccl_insight.readers.host_tools.model import Found, Lines, described
 
-TOOLS: Final[tuple[Tool, ...]] = (
-    *pci.TOOLS, *nvidia.TOOLS, *dcgm.TOOLS, *amd.TOOLS, *rdma.TOOLS, *net.TOOLS, *bench.TOOLS, *stacks.TOOLS,
-    *cluster.TOOLS,
-    *daemons.TOOLS, *reports.TOOLS, *system.TOOLS,
+TOOLS: Final = described(
+    {
+        **pci.READERS, **nvidia.READERS, **dcgm.READERS, **amd.READERS, **rdma.READERS, **net.READERS, **bench.READERS,
+        **stacks.READERS, **cluster.READERS, **daemons.READERS, **reports.READERS, **system.READERS,
+    }
 )  # fmt: skip
 SIGNS: Final = tuple(sorted({sign for tool in TOOLS for sign in tool.signs}))
 """Each line with which an output begins holds one of these."""
@@ -141,7 +143,7 @@ def kind_of(tables: Mapping[str, pl.DataFrame]) -> str:
 #: Values of ``inputs.kind`` of inputs whose lines are read as those of a log are.
 KINDS: Final = ("host_tool", "smi_topo", "smi_nvlink")
 _KINDS: Final = {"nvidia-smi topo -m": "smi_topo", "ncclras": "ras"}
-_TELLING: Final = frozenset(tool.name for tool in (*stacks.TOOLS, *daemons.TOOLS))
+_TELLING: Final = frozenset({*stacks.READERS, *daemons.READERS})
 OUTPUTS: Final = {
     "line": pl.UInt64, "last_line": pl.UInt64, "host": pl.String, "tool": pl.String, "what": pl.String,
     "says": pl.String,

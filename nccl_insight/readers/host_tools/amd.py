@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, slug
+from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed, slug
 
 _VALUE: Final = re.compile(r"(?:GPU|CPU)\[([0-9]+)\]\s*: (?P<key>.*?):\s+(?P<value>\S.*)$")
 # A row of the table of links of amd-smi.
@@ -122,14 +122,4 @@ def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
     return cells
 
 
-TOOLS: Final = (
-    Tool("rocm-smi", "AMD GPUs (rocm-smi)", ("System Management Interface",),
-        r"=+\s*ROCm? System Management Interface\s*=+",
-         r"=|(?:GPU|CPU|HSA|NPU|Device|NODE|Node|Driver|PID|KFD|WARNING|ERROR)|[0-9]+\s+\S|\s*\(|\s*GPU|\s", _rocm),
-    Tool("amd-smi", "AMD GPUs (amd-smi)", ("GPU: ", "TABLE:", "AMD-SMI"), r"GPU: [0-9]+\s*$|(?:ACCESS|WEIGHT"
-        r"|HOPS|LINK TYPE|NUMA BW|LINK METRIC) TABLE:|\|\s*AMD-SMI ",
-         r"GPU: |\s+\S|[A-Z0-9 -]+:|[0-9a-fA-F]{4}:|GPU[0-9]+\s|[|+]|Legend|\*", _amd),
-    Tool("amd-smi monitor", "samples of AMD GPUs (amd-smi monitor)", ("GPU  ",),
-        r"GPU\s+(?:XCP\s+)?(?:POWER|GPU_T|MEM_T|GFX|VRAM|ENC|DEC|THROT|SINGLE|PCIE)[A-Z_% ]*\S*\s", r"\s*[0-9]+\s+\S",
-        _monitor),
-)  # fmt: skip
+READERS: Final = {"rocm-smi": _rocm, "amd-smi": _amd, "amd-smi monitor": _monitor}

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.readers.host_tools import shapes
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, number
+from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, number
 
 _P2P_TITLE: Final = re.compile(
     r"(?P<dir>Unidirectional|Bidirectional)? ?P2P=(?P<on>Enabled|Disabled) (?P<what>Bandwidth"
@@ -209,23 +209,9 @@ def _rocm(out: Output, found: Found) -> str:
     return "; ".join(says) or count(len(out.lines), "line")
 
 
-TOOLS: Final = (
-    Tool("p2pBandwidthLatencyTest", "bandwidth between GPUs (p2pBandwidthLatencyTest)", ("P2P",),
-        r"\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|P2P Connectivity Matrix|(?:(?:Uni"
-        r"|Bi)directional )?P2P=(?:En|Dis)abled (?:Bandwidth|Latency)",
-         r"Device[:=]|\s*[DCG]\S*[\\/ ]?\S*\s+[0-9]+|\s*[0-9]+\s+[0-9N]|(?:(?:Uni|Bi)directional )?P2P"
-         r"|\*\*\*NOTE|So you can|NOTE:|\s*(?:GPU|CPU)\s", _p2p),
-    Tool("nvbandwidth", "bandwidth between GPUs and hosts (nvbandwidth)", ("nvbandwidth Version", "Running "),
-        r"nvbandwidth Version: |Running (?:host|device|all)_[a-z_]+\.$",
-         r"Running |Built|CUDA |Driver |MPI|Process |[Dd]evice [0-9]|mem|SUM|NOTE|Performance|\s*[0-9]+\s|WAIVED|Waived"
-         r"|ERROR|ASSERT|\s?Invalid|\s?Current|\[CUDA|\S+\s*$", _nvbandwidth),
-    Tool("perftest", "RDMA bandwidth or latency test (ib_write_bw, perftest)", (" Test", "#bytes", "Dual-port"),
-        r"\s+(?:RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*(?:BW|Latency).* Test"
-        r"|\s*#bytes\s+#iterations",
-         r"\s+\S|-{20,}|[0-9]+\s|\*{10,}|Conflicting|Completion with|Failed|Couldn't|Unable|WARNING"
-         r"|ethernet_read|(?:Dual-port|Number of|Connection|PCIe|ibv_wr|[TR]X|CQ|Mtu|Link|GID|Max|rdma_cm|Data ex|local"
-         r"|remote)[^:]{0,30}:", _perftest),
-    Tool("rocm-bandwidth-test", "bandwidth between AMD GPUs (rocm-bandwidth-test)",
-        ("RocmBandwidthTest", "copy peak bandwidth"),
-        r"\s*RocmBandwidthTest Version|\s*(?:Uni|Bi)directional copy peak bandwidth", r"\s+\S|D/D|[0-9]+\s", _rocm),
-)  # fmt: skip
+READERS: Final = {
+    "p2pBandwidthLatencyTest": _p2p,
+    "nvbandwidth": _nvbandwidth,
+    "perftest": _perftest,
+    "rocm-bandwidth-test": _rocm,
+}

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, slug
+from nccl_insight.readers.host_tools.model import Found, Output, count, listed, slug
 
 
 def _describe(out: Output, found: Found) -> str:
@@ -149,21 +149,12 @@ def _queue(out: Output, found: Found) -> str:
     return listed(says, 5)
 
 
-TOOLS: Final = (
-    Tool("kubectl describe", "a pod or node (kubectl describe)", ("Name:", "Last State:"), r"Name:\s{3,}\S+",
-        r"\S[^:]*:|\s+\S|<none>", _describe),
-    Tool("kubectl get events", "events (kubectl get events)", ("LAST SEEN",),
-        r"(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON", r"\S+\s{2,}\S", _events),
-    Tool("kubectl get", "pods or nodes (kubectl get)", ("STATUS",),
-        r"(?:NAMESPACE\s+)?NAME\s+(?:READY\s+)?STATUS\s+(?:RESTARTS|ROLES|AGE)", r"\S+\s{2,}\S", _pods),
-    Tool("kubectl get -o yaml", "objects of Kubernetes (kubectl get -o yaml)", ("apiVersion",),
-        r'apiVersion: |\s*"apiVersion": "',
-        r"\S+:|\s+\S|- |---|[]{}]", _yaml),
-    Tool("sacct", "jobs and their ends (sacct)", ("JobID",), r"\s*JobID(?:Raw)?[\s|]+\S",
-        r"[0-9]+|-{3,}|\s{8,}", _sacct),
-    Tool("scontrol show", "a job or node (scontrol show)", ("JobId=", "NodeName="), r"JobId=[0-9]"
-        r"|NodeName=\S+ ", r"\s+\S+=|JobId=|NodeName=", _scontrol),
-    Tool("squeue, sinfo", "jobs or nodes (squeue, sinfo)", ("PARTITION", "TIMESTAMP"), r"\s*(?:JOBID\s+PARTITION"
-        r"|PARTITION\s+AVAIL|NODELIST\s+NODES|HOSTNAMES\s|REASON\s+USER\s+TIMESTAMP\s+NODELIST)",
-        r"\s*\S+\s+\S+", _queue),
-)  # fmt: skip
+READERS: Final = {
+    "kubectl describe": _describe,
+    "kubectl get events": _events,
+    "kubectl get": _pods,
+    "kubectl get -o yaml": _yaml,
+    "sacct": _sacct,
+    "scontrol show": _scontrol,
+    "squeue, sinfo": _queue,
+}

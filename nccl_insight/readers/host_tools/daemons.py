@@ -6,7 +6,7 @@ What their lines mean stands in the grammar. Here it is only told that a text is
 import re
 from typing import Final
 
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed
+from nccl_insight.readers.host_tools.model import Found, Output, count, listed
 
 _DAEMON: Final = re.compile(
     r"\[(?P<time>[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8})\] \[(?P<level>[A-Z]+)\] \[tid [0-9]+\] (?P<text>.*)"
@@ -34,16 +34,6 @@ def _daemon(out: Output, found: Found) -> str:
             *([f"errors: {listed(bad, 3)}"] if bad else [f"no error; {listed(said)}"]),
         ]
     )
-
-
-_KERNEL: Final = re.compile(
-    r"(?:<[0-9]+>)?\[\s*[0-9]+\.[0-9]{6}\]\s|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}\] "
-    r"|[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} \S+ kernel: |kern +:[a-z]+ *: |[0-9],[0-9]+,[0-9]+,[-c];"
-)
-_SYSTEM: Final = (
-    r"(?:[A-Z][a-z]{2} +[0-9]+ [0-9:]{8}(?:\.[0-9]+)?|[0-9]{4}-[0-9-]{5}T[0-9:.]{8,15}\S{0,6}) [\w.-]+ [\w./@:-]+"
-    r"(?:\[[0-9]+\])?: "
-)
 
 
 def _dmesg(out: Output, found: Found) -> str:
@@ -105,7 +95,6 @@ def _imex(out: Output, found: Found) -> str:
     return listed(says, 6) or count(len(out.lines), "line")
 
 
-_SWITCH: Final = r"(?:%[A-Z0-9_]+-[0-7]-[A-Z0-9_]+:|(?:NOTICE|WARNING|ERR) \S*orchagent: )"
 _SWITCH_PORT: Final = re.compile(r"(?:Interface|Port) ([A-Za-z][\w/.-]*),? .*?\b(?:is|to) (up|down)\b")
 
 
@@ -124,30 +113,12 @@ def _syslog(out: Output, found: Found) -> str:
     return "; ".join([count(len(out.lines), "line"), *bad[:3]])
 
 
-TOOLS: Final = (
-    Tool("ncclras", "report of NCCL's RAS (ncclras)",
-         ("compiled with CUDA", "Job summary", "RAS Monitor Mode", "Comms ", "Communicators...", ") MISMATCH",
-          ") INCOMPLETE", ") ERROR", "] PEER_"),
-         r"NCCL version \S+ compiled with CUDA|Job summary\s*$|RAS Monitor Mode|Group\s+Comms\s+Nodes"
-         r"|Communicators\.\.\.|#[0-9]+-[0-9]+ \((?:0x)?[0-9a-f]{6,16}\) [A-Z]|\[[0-9 :-]{19}\] PEER_",
-         r"\s+\S|=+|\(total\)|Group|NCCL version|CUDA|Job|Communicators|#[0-9]|The missing|[A-Z]+$|Errors"
-         r"|Warnings|Rank [0-9]|Process|[0-9]+ (?:ranks|job)|Missing|Encountered|\[20|Initiali|Asynch",
-         _ras, also="ras"),
-    Tool("fabric manager log", "log of the fabric manager", ("[tid ",),
-        r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] ",
-        r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} ", _daemon, weak=True),
-    Tool("imex log", "log of IMEX (nvidia-imex)", ("IMEX", "imex", "node configuration"),
-        r"IMEX Log initializing|\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8}\] \[[A-Z]+\] \[tid [0-9]+\] .*(?:IMEX"
-        r"|imex|node configuration)", r"\[[A-Z][a-z]{2} +[0-9]+ [0-9]{4} |IMEX", _daemon),
-    Tool("nvidia-imex-ctl", "state of the IMEX domain (nvidia-imex-ctl)", ("Connectivity Table", "Node #", "Nodes:"),
-        r"Connectivity Table Legend|Node #[0-9]+ |Nodes From\\To", r"Node|[A-Z ]|\s|[0-9]", _imex),
-    Tool("dmesg", "kernel log (dmesg)",
-        ("NVRM", "mlx5_core ", "nvidia-nv", "amdgpu ", "pcieport", "kernel: ", "DMAR", "AER", "EDAC",
-            "Linux version", "segfault at"), _KERNEL.pattern, _KERNEL.pattern, _dmesg),
-    Tool("journalctl", "log of a host (syslog, journalctl)",
-        ("systemd[", "systemd-", "fabricmanager", "kubelet[", "containerd[", "slurmd[", "NetworkManager", "nvlsm"),
-        _SYSTEM, _SYSTEM, _dmesg),
-    Tool("switch log", "log of a switch (syslog)",
-        ("-0-", "-1-", "-2-", "-3-", "-4-", "-5-", "-6-", "-7-", "orchagent"),
-        r".{0,120}" + _SWITCH, r".{0,120}" + _SWITCH, _syslog),
-)  # fmt: skip
+READERS: Final = {
+    "ncclras": _ras,
+    "fabric manager log": _daemon,
+    "imex log": _daemon,
+    "nvidia-imex-ctl": _imex,
+    "dmesg": _dmesg,
+    "journalctl": _dmesg,
+    "switch log": _syslog,
+}

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, slug
+from nccl_insight.readers.host_tools.model import Found, Output, count, listed, slug
 
 _RESULT: Final = re.compile(r"(?P<what>Pass|Fail|Warn|Skip|Not Run)\b(?: - (?P<who>.*))?")
 _ENTITY: Final = re.compile(r"(?P<who>[A-Za-z]+ ?[0-9]+): (?P<what>Pass|Fail|Warn|Skip|Not Run)")
@@ -133,17 +133,10 @@ def _dmon(out: Output, found: Found) -> str:
     return f"{listed(sorted(last))}: {listed(names, 8)}"
 
 
-_BOX: Final = r"[|+]|\s*$"
-TOOLS: Final = (
-    Tool("dcgmi diag", "checks of GPUs (dcgmi diag)", ("Diagnostic ", "Successfully ran diagnostic", "-----  "),
-        r"\| Diagnostic\s+\| Result|Successfully ran diagnostic"
-        r"|[|+]-----  [A-Z][a-z]+  -+\+", r"[|+]", _diag),
-    Tool("dcgmi health", "health of GPUs (dcgmi health)", ("Health Monitor Report",), r"\| Health Monitor Report",
-        r"[|+]", _health),
-    Tool("dcgmi discovery", "GPUs that DCGM sees (dcgmi discovery)", ("Device Information",), r"\| (?:GPU"
-        r"|Switch) ID \| Device Information", r"[|+]|[0-9]+ (?:GPU|NvSwitch|CPU)s? found", _discovery),
-    Tool("dcgmi nvlink", "errors of NVLinks (dcgmi nvlink)", ("NVLINK Error Counts",), r"\| NVLINK Error Counts",
-        r"[|+]", _nvlink),
-    Tool("dcgmi dmon", "samples of GPUs (dcgmi dmon)", ("#Entity", "# Entity"), r"# ?Entity\s+\S",
-        r"#|ID\s|\s+ID|(?:GPU|Switch|CPU)[-A-Z]* [0-9]+\s", _dmon),
-)  # fmt: skip
+READERS: Final = {
+    "dcgmi diag": _diag,
+    "dcgmi health": _health,
+    "dcgmi discovery": _discovery,
+    "dcgmi nvlink": _nvlink,
+    "dcgmi dmon": _dmon,
+}

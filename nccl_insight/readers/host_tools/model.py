@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 
 Lines: TypeAlias = Sequence[tuple[int, str]]
 
@@ -45,6 +47,17 @@ class Tool:
     command: str = ""
     weak: bool = False
     also: str = ""
+
+
+def described(readers: Mapping[str, Callable[[Output, Found], str]]) -> tuple[Tool, ...]:
+    """The tools of ``tools.txt`` that have a reader, in the order of the readers."""
+    said = texts.of_file(Path(__file__).with_name("tools.txt"))
+    made = []
+    for key, read in readers.items():
+        own: dict[str, Any] = {"name": key, **said[key]}
+        own |= {"signs": tuple(json.loads(own["signs"])), "weak": "weak" in own}
+        made.append(Tool(read=read, **own))
+    return tuple(made)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.readers.host_tools import rdma, shapes
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, listed, slug
+from nccl_insight.readers.host_tools.model import Found, Output, listed, slug
 
 
 def _statistics(out: Output, found: Found) -> str:
@@ -86,13 +86,4 @@ def _ip(out: Output, found: Found) -> str:
     return listed(said, 6)
 
 
-TOOLS: Final = (
-    Tool("ethtool -S", "counters of an interface (ethtool -S)", ("NIC statistics:",), r"NIC statistics:", r"\s+\S",
-        _statistics),
-    Tool("ethtool", "settings of an interface (ethtool)", ("Settings for ",), r"Settings for \S+:",
-        r"\s+\S|netlink error|Cannot get", _settings),
-    Tool("ip addr", "interfaces and addresses (ip addr, ifconfig)", ("> mtu ", ">  mtu ", "UNKNOWN  "),
-        r"[0-9]+: [\w.@-]+: <[A-Z,_-]+> mtu|[a-z][\w.-]*: flags=[0-9]+<[A-Z,]+>\s+mtu|lo\s+UNKNOWN\s+127\.",
-         r"[0-9]+: |\s+(?:link|inet|valid_lft|altname|ether|RX|TX|loop|device|infiniband|txqueuelen|unspec|vf "
-         r"|alias|brd)|[a-z][\w.-]*: flags=|[a-z][\w.@-]*\s+(?:UP|DOWN|UNKNOWN)\s", _ip),
-)  # fmt: skip
+READERS: Final = {"ethtool -S": _statistics, "ethtool": _settings, "ip addr": _ip}

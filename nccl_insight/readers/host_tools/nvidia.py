@@ -5,7 +5,7 @@ from typing import Final
 
 from nccl_insight.base import late
 from nccl_insight.readers.host_tools import shapes, vocabulary
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed, number, slug
+from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed, number, slug
 
 _VERSIONS: Final = late.compiled(r"(Driver|CUDA) Version: *([0-9][0-9.]*)")
 _USED: Final = late.compiled(r"([0-9]+)MiB / +([0-9]+)MiB")
@@ -251,34 +251,14 @@ def _cells(out: Output, found: Found) -> str:
 
 
 _CSV_HEAD: Final = r"(?:[a-z][a-z0-9_.]*(?: \[[^\],]+\])?, ?)+[a-z][a-z0-9_.]*(?: \[[^\],]+\])?$"
-_CELL: Final = r"(?:X|OK|CNS|GNS|TNS|NS|DR|U|N/A)"
 
-TOOLS: Final = (
-    Tool("nvidia-smi", "GPUs and processes (nvidia-smi)", ("NVIDIA-SMI", "Unable to determine the "
-        "device", "No devices were found", "Failed to initialize NVML"),
-         r"\|\s*NVIDIA-SMI [0-9]|Unable to determine the device handle|No devices were found"
-         r"|NVIDIA-SMI has failed|Failed to initialize NVML",
-         r"[|+]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z]|Make sure that the latest|Unable to determine", _table),
-    Tool("nvidia-smi -q", "GPUs in detail (nvidia-smi -q)", ("NVSMI LOG", "Product Name  ", "Driver Version  "),
-        r"=+NVSMI LOG=+|\s{4}Product Name\s{3,}: |Driver Version\s{5,}: ",
-        r"\s+\S|GPU [0-9A-Fa-f]{4}|[A-Z][A-Za-z ]+\s+: |=+NVSMI", _query),
-    Tool("nvidia-smi -q -x", "GPUs in detail as XML (nvidia-smi -q -x)", ("nvidia_smi_log",),
-        r"<!DOCTYPE nvidia_smi_log|\s*<nvidia_smi_log", r"\s*<", _xml),
-    Tool("nvidia-smi dmon", "samples of GPUs (nvidia-smi dmon)", ("gpu ", "gpu\t"),
-        r"#\s*(?:Date\s+Time\s+)?gpu\s+(?:pwr|pid|gtemp|sm|rxpci|fb|mclk|temp)",
-        r"#|\s*(?:[0-9]{8}\s+[0-9:]+\s+)?[0-9]+\s+[0-9-]", _dmon),
-    Tool("nvidia-smi --query-gpu", "GPUs as CSV (nvidia-smi --query-gpu)",
-        ("memory.", "pci.bus_id", "utilization.", "ecc.errors", "remapped_rows", "pcie.link", "driver_version",
-            "clocks"),
-         _CSV_HEAD, r"[^,]+,", _csv),
-    Tool("nvidia-smi topo -p2p", "peer-to-peer capability of GPUs (nvidia-smi topo -p2p)", ("GPU0",),
-        r"[\s\t]*GPU0\s+(?:X\s+(?:OK|CNS|GNS|TNS|NS|DR|U)\b)|[\s\t]*(?:GPU[0-9]+\s+)+GPU[0-9]+\s*$",
-         r"\s*GPU[0-9]+\s|\s*Legend:|\s+(?:X|[A-Z]{1,3})\s+= ", _p2p, weak=True, also="topology"),
-    Tool("nvidia-smi topo -m", "paths between GPUs and NICs (nvidia-smi topo)", ("GPU0",), r"[\s\t]*GPU0\s+.*"
-        r"(?:CPU Affinity|NIC0|mlx|NUMA)|[\s\t]*GPU0\s+X\s+(?:NV|PIX|PXB|PHB|NODE|SYS)",
-        r"\s*(?:GPU|NIC)[0-9]+[\s:]|\s*mlx|\s*Legend:|\s*NIC Legend|\s+(?:X|[A-Z]{2,4}#?)\s+= ", _cells,
-        weak=True, also="topology"),
-    Tool("nvidia-smi -L", "GPUs and their NVLinks (nvidia-smi -L, nvlink)", ("(UUID: ",),
-        r"\s*GPU [0-9]+: .*\(UUID: [A-Z]", r"\s*(?:GPU [0-9]+:|MIG |Link [0-9]+:|NVML: Unable)", _list,
-        also="topology"),
-)  # fmt: skip
+READERS: Final = {
+    "nvidia-smi": _table,
+    "nvidia-smi -q": _query,
+    "nvidia-smi -q -x": _xml,
+    "nvidia-smi dmon": _dmon,
+    "nvidia-smi --query-gpu": _csv,
+    "nvidia-smi topo -p2p": _p2p,
+    "nvidia-smi topo -m": _cells,
+    "nvidia-smi -L": _list,
+}

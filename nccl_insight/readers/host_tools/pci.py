@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.base import late
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, bus_id, count, listed
+from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed
 
 _HEAD: Final = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
 _DEVICE: Final = late.compiled(
@@ -83,14 +83,4 @@ def _kind(class_: str, name: str) -> str:
     return "bridge" if class_.startswith("PCI bridge") else "other"
 
 
-TOOLS: Final = (
-    Tool(
-        "lspci",
-        "PCI devices (lspci)",
-        ("controller: ", "controller [", "bridge: ", "bridge [", "accelerators", "ACSCtl:", "LnkSta:", 'controller"'),
-        rf"{_HEAD}\"?[A-Z0-9][A-Za-z0-9 /.-]{{2,50}}(?: \[[0-9a-f]{{4}}\])?(?:: |\" )|\s*(?:ACSCtl:\s+SrcValid"
-        rf"|LnkSta:\s+Speed)",
-        rf"{_HEAD}|\s+\S|ACSC",
-        _lspci,
-    ),
-)
+READERS: Final = {"lspci": _lspci}

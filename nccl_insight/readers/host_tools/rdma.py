@@ -5,7 +5,7 @@ from typing import Final
 
 from nccl_insight.base import late
 from nccl_insight.readers.host_tools import shapes, vocabulary
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, number, slug
+from nccl_insight.readers.host_tools.model import Found, Output, count, listed, number, slug
 
 _STATES: Final = (
     ("Active", r"\bactive\b(?!_defer)|PORT_ACTIVE\b"),
@@ -217,28 +217,17 @@ def _no_device(out: Output, found: Found) -> str:
     return "no RDMA device"
 
 
-TOOLS: Final = (
-    Tool("ibstat", "RDMA ports (ibstat)", ("CA '", "CA: '", "Switch '", "Router '", "RNIC '"), r"(?:CA|Switch"
-        r"|Router|iWARP RNIC|RNIC) '\S+'\s*$|CA: '\S+'", r"\s+\S|CA |[A-Z][A-Za-z ]+: ", _ibstat),
-    Tool("ibstatus", "RDMA ports (ibstatus)", ("Infiniband device '",), r"Infiniband device '",
-        r"\s+\S|Infiniband device", _ibstat),
-    Tool("ibv_devinfo", "RDMA devices (ibv_devinfo)", ("hca_id:",), r"hca_id:\s", r"\s+\S|hca_id:", _devinfo),
-    Tool("ibv_devices", "RDMA devices (ibv_devices)", ("node GUID",), r"\s+device\s+node GUID", r"\s+\S+\s+"
-        r"(?:[0-9a-f]{16}|-+)", _devices),
-    Tool("show_gids", "GIDs of RDMA ports (show_gids)", ("INDEX", "n_gids_found"), r"DEV\s+PORT\s+INDEX\s+GID"
-        r"|n_gids_found=", r"---|\S+\s+[0-9]+\s+[0-9]+\s|n_gids_found", _gids),
-    Tool("rdma link", "RDMA links (rdma link)", (" state ",), r"link \S+/[0-9]+ .*state "
-        r"|[0-9]+/[0-9]+: \S+/[0-9]+: .*state ", r"link |\s+caps|[0-9]+/[0-9]+:", _rdma_link),
-    Tool("rdma statistic", "counters of RDMA links (rdma statistic)", ("link ",), r"link \S+/[0-9]+ "
-        r"(?:[a-z_0-9]+ [0-9]+ ){3}", r"link ", _rdma_statistic),
-    Tool("perfquery", "counters of an InfiniBand port (perfquery)", ("ounters:", "PortXmit"), r"# ?(?:Port"
-        r"|PortXmit|PortRcv)[A-Za-z ]*counters: ", r"[A-Za-z0-9]+:\.*|#", _perfquery),
-    Tool("ibportstate", "state of an InfiniBand port (ibportstate, smpquery)", ("Port info:",), r"# Port info: Lid",
-        r"[A-Za-z0-9]+:\.*|#|(?:Peer )?PortInfo:", _perfquery),
-    Tool("sysfs infiniband", "state and IB counters of RDMA ports (sysfs)", ("infiniband/",),
-        r"(?:\S*/)?infiniband/[^/\s]+/ports/[0-9]+/\S+(?:\s*[:=]\s*|\s+)\S", r"(?:\S*/)?infiniband/", _sysfs),
-    Tool("ibdev2netdev", "RDMA devices and their interfaces (ibdev2netdev)", ("==>",),
-        r"(?:\S+ )?\S+ port [0-9]+ .*==> ", r"\S+ .*==> ", _netdev),
-    Tool("ibv_devinfo (none)", "RDMA devices (ibv_devinfo)", ("No IB devices found",), r"No IB devices found",
-        r"No IB", _no_device),
-)  # fmt: skip
+READERS: Final = {
+    "ibstat": _ibstat,
+    "ibstatus": _ibstat,
+    "ibv_devinfo": _devinfo,
+    "ibv_devices": _devices,
+    "show_gids": _gids,
+    "rdma link": _rdma_link,
+    "rdma statistic": _rdma_statistic,
+    "perfquery": _perfquery,
+    "ibportstate": _perfquery,
+    "sysfs infiniband": _sysfs,
+    "ibdev2netdev": _netdev,
+    "ibv_devinfo (none)": _no_device,
+}

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.base import late
 from nccl_insight.readers.host_tools import rdma, shapes
-from nccl_insight.readers.host_tools.model import Found, Lines, Output, Tool, bus_id, count, listed, slug
+from nccl_insight.readers.host_tools.model import Found, Lines, Output, bus_id, count, listed, slug
 
 _PAIR: Final = late.compiled(r"(?:#\s*)?(?P<key>[^:=]{0,80}?[^:=\s])\s{0,80}(?::\s+|\s=\s|:$)(?P<value>.*)$")
 
@@ -16,7 +16,6 @@ _PAIR: Final = late.compiled(r"(?:#\s*)?(?P<key>[^:=]{0,80}?[^:=\s])\s{0,80}(?::
 class Report:
     """``prefix``: of the names of its facts. ``device``: key whose value is the device. ``says``: keys worth a word."""
 
-    tool: Tool
     prefix: str
     says: str
     device: str = ""
@@ -35,13 +34,6 @@ class Report:
             if read and re.search(self.says, item.key):
                 words.append(f"{item.key} {item.value}")
         return listed(list(dict.fromkeys(words)), 8) or count(len(out.lines), "line")
-
-
-def _report(
-    name: str, what: str, signs: tuple[str, ...], starts: str, belongs: str, prefix: str, says: str, device: str = ""
-) -> Tool:
-    tool = Tool(name, f"{what} ({name})", signs, starts, belongs, lambda _out, _found: "")
-    return replace(tool, read=Report(tool, prefix, says, device).read)
 
 
 _LINK: Final = (
@@ -213,40 +205,18 @@ def _first(pattern: str, name: str) -> Callable[[Output, Found], str]:
     return read
 
 
-_PROVIDERS: Final = r"(?:efa|verbs|tcp|sockets|shm|sm2|psm[23x]?|opx|cxi|udp|usnic|ucx|net|UDP)\b[;\w]*\s*$"
-TOOLS: Final = (
-    _report("sysctl", "kernel settings", ("net.", "kernel.", "vm.", "fs."),
-        r"(?:net\.(?:core|ipv4|ipv6)|kernel|vm|fs)\.[\w./-]+ = ", r"[a-z]\w*\.[\w./-]+ = ", "sysctl", r".*"),
-    _report("fi_info", "providers of libfabric", ("provider: ", "fi_getinfo"), rf"provider: {_PROVIDERS}"
-        rf"|fi_getinfo: -?[0-9]+",
-        rf"\s+\w+: |provider: {_PROVIDERS}", "fi", r"provider|domain|fi_getinfo"),
-    _report("ucx_info", "transports of UCX",
-        ("# Memory domain:", "# Library version:", "#      Transport:", "# Transport:"),
-        r"# Memory domain: |# Library version: |#\s+Transport: ", r"#", "ucx",
-        r"Transport|Device|Library version", "Device"),
-    Tool("mlxlink", "state of a port and its cable (mlxlink)", ("Operational Info",), r"Operational Info\s*$",
-        r"[A-Z][^:]*\s+:\s|-{3,}|[A-Z][\w ()/]+$|\s+\S", _mlxlink),
-    Tool("systemctl status", "state of a service (systemctl status)", (".service", ".socket"),
-        r"[●○×x*↻] \S+\.(?:service|socket|mount|timer)(?: - .*)?$",
-        r"\s+\S|[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} ", _systemctl),
-    Tool("lstopo", "tree of a host (lstopo)", ("Machine (", "Machine L#0"),
-        r"Machine (?:L#0 )?\(.*[KMGT]B", r"\s+\S", _lstopo),
-    Tool("iperf3", "TCP bandwidth (iperf3)", ("Connecting to host", "Server listening", "Interval  "),
-        r"Connecting to host \S+, port|Server listening on|\[ ?ID\] Interval", r"\[|- - -|-{5}|iperf|Accepted|Server"
-        r"|Reverse", _iperf),
-    Tool("iblinkinfo", "links of an InfiniBand fabric (iblinkinfo)", ("CA: ", "Switch: "),
-        r"(?:CA|Switch): (?:0x[0-9a-f]+ )?\S.*:\s*$", r"\s+\S|(?:CA|Switch|RT): ", _links),
-    Tool("ibdiagnet", "checks of an InfiniBand fabric (ibdiagnet)", ("IBDIAGNET", "-I- ", "-E- ", "-W- "),
-        r"Running version:\s+\"IBDIAGNET|-[IEW]- (?:Discovering|Stage|Fabric Discover|Ports? |Links? )"
-        r"|Load Plugins from",
-        r"-[IEW]-|\s+\S|[A-Z][\w /-]+$|Running|-{4,}|lid=", _ibdiagnet),
-    Tool("strace", "calls of the system (strace)", ("strace: Process", "[pid "), r"strace: Process [0-9]+ attached"
-        r"|\[pid +[0-9]+\] \w+\(",
-        r"\[pid|\w+\(.*|<\.\.\. |strace:|\)|[0-9:.]+ \w+\(", _strace),
-    Tool("lspci -t", "tree of PCI devices (lspci -t)", ("-[",),
-        r"-(?:\+-)?\[[0-9a-f]{4}(?::[0-9a-f]{2})?\]-", r"[\s|\\+-]", _tree),
-    Tool("nvcc --version", "version of the CUDA toolkit (nvcc)", ("Cuda compiler driver",), r"nvcc: NVIDIA",
-        r"Copyright|Built|Cuda comp|Build ", _first(r"release ([0-9.]+)", "cuda.toolkit_version")),
-    Tool("ofed_info", "version of the RDMA drivers (ofed_info)", ("MLNX_OFED_LINUX-", "OFED-internal-"),
-        r"(?:MLNX_OFED_LINUX|OFED-internal)-[0-9][\w.-]*", r"\Z", _first(r"-([0-9][\w.-]*)", "host.ofed_version")),
-)  # fmt: skip
+READERS: Final = {
+    "sysctl": Report("sysctl", r".*").read,
+    "fi_info": Report("fi", r"provider|domain|fi_getinfo").read,
+    "ucx_info": Report("ucx", r"Transport|Device|Library version", "Device").read,
+    "mlxlink": _mlxlink,
+    "systemctl status": _systemctl,
+    "lstopo": _lstopo,
+    "iperf3": _iperf,
+    "iblinkinfo": _links,
+    "ibdiagnet": _ibdiagnet,
+    "strace": _strace,
+    "lspci -t": _tree,
+    "nvcc --version": _first(r"release ([0-9.]+)", "cuda.toolkit_version"),
+    "ofed_info": _first(r"-([0-9][\w.-]*)", "host.ofed_version"),
+}

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.base import late
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed
+from nccl_insight.readers.host_tools.model import Found, Output, count, listed
 
 _SHOWN: Final = 4
 _RANK: Final = r"(?:global[_-]?)?rank[=_ :.-]*([0-9]{1,6})\b"
@@ -161,24 +161,11 @@ def _kernel(out: Output, found: Found) -> str:
     return now.says()
 
 
-TOOLS: Final = (
-    Tool("py-spy dump", "stacks of a Python process (py-spy)", ("Process ", "(active", "(idle"),
-        r"Process [0-9]+: \S|Thread (?:0x)?[0-9A-F]+ \((?:active|idle)[^)]*\)(?:: \".*)?\s*$",
-         r"Python v|Parent Process|Thread (?:0x)?[0-9A-Fa-f]+ |\s{4}|Process [0-9]+:|-{10,}", _py_spy),
-    Tool("cuda-gdb", "kernels and stacks (cuda-gdb)", ("(cuda-gdb)", "SMs Mask", "CUDA thread"), r"\(cuda-gdb\)"
-        r"|\s*Kernel\s+Parent\s+Dev|\[Switching focus to CUDA",
-         r"[*\s]|#[0-9]|\(cuda-gdb\)|\[|Thread|warning|0x", _gdb),
-    Tool("gdb", "stacks of a process (gdb, pstack)", ("(Thread 0x", "(LWP ", "(gdb)", "#0 ", "PID "),
-        r"[*\s]*Thread [0-9.]+ \((?:Thread 0x|LWP)|\(gdb\)|#0\s+(?:0x[0-9a-f]+ in |<?\w)|PID [0-9]+ - ",
-         r"#[0-9]+\s|Thread|TID|PID|\s{2,}\S|\[|\(gdb\)|warning|0x[0-9a-f]+ in|\$[0-9]+ =|Using host"
-         r"|[0-9]+\s+\.\./", _gdb, weak=True),
-    Tool("faulthandler", "stacks of a Python process (faulthandler)", ("most recent call first",),
-        r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[[^\]]*\] )?\(most recent call first\)",
-        r'\s+File "|\s+\.\.\.|(?:Current thread|Thread) 0x|Extension modules|\s*<', _faulthandler),
-    Tool("backtrace", "backtrace of a process (UCX, Open MPI, glibc)",
-        ("backtrace (tid", "Caught signal", "Process received signal"),
-        r"(?:\[\S+\] )?(?:={4} backtrace|Caught signal [0-9]|\*\*\* Process received signal)",
-         r"\s*\[?\s*[0-9]+\]?\s+/|={4}|\[[^\]]+:[0-9]+[^\]]*\]|Signal(?: code)?: |Failing at ", _backtrace),
-    Tool("/proc/PID/stack", "stack in the kernel (/proc/PID/stack)", ("[<",), r"\[<[0-9a-f]+>\] \S+\+0x", r"\[<",
-        _kernel),
-)  # fmt: skip
+READERS: Final = {
+    "py-spy dump": _py_spy,
+    "cuda-gdb": _gdb,
+    "gdb": _gdb,
+    "faulthandler": _faulthandler,
+    "backtrace": _backtrace,
+    "/proc/PID/stack": _kernel,
+}

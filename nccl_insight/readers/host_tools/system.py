@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
-from nccl_insight.readers.host_tools.model import Found, Output, Tool, count, listed, number, slug
+from nccl_insight.readers.host_tools.model import Found, Output, count, listed, number, slug
 
 # What bash's ulimit prints is translated; its option letters are not. Sizes with their unit in bytes.
 _ULIMIT: Final = re.compile(
@@ -207,41 +207,16 @@ def _module_version(out: Output, found: Found) -> str:
     return " ".join(text.split())[:120]
 
 
-_ENV_LINE: Final = rf"(?:declare -x )?{_NAME}=.*"
-_ENV_START: Final = (
-    r"(?:declare -x )?(?:(?:NCCL|RCCL|SLURM|TORCH)_[A-Z0-9_]+|MASTER_ADDR|WORLD_SIZE"
-    r"|CUDA_VISIBLE_DEVICES|LD_LIBRARY_PATH|PATH|HOSTNAME|SHELL)="
-)
-TOOLS: Final = (
-    Tool("ulimit -a", "limits of a process (ulimit)",
-        ("-c)", "-l)", "-t)", "Max locked memory", "-R)", "Max cpu time", "-t: ", "-l: "),
-        r"\S.*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max (?:locked memory|cpu time)\s{2,}\S"
-        rf"|{_ZSH}",
-         rf"{_ZSH}|" r".*\((?:[^(),]*, ?)?-[a-zA-Z]\)\s+\S+\s*$|Max [a-z ]+\s{2,}\S|Limit\s", _ulimit),
-    Tool("/proc/cmdline", "kernel command line (/proc/cmdline)", ("BOOT_IMAGE=", "root=", "initrd="),
-        r"(?:BOOT_IMAGE=\S+|root=\S+|initrd=\S+)\s+\S|(?:\S+ )*ro(?:ot=\S+)? (?:\S+ )*(?:quiet|iommu=\S+|rhgb)",
-        r"\Z", _cmdline),
-    Tool("lsmod", "kernel modules (lsmod)", ("Used by",), r"Module\s+Size\s+Used by", r"\w+\s+[0-9]+\s+-?[0-9]+",
-        _lsmod),
-    Tool("lsmod", "kernel modules (lsmod)", ("nvidia", "mlx5", "ib_core", "gdrdrv", "amdgpu"), r"(?:nvidia\w*"
-        r"|mlx5_\w+|ib_\w+|gdrdrv|amdgpu"
-        r"|nv_peer_mem)\s+[0-9]{4,9}\s+[0-9]+(?:\s+[a-z_0-9,]+)?\s*$", r"\w+\s+[0-9]+\s+-?[0-9]+", _lsmod,
-        command=r"lsmod"),
-    Tool("numactl", "NUMA nodes (numactl)", ("available: ", "physcpubind:"), r"available: [0-9]+ nodes? \("
-        r"|policy: \w+$|physcpubind: ", r"node|\s+[0-9]+:|policy|\w+bind:|preferred", _numactl),
-    Tool("lscpu", "processors (lscpu)", ("Architecture", "Byte Order"), r"Architecture:\s+\S+"
-        r"|CPU op-mode", r"\s*[^:]+:\s*\S", _lscpu),
-    Tool("df", "file systems (df)", ("Filesystem", "shm", "tmpfs"), r"Filesystem\s+.*(?:Size|blocks)\s|(?:shm"
-        r"|tmpfs|none)\s+[0-9.]+[KMGT]?\s+[0-9.]+[KMGT]?\s+[0-9.]+[KMGT]?\s+[0-9]+%\s+/dev/shm", r"\S+\s+.*%\s+/", _df),
-    Tool("free", "memory (free)", ("buff/cache", "shared"), r"\s+\S+\s+\S+\s+\S+\s+\S+\s+buff/cache", r"\S+:\s+[0-9]",
-        _free),
-    Tool("collect_env.py", "versions (collect_env.py)", ("PyTorch version:", "Collecting "
-        "environment"), r"PyTorch version\s*: |Collecting environment information",
-         r"[^:]{2,60}:(?: |$)|\[(?:pip|conda)|GPU|NIC|\s|[A-Z_]+=|[=]{5,}|Legend", _collect, also="topology"),
-    Tool("/proc/driver/nvidia/version", "version of the kernel driver", ("NVRM version:",), r"NVRM version:",
-        r"GCC version", _module_version),
-    Tool("env", "environment (env)",
-        ("NCCL_", "RCCL_", "SLURM_", "TORCH_", "MASTER_ADDR=", "WORLD_SIZE=", "CUDA_VISIBLE_DEVICES=", "PATH=",
-            "HOSTNAME=", "SHELL="),
-         _ENV_START, _ENV_LINE, _env, weak=True),
-)  # fmt: skip
+READERS: Final = {
+    "ulimit -a": _ulimit,
+    "/proc/cmdline": _cmdline,
+    "lsmod": _lsmod,
+    "lsmod (rows alone)": _lsmod,
+    "numactl": _numactl,
+    "lscpu": _lscpu,
+    "df": _df,
+    "free": _free,
+    "collect_env.py": _collect,
+    "/proc/driver/nvidia/version": _module_version,
+    "env": _env,
+}
