@@ -24,6 +24,7 @@ VALUE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)|(?:\[\[|\|\|)([a-z_][a-z0-9_]*)
 BLOCKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "rules": {f"{page.name}.{key}": block for page in PAGES.values() for key, block in page.says.items()},
     "advise/settings": texts.of_file(PACKAGE / "advise/settings/check/issues.txt"),
+    "cli": texts.of_file(PACKAGE / "cli/options.txt"),
     "live/preflight": texts.of_file(PACKAGE / "live/preflight/checks.txt"),
 }
 
@@ -36,7 +37,7 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
             if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Constant):
                 continue
             given = {str(keyword.arg) for keyword in call.keywords}
-            if isinstance(call.func, ast.Name) and call.func.id in ("says", "tools", "issue_of", "check_of"):
+            if isinstance(call.func, ast.Name) and call.func.id in ("says", "tools", "issue_of", "check_of", "option"):
                 yield call.args[0].value, given
             elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells"):
                 yield f"{modules[path]}.{call.args[0].value}", given

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from nccl_insight.base.errors import ExitCode
-from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level
+from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, option
 
 if TYPE_CHECKING:
     from nccl_insight.base.model import Analysis
@@ -181,68 +181,32 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def analyze(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
-        output: list[str] = typer.Option(
-            [],
-            "--output",
-            "-o",
-            metavar="FORMAT=FILE",
-            help="Write to a file (text, story, json, md, junit, html, sarif, github-issue, chat, card); repeatable.",
-        ),
-        format_: str = typer.Option(
-            "text",
-            "--format",
-            help="What standard output gets: text, story, json, md, junit, html, sarif, github-issue, chat, card.",
-        ),
-        input_format: str = typer.Option("auto", "--input-format", help="Input format (default: detect)."),
-        engine: Literal["local", "ray"] = typer.Option(
-            "local", "--engine", help="Where inputs are read: local, or ray (a Ray cluster)."
-        ),
-        fail_on: FailOn | None = typer.Option(
-            None, "--fail-on", help="Minimum severity for exit 1: error, warning, info, never."
-        ),
-        select: list[str] = typer.Option([], "--select", help="Only these diagnoses (names, codes, globs)."),
-        ignore: list[str] = typer.Option([], "--ignore", help="Leave out these diagnoses."),
-        min_coverage: float | None = typer.Option(
-            None, "--min-coverage", help="Exit 3 below this share of known NCCL lines."
-        ),
-        config: Path | None = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
-        isolated: bool = typer.Option(False, "--isolated", help="Use no configuration file."),
-        redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
-        redact_level: Level | None = typer.Option(
-            None,
-            "--redact-level",
-            help="names: what names somebody; strict: all but ordinary words (with --bundle the default).",
-        ),
-        redact_report: Path | None = typer.Option(
-            None, "--redact-report", metavar="FILE", help="List what was replaced and kept; keep it private."
-        ),
-        bundle: Path | None = typer.Option(
-            None, "--bundle", help="Write a zip for a ticket: report, JSON, redacted log."
-        ),
-        js: JavaScript = typer.Option("inline", "--js", help="JavaScript of the HTML report."),
-        follow: bool = typer.Option(
-            False, "--follow", help="Judge again whenever the inputs grow, until Ctrl-C or --idle."
-        ),
-        idle: float | None = typer.Option(
-            None, "--idle", help="With --follow: end after so many seconds without growth."
-        ),
-        strict: bool = typer.Option(False, "--strict", help="Exit 3 when nothing proves that the job is healthy."),
-        symptom: Literal["hang", "slow", "crash"] | None = typer.Option(
-            None, "--symptom", help="What you see: hang, slow or crash. Never OK then, and next commands for that."
-        ),
-        nics: str | None = typer.Option(
-            None, "--nics", help="NICs of each node as COUNTxGBITS, such as 8x400, where the inputs do not tell."
-        ),
-        exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even with findings."),
-        color: Color = typer.Option("auto", "--color", help="When to color the text."),
-        quiet: int = typer.Option(0, "--quiet", "-q", count=True, help="Only the verdict line (-qq: nothing)."),
-        timeline: str | None = typer.Option(
-            None, "--timeline", metavar="FILE", help="Collectives of all ranks as Chrome JSON, for ui.perfetto.dev."
-        ),
-        limit: list[str] = typer.Option(
-            [], "--limit", metavar="NAME=NUMBER", help="How much of an input is read, see SECURITY.md; repeatable."
-        ),
-        verbose: int = typer.Option(0, "--verbose", "-v", count=True, help="More detail."),
+        output: list[str] = option("analyze --output", [], "-o"),
+        format_: str = option("analyze --format", "text"),
+        input_format: str = option("analyze --input-format", "auto"),
+        engine: Literal["local", "ray"] = option("analyze --engine", "local"),
+        fail_on: FailOn | None = option("analyze --fail-on", None),
+        select: list[str] = option("analyze --select", []),
+        ignore: list[str] = option("analyze --ignore", []),
+        min_coverage: float | None = option("analyze --min-coverage", None),
+        config: Path | None = option("analyze --config", None),
+        isolated: bool = option("analyze --isolated", False),
+        redact: bool = option("analyze --redact", False),
+        redact_level: Level | None = option("analyze --redact-level", None),
+        redact_report: Path | None = option("analyze --redact-report", None),
+        bundle: Path | None = option("analyze --bundle", None),
+        js: JavaScript = option("analyze --js", "inline"),
+        follow: bool = option("analyze --follow", False),
+        idle: float | None = option("analyze --idle", None),
+        strict: bool = option("analyze --strict", False),
+        symptom: Literal["hang", "slow", "crash"] | None = option("analyze --symptom", None),
+        nics: str | None = option("analyze --nics", None),
+        exit_zero: bool = option("analyze --exit-zero", False),
+        color: Color = option("analyze --color", "auto"),
+        quiet: int = option("analyze --quiet", 0, "-q", count=True),
+        timeline: str | None = option("analyze --timeline", None),
+        limit: list[str] = option("analyze --limit", []),
+        verbose: int = option("analyze --verbose", 0, "-v", count=True),
     ) -> None:
         """Say what happened in a run: findings with evidence, cause and next step.
 

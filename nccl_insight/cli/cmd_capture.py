@@ -5,7 +5,7 @@ from typing import Literal
 
 import typer
 
-from nccl_insight.cli.choices import Backend
+from nccl_insight.cli.choices import Backend, option
 
 
 def register(app: typer.Typer) -> None:
@@ -16,35 +16,21 @@ def register(app: typer.Typer) -> None:
         command: list[str] | None = typer.Argument(
             None, metavar="[-- CMD...]", help="Run this instead of the built-in sweep."
         ),
-        output: Path | None = typer.Option(
-            None, "--output", "-o", metavar="DIR", help="New directory for the capture (default: nccl-capture-N)."
-        ),
-        backend: Backend = typer.Option("nccl", "--backend", help="nccl (GPUs) or gloo (CPU tensors, no NCCL log)."),
-        nproc: int = typer.Option(0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."),
-        ops: str = typer.Option(
-            "all_reduce",
-            "--ops",
-            help="Comma-separated: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, sendrecv; or all.",
-        ),
-        min_bytes: str = typer.Option("8", "--min-bytes", help="Smallest message, e.g. 8 or 64K."),
-        max_bytes: str = typer.Option("", "--max-bytes", help="Largest message (default 256M, 8M with gloo)."),
-        factor: int = typer.Option(8, "--factor", help="Ratio of one message size to the next."),
-        iterations: int = typer.Option(20, "--iters", min=1, help="Timed operations per size."),
-        warmup: int = typer.Option(5, "--warmup", min=0, help="Untimed operations before them."),
-        deadline: float = typer.Option(
-            0.0, "--deadline", min=0.0, help="Seconds before everything is killed (default 300; none with CMD)."
-        ),
-        dtype: Literal["float32", "float16", "bfloat16", "int32"] = typer.Option(
-            "float32", "--dtype", help="Type of the elements."
-        ),
-        profile: bool = typer.Option(
-            True, "--profile/--no-profile", help="Record a torch.profiler trace of each rank."
-        ),
-        inject: str = typer.Option("", "--inject", help="slow-rank=K: let rank K come late, to see that it is found."),
-        export: bool = typer.Option(
-            False, "--export", help="Turn .nsys-rep files that CMD left here into SQLite (needs nsys)."
-        ),
-        archive: Path | None = typer.Option(None, "--archive", help="Also write the capture as this .tar.zst file."),
+        output: Path | None = option("capture --output", None, "-o"),
+        backend: Backend = option("capture --backend", "nccl"),
+        nproc: int = option("capture --nproc", 0, min=0),
+        ops: str = option("capture --ops", "all_reduce"),
+        min_bytes: str = option("capture --min-bytes", "8"),
+        max_bytes: str = option("capture --max-bytes", ""),
+        factor: int = option("capture --factor", 8),
+        iterations: int = option("capture --iters", 20, min=1),
+        warmup: int = option("capture --warmup", 5, min=0),
+        deadline: float = option("capture --deadline", 0.0, min=0.0),
+        dtype: Literal["float32", "float16", "bfloat16", "int32"] = option("capture --dtype", "float32"),
+        profile: bool = option("capture --profile/--no-profile", True),
+        inject: str = option("capture --inject", ""),
+        export: bool = option("capture --export", False),
+        archive: Path | None = option("capture --archive", None),
     ) -> None:
         """Run collectives on this node (or the launcher's world) and keep logs, traces, timings and topology.
 

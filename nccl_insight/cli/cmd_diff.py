@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
-from nccl_insight.cli.choices import JavaScript, Level
+from nccl_insight.cli.choices import JavaScript, Level, option
 
 if TYPE_CHECKING:
     from nccl_insight.base.model import Analysis
@@ -38,16 +38,12 @@ def register(app: typer.Typer) -> None:
     def diff(
         good: str = typer.Argument(..., metavar="GOOD", help="The run that worked: a log, trace, directory or glob."),
         bad: str = typer.Argument(..., metavar="BAD", help="The run to explain."),
-        output: list[str] = typer.Option(
-            [], "--output", "-o", metavar="FORMAT=FILE", help="Write to a file (text, json, md, html); repeatable."
-        ),
-        format_: Literal["text", "json", "md"] = typer.Option("text", "--format", help="What standard output gets."),
-        redact: bool = typer.Option(False, "--redact", help="Replace hosts, addresses, users and paths."),
-        redact_level: Level | None = typer.Option(
-            None, "--redact-level", help="names: what names somebody; strict: all but ordinary words."
-        ),
-        js: JavaScript = typer.Option("inline", "--js", help="JavaScript of the HTML report."),
-        exit_zero: bool = typer.Option(False, "--exit-zero", help="Exit 0 even if the runs differ."),
+        output: list[str] = option("diff --output", [], "-o"),
+        format_: Literal["text", "json", "md"] = option("diff --format", "text"),
+        redact: bool = option("diff --redact", False),
+        redact_level: Level | None = option("diff --redact-level", None),
+        js: JavaScript = option("diff --js", "inline"),
+        exit_zero: bool = option("diff --exit-zero", False),
     ) -> None:
         """Say what changed between two runs, the likeliest explanation of the findings that differ first.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
 from nccl_insight.base.errors import NotJudgedError, UsageError
-from nccl_insight.cli.choices import TextOrJson
+from nccl_insight.cli.choices import Network, TextOrJson, option
 
 if TYPE_CHECKING:
     from nccl_insight.advise.expect.machine import Machine
@@ -25,32 +25,24 @@ def register(app: typer.Typer) -> None:
         paths: list[str] | None = typer.Argument(
             None, metavar="RUN...", help="Logs of a run: NCCL's own model and measured figures."
         ),
-        gpu: str | None = typer.Option(None, "--gpu", help="GPU model, such as H100 or 'A100 PCIe'."),
-        nodes: int = typer.Option(1, "--nodes", help="Number of nodes."),
-        gpus_per_node: int | None = typer.Option(None, "--gpus-per-node", help="GPUs per node that the job uses."),
-        nics: str | None = typer.Option(None, "--nics", help="NICs per node as COUNTxGBITS, such as 8x400."),
-        network: Literal["ib", "roce", "efa", "tcp", "slingshot", "tcpx", "tcpxo"] | None = typer.Option(
-            None, "--network", help="Network between nodes."
-        ),
-        link: str | None = typer.Option(None, "--link", help="nvswitch, nvlink or pcie, if not the model's usual one."),
-        domains: int | None = typer.Option(
-            None, "--domains", help="NVLink domains that the nodes are spread over (GB200, GB300)."
-        ),
-        gdr: bool | None = typer.Option(None, "--gdr/--no-gdr", help="Whether NICs read GPU memory directly."),
-        nvls: bool | None = typer.Option(None, "--nvls/--no-nvls", help="Whether reductions in the NVSwitch work."),
-        nccl: str | None = typer.Option(None, "--nccl", help="NCCL release, such as 2.27.7."),
-        op: list[str] | None = typer.Option(None, "--op", help="Only these operations, such as AllReduce."),
-        size: list[str] | None = typer.Option(None, "--size", help="Only these sizes, such as 16G."),
-        what_if: list[str] | None = typer.Option(
-            None, "--what-if", help="A change to compare, such as nodes=8, gpus=512, nics=4x400, gdr=off, gpu=H200."
-        ),
-        params: str | None = typer.Option(None, "--params", help="Parameters of a model to train, such as 70e9."),
-        dtype: str = typer.Option("bf16", "--dtype", help="Type of its values: fp32, tf32, bf16, fp16, fp8."),
-        parallel: str = typer.Option(
-            "dp1", "--parallel", help="How it is split: tp8,pp4,dp16[,seq4096,batch1,micro8]."
-        ),
-        format_: TextOrJson = typer.Option("text", "--format", help="What is written."),
-        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
+        gpu: str | None = option("expect --gpu", None),
+        nodes: int = option("expect --nodes", 1),
+        gpus_per_node: int | None = option("expect --gpus-per-node", None),
+        nics: str | None = option("expect --nics", None),
+        network: Network | None = option("expect --network", None),
+        link: str | None = option("expect --link", None),
+        domains: int | None = option("expect --domains", None),
+        gdr: bool | None = option("expect --gdr/--no-gdr", None),
+        nvls: bool | None = option("expect --nvls/--no-nvls", None),
+        nccl: str | None = option("expect --nccl", None),
+        op: list[str] | None = option("expect --op", None),
+        size: list[str] | None = option("expect --size", None),
+        what_if: list[str] | None = option("expect --what-if", None),
+        params: str | None = option("expect --params", None),
+        dtype: str = option("expect --dtype", "bf16"),
+        parallel: str = option("expect --parallel", "dp1"),
+        format_: TextOrJson = option("expect --format", "text"),
+        output: str = option("expect --output", "-", "-o"),
     ) -> None:
         """Say how long a collective should take: a band of healthy machines, and what bounds it.
 

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from nccl_insight.base.errors import NotJudgedError
-from nccl_insight.cli.choices import TextOrJson
+from nccl_insight.cli.choices import TextOrJson, option
 
 
 def register(app: typer.Typer) -> None:
@@ -15,8 +15,8 @@ def register(app: typer.Typer) -> None:
     @app.command("explain-log")
     def explain_log(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-        format_: TextOrJson = typer.Option("text", "--format", help="What is written."),
-        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
+        format_: TextOrJson = option("explain-log --format", "text"),
+        output: str = option("explain-log --output", "-", "-o"),
     ) -> None:
         """Tell in words what a job does: communicators, transports, rings, algorithms, settings, timings.
 

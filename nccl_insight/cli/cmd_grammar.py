@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from nccl_insight.base.errors import ExitCode
+from nccl_insight.cli.choices import option
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +31,7 @@ def register(app: typer.Typer) -> None:
     @group.command()
     def coverage(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-        top: int = typer.Option(20, "--top", min=0, help="How many messages and unknown templates to list."),
+        top: int = option("group coverage --top", 20, min=0),
     ) -> None:
         """Which share of a log's lines the grammar understands, by message, and what it does not know."""
         from nccl_insight.inputs.find import find_inputs
@@ -48,7 +49,7 @@ def register(app: typer.Typer) -> None:
     @group.command()
     def suggest(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-        top: int = typer.Option(5, "--top", min=1, help="How many rules to suggest."),
+        top: int = option("group suggest --top", 5, min=1),
     ) -> None:
         """Skeletons of rules for the most frequent unknown lines."""
         from nccl_insight.inputs.find import find_inputs
@@ -66,7 +67,7 @@ def register(app: typer.Typer) -> None:
             help="A checkout of NCCL, RCCL, aws-ofi-nccl or a project around them (UCX, vLLM, Slurm ...), "
             "a libnccl.so or librccl.so, a wheel or an archive.",
         ),
-        skeletons: bool = typer.Option(False, "--skeletons", help="Write rules and variables to start from."),
+        skeletons: bool = option("group diff --skeletons", False),
     ) -> None:
         """Which messages and settings of a source tree the grammar and the catalog do not know."""
         from nccl_insight.advise.settings.catalog import catalog

@@ -10,7 +10,7 @@ from typing import Literal
 import typer
 
 from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
-from nccl_insight.cli.choices import Color, FailOn
+from nccl_insight.cli.choices import Color, FailOn, option
 
 _MAX_BYTES = 4 << 20
 _LEVELS = ("error", "warning", "info", "never")
@@ -26,18 +26,16 @@ def register(app: typer.Typer) -> None:
             metavar="SCRIPT...|-",
             help="Scripts, job files, YAML, Dockerfiles, Python, make, HCL, TOML, module files, notebooks, nccl.conf.",
         ),
-        env: bool = typer.Option(False, "--env", help="Check the variables of this shell."),
-        nccl_version: str | None = typer.Option(None, "--nccl-version", help="NCCL release of the job, e.g. 2.27.7."),
-        kind: str = typer.Option("auto", "--kind", help="shell, yaml, dockerfile ... (a wrong name lists them)."),
-        format_: Literal["text", "json", "sarif"] = typer.Option("text", "--format", help="What is written."),
-        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
-        fail_on: FailOn = typer.Option(
-            "warning", "--fail-on", help="Severity for exit code 1: error, warning, info, never."
-        ),
-        color: Color = typer.Option("auto", "--color", help="When to color the text."),
-        quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the verdict line of each file."),
-        diff: bool = typer.Option(False, "--diff", help="Show corrections of names and values that are certain."),
-        fix: bool = typer.Option(False, "--fix", help="Write them into the files, then report what is left."),
+        env: bool = option("lint --env", False),
+        nccl_version: str | None = option("lint --nccl-version", None),
+        kind: str = option("lint --kind", "auto"),
+        format_: Literal["text", "json", "sarif"] = option("lint --format", "text"),
+        output: str = option("lint --output", "-", "-o"),
+        fail_on: FailOn = option("lint --fail-on", "warning"),
+        color: Color = option("lint --color", "auto"),
+        quiet: bool = option("lint --quiet", False, "-q"),
+        diff: bool = option("lint --diff", False),
+        fix: bool = option("lint --fix", False),
     ) -> None:
         """Check NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
 

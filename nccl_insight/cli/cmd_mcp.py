@@ -4,12 +4,14 @@ from pathlib import Path
 
 import typer
 
+from nccl_insight.cli.choices import option
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
 
     @app.command()
-    def mcp(root: Path = typer.Option(Path(), "--root", help="Only files below this directory can be read.")) -> None:
+    def mcp(root: Path = option("mcp --root", Path())) -> None:
         """Serve analyze, explain, tables, query, evidence, diff and lint to agents (MCP on standard input and output).
 
         Needs the extra: pip install 'nccl-insight[mcp]'. Nothing leaves the machine.

@@ -4,6 +4,8 @@ import sys
 
 import typer
 
+from nccl_insight.cli.choices import option
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -11,7 +13,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def parse(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-        all_: bool = typer.Option(False, "--all", help="Also lines that are not NCCL's (level null)."),
+        all_: bool = option("parse --all", False),
     ) -> None:
         """Stream one JSON object per NCCL record; message is null where no rule knows the line."""
         from nccl_insight.base.errors import NotJudgedError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nccl_insight.cli.choices import Backend
+from nccl_insight.cli.choices import Backend, option
 
 if TYPE_CHECKING:
     from nccl_insight.live.capture.environment import World
@@ -27,51 +27,25 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def preflight(
-        level: str = typer.Option(
-            "quick", "--level", help="quick: no collective; standard: one node; full: the launcher's world."
-        ),
-        expect: list[str] = typer.Option(
-            [], "--expect", help="gpus=8, nccl>=2.20, transport=IB, busbw>=300 ...; repeatable."
-        ),
-        expect_file: Path | None = typer.Option(None, "--expect-file", help="TOML file with an [expect] table."),
-        write_expect: Path | None = typer.Option(
-            None, "--write-expect", help="Record what this node has as expectations."
-        ),
-        backend: Backend = typer.Option("nccl", "--backend", help="nccl, or gloo to try the gate without a GPU."),
-        nproc: int = typer.Option(0, "--nproc", min=0, help="Ranks on this node (default: one per GPU; 2 with gloo)."),
-        deadline: float = typer.Option(
-            0.0, "--deadline", min=0.0, help="Seconds for the collective (default 60; 120 at level full)."
-        ),
-        ops: str = typer.Option(
-            "", "--ops", help="Operations to run, such as all_reduce,all_gather, or all (default: five of them)."
-        ),
-        sizes: str = typer.Option("", "--sizes", help="Message sizes, such as 8,1M,256M (default: these)."),
-        output: Path | None = typer.Option(
-            None, "--output", "-o", metavar="DIR", help="Keep the logs in this new directory."
-        ),
-        strict: bool = typer.Option(False, "--strict", help="Skipped checks end with exit code 3."),
-        format_: str = typer.Option("text", "--format", help="text, json, junit or prometheus."),
-        report: list[str] = typer.Option(
-            [], "--report", help="Also write FORMAT=FILE, e.g. junit=preflight.xml, prometheus=node.prom; repeatable."
-        ),
-        history: Path | None = typer.Option(
-            None, "--history", help="Append the result to this file, and warn when bandwidths fell since earlier runs."
-        ),
-        only: str = typer.Option(
-            "", "--only", help="Comma-separated names of checks to run alone, e.g. xid,ecc,nics; level quick."
-        ),
-        plugin: list[str] = typer.Option(
-            [], "--plugin", help="A check of the site's own, NAME=COMMAND; exit codes as of Nagios; repeatable."
-        ),
-        window: float = typer.Option(
-            0.0, "--window", min=0.0, help="Hours that Xids of the kernel's log count back (default: since boot)."
-        ),
-        exit_map: str = typer.Option(
-            "",
-            "--exit-map",
-            help="Exit codes of another convention: slurm (highest is worst), nagios, nvsentinel, or 3=0,5=1.",
-        ),
-        quiet: bool = typer.Option(False, "--quiet", "-q", help="Only the last line."),
+        level: str = option("preflight --level", "quick"),
+        expect: list[str] = option("preflight --expect", []),
+        expect_file: Path | None = option("preflight --expect-file", None),
+        write_expect: Path | None = option("preflight --write-expect", None),
+        backend: Backend = option("preflight --backend", "nccl"),
+        nproc: int = option("preflight --nproc", 0, min=0),
+        deadline: float = option("preflight --deadline", 0.0, min=0.0),
+        ops: str = option("preflight --ops", ""),
+        sizes: str = option("preflight --sizes", ""),
+        output: Path | None = option("preflight --output", None, "-o"),
+        strict: bool = option("preflight --strict", False),
+        format_: str = option("preflight --format", "text"),
+        report: list[str] = option("preflight --report", []),
+        history: Path | None = option("preflight --history", None),
+        only: str = option("preflight --only", ""),
+        plugin: list[str] = option("preflight --plugin", []),
+        window: float = option("preflight --window", 0.0, min=0.0),
+        exit_map: str = option("preflight --exit-map", ""),
+        quiet: bool = option("preflight --quiet", False, "-q"),
     ) -> None:
         """Check this node before a job: settings, devices, limits, libraries, a short all-reduce, expectations.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
+from nccl_insight.cli.choices import option
 
 # Names that redaction gives.
 _OURS = re.compile(r"(?:node|user|job|secret|word|input|id|/?dir|file)[0-9]+(?:\..*)?|(?:00|02)[0-9a-f:-]+")
@@ -18,21 +19,11 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def redact(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
-        output: Path | None = typer.Option(
-            None, "--output", "-o", metavar="DIR", help="Directory for the redacted files."
-        ),
-        strict: bool = typer.Option(
-            False, "--strict", help="Keep only ordinary words and words of the grammar, replace all others."
-        ),
-        report: Path | None = typer.Option(
-            None, "--report", metavar="FILE", help="List what was replaced and kept; keep it private."
-        ),
-        check: bool = typer.Option(
-            False, "--check", help="Only look files over before they are sent: list what could name somebody."
-        ),
-        map_file: Path | None = typer.Option(
-            None, "--map", metavar="FILE", help="Save what was replaced by what; keep it private."
-        ),
+        output: Path | None = option("redact --output", None, "-o"),
+        strict: bool = option("redact --strict", False),
+        report: Path | None = option("redact --report", None),
+        check: bool = option("redact --check", False),
+        map_file: Path | None = option("redact --map", None),
     ) -> None:
         """Replace hosts, addresses, users and paths by stable names.
 

@@ -6,6 +6,7 @@ from typing import Literal
 import typer
 
 from nccl_insight.base.errors import UsageError
+from nccl_insight.cli.choices import option
 
 
 def register(app: typer.Typer) -> None:
@@ -14,21 +15,13 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def replay(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs with COLL lines, or traces."),
-        launcher: Literal["mpirun", "srun", "none"] = typer.Option(
-            "mpirun", "--launcher", help="mpirun, srun or none (one process, -g GPUs)."
-        ),
-        gpus_per_node: int | None = typer.Option(
-            None, "--gpus-per-node", min=1, help="Ranks per node, if not in the input."
-        ),
-        bin_dir: str = typer.Option("./build", "--bin-dir", help="Directory of the nccl-tests programs."),
-        limit: int = typer.Option(20, "--limit", min=1, help="At most this many commands, the heaviest."),
-        source: Literal["auto", "log", "trace"] = typer.Option(
-            "auto", "--from", help="Where the calls are taken from."
-        ),
-        format_: Literal["sh", "json", "param"] = typer.Option(
-            "sh", "--format", help="sh (a script), json, or param (a trace for PARAM's comm_replay)."
-        ),
-        output: str = typer.Option("-", "--output", "-o", help="File instead of standard output."),
+        launcher: Literal["mpirun", "srun", "none"] = option("replay --launcher", "mpirun"),
+        gpus_per_node: int | None = option("replay --gpus-per-node", None, min=1),
+        bin_dir: str = option("replay --bin-dir", "./build"),
+        limit: int = option("replay --limit", 20, min=1),
+        source: Literal["auto", "log", "trace"] = option("replay --from", "auto"),
+        format_: Literal["sh", "json", "param"] = option("replay --format", "sh"),
+        output: str = option("replay --output", "-", "-o"),
     ) -> None:
         """Write nccl-tests commands that reproduce the mix of collectives of a job: operations, types, sizes, groups.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from nccl_insight.base.errors import UsageError
+from nccl_insight.cli.choices import option
 
 if TYPE_CHECKING:
     from nccl_insight.engine.policy import Policy
@@ -183,10 +184,10 @@ def register(app: typer.Typer) -> None:
         patterns: list[str] | None = typer.Argument(
             None, metavar="[CODE|NAME|GLOB]...", help="Only these; `new NAME` writes files to start one from."
         ),
-        format_: Literal["text", "md", "json"] = typer.Option("text", "--format", help="What is written."),
-        family: str = typer.Option("", "--family", help="new: where it belongs (network, memory ...)."),
-        logic: bool = typer.Option(False, "--logic", help="new: a module with logic instead of a page."),
-        into: Path = typer.Option(Path(), "--into", metavar="DIR", help="new: folder of the source tree."),
+        format_: Literal["text", "md", "json"] = option("rules --format", "text"),
+        family: str = option("rules --family", ""),
+        logic: bool = option("rules --logic", False),
+        into: Path = option("rules --into", Path()),
     ) -> None:
         """List the diagnoses: code, name, class, severity, summary. Or start a new one: `rules new NAME`."""
         from nccl_insight.cli.output import terminal_width
@@ -239,8 +240,8 @@ def register(app: typer.Typer) -> None:
 
     @config.command("show")
     def show(
-        file: Path | None = typer.Option(None, "--config", help="Configuration file instead of the nearest one."),
-        isolated: bool = typer.Option(False, "--isolated", help="Ignore configuration files."),
+        file: Path | None = option("config show --config", None),
+        isolated: bool = option("config show --isolated", False),
     ) -> None:
         """Print the settings in force and where each comes from."""
         from nccl_insight.cli.output import working_directory

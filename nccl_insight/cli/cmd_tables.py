@@ -7,6 +7,7 @@ from typing import Literal
 import typer
 
 from nccl_insight.base.errors import UsageError
+from nccl_insight.cli.choices import option
 
 
 def register(app: typer.Typer) -> None:
@@ -15,10 +16,10 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def tables(
         paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
-        output: Path = typer.Option(..., "--output", "-o", metavar="DIR", help="Directory for one file per table."),
-        format_: Literal["parquet", "csv", "ndjson"] = typer.Option("parquet", "--format", help="Format of the files."),
-        input_format: str = typer.Option("auto", "--input-format", help="Input format (default: detect)."),
-        empty: bool = typer.Option(False, "--empty", help="Also write tables without rows."),
+        output: Path = option("tables --output", ..., "-o"),
+        format_: Literal["parquet", "csv", "ndjson"] = option("tables --format", "parquet"),
+        input_format: str = option("tables --input-format", "auto"),
+        empty: bool = option("tables --empty", False),
     ) -> None:
         """Write the typed tables of a run, one file per table."""
         from nccl_insight.base.writing import writing_directory
@@ -41,14 +42,10 @@ def register(app: typer.Typer) -> None:
         words: list[str] | None = typer.Argument(
             None, metavar="[SQL] PATH...|-", help="One SELECT, then logs, traces, directories, globs, or -."
         ),
-        format_: Literal["table", "csv", "json", "ndjson"] = typer.Option("table", "--format", help="What is written."),
-        list_tables: bool = typer.Option(
-            False, "--tables", help="List the tables; with PATHs, those that have rows and how many."
-        ),
-        of: str | None = typer.Option(
-            None, "--schema", metavar="TABLE", help="The columns of a table or fact, and what they mean."
-        ),
-        output: str = typer.Option("-", "--output", "-o", metavar="FILE", help="File instead of standard output."),
+        format_: Literal["table", "csv", "json", "ndjson"] = option("query --format", "table"),
+        list_tables: bool = option("query --tables", False),
+        of: str | None = option("query --schema", None),
+        output: str = option("query --output", "-", "-o"),
     ) -> None:
         """Run SQL over the tables of a run."""
         from nccl_insight.cli.frames import show_frame

@@ -2,6 +2,8 @@
 
 import typer
 
+from nccl_insight.cli.choices import option
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -11,35 +13,16 @@ def register(app: typer.Typer) -> None:
         paths: list[str] = typer.Argument(
             None, metavar="PATH", help="Growing logs, Inspector files, or directories of them.", show_default=False
         ),
-        ras: str = typer.Option(
-            "", "--ras", help="Ask NCCL's RAS service there (localhost:28028 if no path is given)."
-        ),
-        interval: float = typer.Option(
-            5.0, "--interval", min=0.1, help="Seconds between two looks; more where a look costs over 4% of a core."
-        ),
-        patience: float = typer.Option(
-            10.0, "--patience", min=0.0, help="Seconds that a rank may be behind before it is named."
-        ),
-        stall: float = typer.Option(
-            60.0,
-            "--stall",
-            min=1.0,
-            help="Seconds of silence that count as a stall when ranks are apart; 4 times as long when they are even.",
-        ),
-        for_: float = typer.Option(
-            0.0, "--for", min=0.0, help="End after so many seconds (default: with the job, or Ctrl-C)."
-        ),
-        pid: int = typer.Option(0, "--pid", min=0, help="End when this process, the job's launcher, is gone."),
-        every: list[str] = typer.Option(
-            [], "--every", metavar="SECONDS:PATTERN", help="Say when no line like this came for so long; repeatable."
-        ),
-        json_: bool = typer.Option(False, "--json", help="One JSON object a line."),
-        exec_: str = typer.Option(
-            "", "--exec", metavar="CMD", help="Run this once for each event, with its JSON on standard input."
-        ),
-        metrics: str = typer.Option(
-            "", "--metrics", metavar="FILE|[HOST:]PORT", help="Give OpenMetrics in a file or over HTTP."
-        ),
+        ras: str = option("watch --ras", ""),
+        interval: float = option("watch --interval", 5.0, min=0.1),
+        patience: float = option("watch --patience", 10.0, min=0.0),
+        stall: float = option("watch --stall", 60.0, min=1.0),
+        for_: float = option("watch --for", 0.0, min=0.0),
+        pid: int = option("watch --pid", 0, min=0),
+        every: list[str] = option("watch --every", []),
+        json_: bool = option("watch --json", False),
+        exec_: str = option("watch --exec", ""),
+        metrics: str = option("watch --metrics", ""),
     ) -> None:
         """Watch a job that runs: one line when a rank falls behind, does not answer, or nothing goes on.
 
