@@ -34,9 +34,13 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
     modules = {page.module: page.name for page in PAGES.values()}
     for path in sorted((PACKAGE / room).rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Constant):
+            if not isinstance(call, ast.Call) or not call.args:
                 continue
             given = {str(keyword.arg) for keyword in call.keywords}
+            if not isinstance(call.args[0], ast.Constant):
+                if isinstance(call.func, ast.Attribute) and call.func.attr == "tells":  # any of them, by the log
+                    yield from ((f"{modules[path]}.{key}", given) for key in PAGES[modules[path]].says)
+                continue
             if isinstance(call.func, ast.Name) and call.func.id in ("says", "tools", "issue_of", "check_of", "option"):
                 yield call.args[0].value, given
             elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells"):
