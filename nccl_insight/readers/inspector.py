@@ -11,10 +11,12 @@ nccl-tests counts it. A bus bandwidth of 0 means that Inspector has no formula f
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
@@ -22,27 +24,15 @@ from nccl_insight.readers import side as _side
 from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import known_op
 
-_FIELDS = {
-    "process_group": (r'"id":\s*"([^"\\]{1,64})"', pl.String),
-    "rank": (r'"rank":\s*([0-9]{1,9})\b', pl.Int32),
-    "group_size": (r'"n_ranks":\s*([0-9]{1,9})\b', pl.Int32),
-    "n_nodes": (r'"nnodes":\s*([0-9]{1,9})\b', pl.Int32),
-    "comm_name": (r'"comm_name":\s*"((?:[^"\\]|\\.){0,200})"', pl.String),
-    "host": (r'"hostname":\s*"([^"\\]{1,255})"', pl.String),
-    "pid": (r'"pid":\s*([0-9]{1,12})\b', pl.Int64),
-    "dump_timestamp_us": (r'"dump_timestamp_us":\s*([0-9]{1,18})\b', pl.Int64),
-    "op": (r'"(?:coll|p2p)":\s*"([A-Za-z]{1,40})"', pl.String),
-    "seq": (r'"(?:coll|p2p)_sn":\s*([0-9]{1,18})\b', pl.Int64),
-    "peer": (r'"p2p_peer":\s*(-?[0-9]{1,9})\b', pl.Int32),
-    "msg_size_bytes": (r'"(?:coll|p2p)_msg_size_bytes":\s*([0-9]{1,19})\b', pl.UInt64),
-    "exec_time_us": (r'"(?:coll|p2p)_exec_time_us":\s*([0-9.]{1,30})\b', pl.Float64),
-    "timing_source": (r'"(?:coll|p2p)_timing_source":\s*"([a-z_]{1,40})"', pl.String),
-    "algbw_gbps": (r'"(?:coll|p2p)_algobw_gbs":\s*([0-9.eE+-]{1,40})', pl.Float64),
-    "busbw_gbps": (r'"(?:coll|p2p)_busbw_gbs":\s*([0-9.eE+-]{1,40})', pl.Float64),
-    "algorithm": (r'"coll_algo":\s*"([A-Za-z0-9_]{1,40})"', pl.String),
-    "protocol": (r'"coll_proto":\s*"([A-Za-z0-9_]{1,40})"', pl.String),
-    "start_us": (r'"kernel_start_ts":\s*([0-9]{1,16})\b', pl.Int64),
-}
+
+def _fields(name: str) -> dict[str, tuple[str, type[pl.DataType]]]:
+    """Pattern and type of each field."""
+    said = texts.of_file(Path(__file__).with_suffix(".txt"))[name]
+    parted = {field: told.partition(" ") for field, told in said.items()}
+    return {field: (pattern, getattr(pl, kind)) for field, (kind, _, pattern) in parted.items()}
+
+
+_FIELDS: Final = _fields("records")
 _HEADER = ("process_group", "rank", "group_size", "n_nodes", "comm_name", "host", "pid", "dump_timestamp_us")
 _COUNTS = ("coll_records", "p2p_records", "proxy_records")
 _DROPS = {
@@ -52,28 +42,7 @@ _DROPS = {
     "proxy_ops_dropped_total": "proxy operations",
     "proxy_steps_overwritten_total": "proxy steps",
 }
-_PROXY_FIELDS = {
-    "record": (r'"record_type":\s*"([a-z_]{1,40})"', pl.String),
-    "parent_type": (r'"parent_type":\s*"([a-z0-9_]{1,40})"', pl.String),
-    "op_seq": (r'"parent_sn":\s*([0-9]{1,18})\b', pl.Int64),
-    "proxy_op": (r'"proxy_op_sn":\s*([0-9]{1,18})\b', pl.Int64),
-    "channel": (r'"channel_id":\s*([0-9]{1,6})\b', pl.Int32),
-    "peer": (r'"peer":\s*(-?[0-9]{1,9})\b', pl.Int32),
-    "direction": (r'"direction":\s*"(send|recv)"', pl.String),
-    "step": (r'"step":\s*([0-9]{1,9})\b', pl.Int32),
-    "n_steps": (r'"n_steps":\s*([0-9]{1,9})\b', pl.Int32),
-    "n_steps_completed": (r'"n_steps_completed":\s*([0-9]{1,9})\b', pl.Int32),
-    "bytes": (r'"trans_size_bytes":\s*([0-9]{1,19})\b', pl.UInt64),
-    "start_us": (r'"proxy_(?:op|step)_start_ts":\s*([0-9]{1,16})\b', pl.Int64),
-    "end_us": (r'"proxy_(?:op|step)_stop_ts":\s*([0-9]{1,16})\b', pl.Int64),
-    "gpu_wait_us": (r'"(?:send|recv)_gpu_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
-    "peer_wait_us": (r'"send_peer_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
-    "wire_us": (r'"(?:send|recv)_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
-    "flush_us": (r'"recv_flush_wait_ts":\s*([0-9]{1,16})\b', pl.Int64),
-    "produce_us": (r'"gpu_produce_us":\s*([0-9]{1,16})\b', pl.Int64),
-    "credit_us": (r'"peer_credit_us":\s*([0-9]{1,16})\b', pl.Int64),
-    "transfer_us": (r'"wire_us":\s*([0-9]{1,16})\b', pl.Int64),
-}
+_PROXY_FIELDS: Final = _fields("proxy")
 _CONNECTION: Final = ("parent_type", "parent_sn", "proxy_op_sn", "channel_id", "peer", "direction")
 _MOST_STEPS: Final = 100_000
 _ALGORITHMS = {

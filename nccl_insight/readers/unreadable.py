@@ -5,12 +5,14 @@ these formats takes it over by being surer of it than ``SURE``; its entry here t
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
@@ -27,10 +29,10 @@ _BINARY_SHARE: Final = 0.02
 class Known:
     """A kind of file: ``what`` it is, ``why`` it is not read, ``command`` with ``{path}`` for the file."""
 
+    test: Callable[[bytes, str], bool]
     what: str
     why: str
-    command: str
-    test: Callable[[bytes, str], bool]
+    command: str = ""
 
 
 def _ends(*suffixes: str) -> Callable[[bytes, str], bool]:
@@ -72,78 +74,38 @@ def _memory_snapshot(head: bytes, name: str) -> bool:
     return pickled and b"segments" in head and (b"device_traces" in head or b"total_size" in head)
 
 
-KNOWN: Final = (
-    Known(
-        "Nsight Systems report", "only its SQLite export can be read",
-        "nsys export --type=sqlite --include-blobs=true {path}", _ends(".nsys-rep", ".qdrep"),
+def _known(key: str, test: Callable[[bytes, str], bool]) -> Known:
+    return Known(test=test, **texts.of_file(Path(__file__).with_suffix(".txt"))[key])
+
+
+_TESTS: Final[Mapping[str, Callable[[bytes, str], bool]]] = {
+    "nsight-systems-report": _ends(".nsys-rep", ".qdrep"),
+    "nsight-systems-raw-stream": _ends(".qdstrm"),
+    "nsight-compute-report": lambda head, name: (
+        head.startswith(b"NVR\0") or _ends(".ncu-rep", ".nsight-cuprof-report")(head, name)
     ),
-    Known(
-        "Nsight Systems raw stream", "it must be imported first, then exported",
-        "QdstrmImporter -i {path}   # then: nsys export --type=sqlite --include-blobs=true <the report>",
-        _ends(".qdstrm"),
+    "rocm-profiler-database": _sqlite(b"rocpd_"),
+    "perfetto-trace": _ends(".pftrace", ".perfetto-trace"),
+    "chakra-execution-trace": _chakra,
+    "pytorch-execution-trace": _execution_trace,
+    "pytorch-memory-snapshot": _memory_snapshot,
+    "core-dump": _core,
+    "report-of-gpus-of-another-vendor": lambda head, name: bool(
+        re.search(rb"npu-smi info|\| (?:npu|MX|HL)-(?:smi|SMI) |MetaX System Manag", head)
     ),
-    Known(
-        "Nsight Compute report", "it profiles single kernels and holds no communication between ranks",
-        "nsys profile --trace=cuda,nvtx -o report <the same job>   # then: nsys export --type=sqlite report.nsys-rep",
-        lambda head, name: head.startswith(b"NVR\0") or _ends(".ncu-rep", ".nsight-cuprof-report")(head, name),
-    ),
-    Known(
-        "ROCm profiler database (rocpd)", "its tables are not read",
-        "rocprofv3 --rccl-trace --kernel-trace --output-format csv -- <the same job>   "
-        "# or record with torch.profiler and export_chrome_trace",
-        _sqlite(b"rocpd_"),
-    ),
-    Known(
-        "Perfetto trace", "only JSON traces can be read",
-        "traceconv json {path} trace.json", _ends(".pftrace", ".perfetto-trace"),
-    ),
-    Known(
-        "Chakra execution trace", "it holds the order of operations, not their times",
-        "torch.profiler.profile(...).export_chrome_trace('rank0.json')   # a trace with times, one per rank",
-        _chakra,
-    ),
-    Known(
-        "PyTorch execution trace", "it holds the order of operations, not their times",
-        "torch.profiler.profile(...).export_chrome_trace('rank0.json')   # a trace with times, one per rank",
-        _execution_trace,
-    ),
-    Known(
-        "PyTorch memory snapshot", "it holds memory, not communication",
-        "python -m torch.cuda._memory_viz trace_plot {path} -o memory.html   # to look at it", _memory_snapshot,
-    ),
-    Known(
-        "core dump", "it holds the memory of a process that crashed",
-        "gdb -batch -ex 'thread apply all bt' <program> {path}   # the stacks at the crash", _core,
-    ),
-    Known(
-        "report of GPUs of another vendor", "only those of NVIDIA and AMD are read", "",
-        lambda head, name: bool(re.search(rb"npu-smi info|\| (?:npu|MX|HL)-(?:smi|SMI) |MetaX System Manag", head)),
-    ),
-    Known("program or library", "it is no log and no trace", "", _starts(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe")),
-    Known(
-        "PyTorch checkpoint or zip archive", "it holds no log", "unzip -l {path}",
-        lambda head, name: head.startswith(b"PK\x03\x04"),
-    ),
-    Known("NumPy array", "it is no log and no trace", "", _starts(b"\x93NUMPY")),
-    Known(
-        "Parquet file", "it is no log and no trace", "# of an export of nsys give the whole directory: *_pqtdir",
-        _starts(b"PAR1"),
-    ),
-    Known("HDF5 file", "it is no log and no trace", "", _starts(b"\x89HDF\r\n\x1a\n")),
-    Known("image", "it is no log and no trace", "", _starts(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8")),
-    Known("PDF document", "it is no log and no trace", "pdftotext {path} -", _starts(b"%PDF-")),
-    Known(
-        "packed file", "only gzip and zstd are unpacked", "xz -dc {path} > log.txt", _starts(b"\xfd7zXZ\0"),
-    ),
-    Known("packed file", "only gzip and zstd are unpacked", "bzip2 -dc {path} > log.txt", _starts(b"BZh")),
-)  # fmt: skip
-_BINARY: Final = Known("binary file of an unknown kind", "it is not text", "file {path}", lambda *_: True)
-_PICKLE: Final = Known(
-    "Python pickle",
-    "it is no dump of PyTorch's flight recorder",
-    "",
-    _starts(*(b"\x80" + bytes([n]) for n in range(2, 6))),
-)
+    "program-or-library": _starts(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe"),
+    "pytorch-checkpoint-or-zip-archive": lambda head, name: head.startswith(b"PK\x03\x04"),
+    "numpy-array": _starts(b"\x93NUMPY"),
+    "parquet-file": _starts(b"PAR1"),
+    "hdf5-file": _starts(b"\x89HDF\r\n\x1a\n"),
+    "image": _starts(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8"),
+    "pdf-document": _starts(b"%PDF-"),
+    "xz": _starts(b"\xfd7zXZ\0"),
+    "bzip2": _starts(b"BZh"),
+}
+KNOWN: Final = tuple(_known(key, test) for key, test in _TESTS.items())
+_BINARY: Final = _known("binary", lambda *_: True)
+_PICKLE: Final = _known("pickle", _starts(*(b"\x80" + bytes([n]) for n in range(2, 6))))
 
 
 def looks_binary(head: bytes) -> bool:

@@ -1,41 +1,23 @@
 """What a file is, from its name and its first lines. What is not known is not judged."""
 
 import re
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final
 
+from nccl_insight.base import texts
+
 UNKNOWN: Final = "unknown"
-_BY_SUFFIX: Final = {
-    ".dockerfile": "dockerfile", ".containerfile": "dockerfile", ".yaml": "yaml", ".yml": "yaml", ".json": "yaml",
-    ".jsonl": UNKNOWN, ".jsonc": "yaml", ".sls": "yaml", ".env": "env-file", ".conf": "env-file", ".py": "python",
-    ".pyi": "python", ".sh": "shell", ".bash": "shell",
-    ".sbatch": "shell", ".slurm": "shell", ".slm": "shell", ".job": "shell", ".zsh": "shell", ".ksh": "shell",
-    ".pbs": "shell",
-    ".lsf": "shell", ".bsub": "shell", ".qsub": "shell", ".sub": "shell", ".flux": "shell", ".csh": "csh",
-    ".tcsh": "csh", ".fish": "fish",
-    ".lua": "lua", ".tcl": "tcl", ".mk": "make", ".just": "just", ".hcl": "hcl", ".tf": "hcl", ".tfvars": "hcl",
-    ".nf": "groovy",
-    ".nomad": "hcl", ".toml": "ini", ".ini": "ini", ".cfg": "ini", ".ipynb": "notebook", ".groovy": "groovy",
-    ".jenkinsfile": "groovy", ".tpl": "yaml", ".tmpl": UNKNOWN, ".service": "unit", ".container": "unit",
-    ".kube": "unit", ".smk": "python", ".nix": "ini", ".pp": "ini", ".rb": "program", ".pl": "program",
-    ".ps1": "program", ".psm1": "program", ".js": "program", ".mjs": "program", ".ts": "program", ".go": "program",
-    ".rs": "program", ".jl": "program", ".c": "program", ".cc": "program", ".cpp": "program", ".cu": "program",
-    ".pod": "unit", ".timer": "unit", ".envrc": "shell", ".bashrc": "shell", ".profile": "shell",
-}  # fmt: skip
-_BY_NAME: Final = {
-    "snakefile": "python",
-    "environment": "env-file", ".env": "env-file", ".deepspeed_env": "env-file", "jenkinsfile": "groovy",
-    "makefile": "make", "gnumakefile": "make", "justfile": "just", ".justfile": "just", ".bashrc": "shell",
-    ".bash_profile": "shell", ".profile": "shell", ".zshrc": "shell", ".envrc": "shell", ".cshrc": "csh",
-    ".tcshrc": "csh", "profile": "shell", "bashrc": "shell",
-}  # fmt: skip
+
+
+def _kinds(by: str) -> dict[str, str]:
+    said = texts.of_file(Path(__file__).with_suffix(".txt"))[by]
+    return {word: kind for kind, words in said.items() for word in words.split()}
+
+
+_BY_SUFFIX: Final = _kinds("suffix")
+_BY_NAME: Final = _kinds("name")
 _SHEBANG: Final = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([A-Za-z]+)")
-_INTERPRETERS: Final = {
-    "python": "python", "tcsh": "csh", "csh": "csh", "fish": "fish", "make": "make", "just": "just", "lua": "lua",
-    "tclsh": "tcl", "perl": "program", "ruby": "program", "node": "program", "pwsh": "program", "julia": "program",
-    "bash": "shell", "sh": "shell", "zsh": "shell", "ksh": "shell", "dash": "shell", "ash": "shell",
-    "rbash": "shell", "busybox": "shell", "env": "shell",
-}  # fmt: skip
+_INTERPRETERS: Final = _kinds("interpreter")
 _TEMPLATES: Final = re.compile(
     r"(?i)(?:\.(?:j2|jinja2?|erb|mustache|tmpl|gotmpl)|[.-](?:template|example|sample|dist|default|orig|bak))$"
 )
