@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.load import kernel_grammar
 
@@ -24,33 +26,16 @@ OTHER: Final = 4
 
 # Kernels of NCCL of a release or build that the grammar does not know.
 _LIBRARY: Final = re.compile(r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|msccl)(?!pp)\w*(?:Kernel|kernel)", re.ASCII)
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # Kernels that name a collective, of frameworks that the grammar does not know. What also computes is none, nor is
 # what Inductor fuses around a collective (triton_poi_fused_all_reduce_mul_0) or what prepares one.
-_COLLECTIVE: Final = re.compile(
-    r"(?:(?<![A-Za-z])all|All)_?(?:(?P<AllReduce>[Rr]educe)|(?P<AllGather>[Gg]ather)|(?P<AllToAll>(?:[Tt]o|2)_?[Aa]ll))"
-    r"|(?:(?<![A-Za-z])reduce|Reduce)_?(?P<ReduceScatter>[Ss]catter)",
-    re.ASCII,
-)
-_NO_COLLECTIVE: Final = re.compile(
-    r"^triton_[a-z]+_(?:fused|tem)|gemm|matmul|attention|_mm_|swizzle|block_|warp|softmax|permut|ind(?:ex|ic)|offset|layout|"
-    r"count|sum(?!er)|align|sort|preprocess|quantize|topk|comput|init|check|verif|bench",
-    re.ASCII | re.IGNORECASE,
-)
+_COLLECTIVE: Final = re.compile(_PATTERNS["collective"], re.ASCII)
+_NO_COLLECTIVE: Final = re.compile(_PATTERNS["no_collective"], re.ASCII | re.IGNORECASE)
 _LONGEST_NAME: Final = 4000
 _PATH: Final = re.compile(r"(?<![A-Za-z0-9_:$.~])[A-Za-z0-9_:$.~]+$")
-_NCCL_OP: Final = re.compile(
-    r"(AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAllv|AlltoAllv|AllToAll|AlltoAll|AllToAllPivot|"
-    r"Reduce|Gather|Scatter|Generic)"
-)
-_TYPE: Final = re.compile(
-    r"(?:Sum|Prod|Max|Min|MinMax|PreMulSum|SumPostDiv|sum|prod|max|min|avg)_"
-    r"(f16|f32|f64|bf16|i8|u8|i32|u32|i64|u64|f8e4m3|f8e5m2|half|float|double|int8_t|uint8_t|int32_t|uint32_t|"
-    r"int64_t|uint64_t|int|bfloat16)\b",
-    re.ASCII,
-)
-_SYMK: Final = re.compile(
-    r"ncclSymk?DevKernel_(\w{1,64}?)_((?:AG|RS|AGx|RSx|RSxLD|AGxST|LL|LD|ST|MC|x|R|T)\w*)", re.ASCII
-)
+_NCCL_OP: Final = re.compile(_PATTERNS["nccl_op"])
+_TYPE: Final = re.compile(_PATTERNS["type"], re.ASCII)
+_SYMK: Final = re.compile(_PATTERNS["symk"], re.ASCII)
 _OPS: Final = {
     "alltoall": "AllToAll", "alltoallv": "AllToAllv", "alltoallpivot": "AllToAll", "sendrecv": "SendRecv",
     "allreduce": "AllReduce", "allgather": "AllGather", "reducescatter": "ReduceScatter", "gather": "Gather",

@@ -7,11 +7,12 @@ Exceptions whose line is a message of its own (torch's quote of NCCL's error) ar
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.readers.embedded.tags import read_tag
 
 SCHEMA: Final = {
@@ -24,19 +25,11 @@ SIGNS: Final = (
     "StopIteration", "TimeoutExpired", "Unsupported",
 )  # fmt: skip
 _MARK: Final = "Traceback (most recent call last)"
-_CLASS: Final = (
-    r"(?:[A-Za-z_]\w*\.)*"
-    r"(?:[A-Za-z_]\w*(?:Error|Exception|Failure|Abort|Fault|Timeout)"
-    r"|Exception|StopIteration|TimeoutExpired|Unsupported)"
-)
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_CLASS: Final = _PATTERNS["class"]
 # Names that are words as well: only a traceback makes exceptions of them.
 _WORDS: Final = frozenset({"Exception", "StopIteration", "TimeoutExpired", "Unsupported"})
-NEAR: Final = (
-    r"Traceback \(most recent call last\)|^.{0,200}  File \"[^\"]+\", line [0-9]+"
-    rf"|(?:^|[\s\])>:|]){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: .*)?$|^{_CLASS}: "
-    r"|-- Process [0-9]+ terminated with the following error:"
-    r"|Exception ignored in|During handling of the above exception|above exception was the direct cause"
-)
+NEAR: Final = _PATTERNS["near"]
 _EXCEPTION: Final = late.compiled(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
 _START: Final = late.compiled(rf"(?:^|(?<=[\])>:|] )){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
 _FRAME: Final = late.compiled(r"  File \"([^\"]+)\", line ([0-9]+)")
@@ -45,10 +38,7 @@ _IGNORED: Final = "Exception ignored in"
 _CHAIN: Final = ("During handling of the above exception", "above exception was the direct cause")
 # torch.multiprocessing.spawn, in front of the traceback of a child.
 _SPAWNED: Final = late.compiled(r"-- Process ([0-9]{1,7}) terminated with the following error:")
-_CHANGING: Final = late.compiled(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T "
-    r"]?|\b[0-9]{2}-[0-9]{2}\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?Z?|\[[\w./]+:[0-9]+\]"
-)
+_CHANGING: Final = late.compiled(_PATTERNS["changing"])
 # `cat -n`, and the places of `grep -n` in files of a rank each.
 _NUMBERED: Final = late.compiled(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
 _TIME: Final = late.compiled(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
@@ -181,21 +171,14 @@ class _Reader:
 
 
 # What alone on a line may be an exception: a class and its text, at the beginning or behind a tag.
-_ALONE: Final = late.compiled(
-    r"(?:^|(?<=[\])>:|] )|(?<=\): )|(?<=\" )|(?<=<std...>:))"
-    r"(?P<cls>[A-Za-z_][\w.]{1,200})(?:\([A-Za-z_]\w{0,60}\))?: ?(?P<text>.*)$"
-)
+_ALONE: Final = late.compiled(_PATTERNS["alone"])
 # A class with its package and nothing else: an exception without a text.
-_BARE: Final = late.compiled(
-    r"^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,80}(?:Error|Exception|Failure|Abort|Fault|Timeout)$"
-)
+_BARE: Final = late.compiled(_PATTERNS["bare"])
 _FAILS: Final = ("Error", "Exception", "Failure", "Abort", "Fault", "Timeout", "Exit")
 _WARNS: Final = ("Warning", "Info", "Notice")
 _SINGLE: Final = frozenset({"StopIteration", "Unsupported", "KeyboardInterrupt", "SystemExit"})
 # Behind it the line says that the program did without.
-_WITHOUT: Final = late.compiled(
-    r"(?:; |, |\. )(?:using|falling back|fall back|ignoring|skipping|retrying|continuing)\b", re.I
-)
+_WITHOUT: Final = late.compiled(_PATTERNS["without"], re.I)
 
 # What Lustre's modules put in front of their lines.
 _OF_KERNEL: Final = frozenset({"LustreError", "LNetError"})

@@ -7,8 +7,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers.nccl_log.head import FULL_END, HOST, LEVELS, OPEN_LEVEL
 
@@ -37,31 +39,10 @@ _TAGS: Final = (
 )
 _STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{1,30}(?:Z|[+-][0-9:]{1,8})?$")
 _STAMP_MOST: Final = 64
-_PREFIX: Final = re.compile(
-    # Before the bare stamp, which is its beginning.
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{1,30}(?:Z|[+-][0-9:]+)? [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
-    r"|\[[0-9]+(?:,[0-9]+)?\]<std(?:out|err)>:|\[[A-Za-z_]*[0-9]+(?:\|[0-9]+)?\]:|\([A-Za-z_0-9]+ pid=[^()]*\)"
-    r"|[0-9]{1,5}: |> ?|\*\*(?!\*)|(?:\|\s*)?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?(?:\s*\|)?"
-    r"|\[-?[0-9]{1,5}\] |\^C"
-    # The time, level and place of a logger in brackets: Horovod's.
-    r"|\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:. ]{8,30}: [TDIWEF] [^\[\]\s]{1,99}:[0-9]{1,6}\] ?"
-    # A row of dcgmi's table.
-    r"|\|\s{1,60}\|\s{1,9}(?:Warning|Error): "
-    # What an exception of C++ says, behind the line that names its class.
-    r"|what\(\): {1,3}"
-    # The script that a shell names.
-    r"|[^\s:]{1,255}: (?=line [0-9]{1,6}: )"
-    # vLLM's logger.
-    r"|(?:DEBUG|INFO|WARNING|ERROR) [0-9]{2}-[0-9]{2} [0-9:]{8} "
-    r"(?:\[[^\[\]]{1,99}:[0-9]{1,6}\]|[\w.]{1,99}:[0-9]{1,6}\]) ?"
-    # The kernel's log, plain, with a clock (dmesg -T), or through syslog and the journal.
-    r"|\[ {0,9}[0-9]+\.[0-9]+\] ?|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [0-9]{4}\] ?"
-    r"|[A-Z][a-z]{2} [ 0-9]?[0-9] [0-9:]{8} [^\s]{1,255} (?:kernel|systemd\[[0-9]+\]): ?"
-)
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PREFIX: Final = re.compile(_PATTERNS["prefix"])
 # A name in front of a line: kubectl's of a pod, Docker Compose's of a container, pdsh's of a host (with a number).
-_NAME: Final = re.compile(
-    r"\s*(?:\[pods?/[^\[\]\s]{1,255}\] |[A-Za-z0-9][\w.-]{0,99} +\| |(?=[^\s:]*[0-9])[A-Za-z][\w.-]{0,99}: )"
-)
+_NAME: Final = re.compile(_PATTERNS["name"])
 # The number of a task, as srun -l puts it in front of each line.
 _TASK: Final = re.compile(r"\s*[0-9]{1,6}:(?= )")
 _LABEL_MOST: Final = 300
@@ -72,9 +53,7 @@ _WORD: Final = re.compile(r"\S")
 # XLA quotes NCCL's last warning, with `log entry (may be unrelated)` or without, in quotes or behind a colon. The quote
 # ends the line, or a stack follows it.
 _DATED: Final = re.compile(r"^.{0,80}?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9][0-9:.,]+")
-_QUOTED: Final = re.compile(
-    r"Last NCCL warning\(error\)(?: log entry \(may be unrelated\))?:? (?:'(.+?)'\.?(?=[\s\"]*$|; | \[)|([^'].*))"
-)
+_QUOTED: Final = re.compile(_PATTERNS["quoted"])
 
 
 @dataclass(frozen=True)

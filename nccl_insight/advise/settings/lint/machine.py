@@ -3,36 +3,24 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from nccl_insight.advise.expect.hardware import gpus
 from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.model import Script
+from nccl_insight.base import texts
 
 Found = tuple[int, Issue]
 _MOST: Final = 200
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # How launchers, batch systems, operators and clouds write a number of nodes.
-_COUNT: Final = re.compile(
-    r"(?<![\w-])(?:--?(?:nodes|nnodes|nnode|num[_-]nodes|num[_-]machines|nodes-count)|-N|-nnodes|nnodes|num_?[Nn]odes|num_?[Mm]achines"
-    r"|node_?[Cc]ount|instance_?[Cc]ount|replicas|parallelism|completions|max_workers|min_workers|count|nodes|size|select)"
-    r"[\"']?(?:[ \t]*[=:][ \t]*|[ \t]+)[\"']?(?:\d{1,5}[:-])?(\d{1,5})(?![\w.])"
-)
+_COUNT: Final = re.compile(_PATTERNS["count"])
 _LISTED: Final = re.compile(r"(?<![\w-])(?:-H|--?host|--?hosts|-w|--nodelist)[ =]([\w.:\[\]-]+,[\w.:,\[\]-]+)")
-_SEVERAL: Final = re.compile(
-    r"--?(?:hostfile|machinefile|default-hostfile)\b|scontrol show hostnames|\bSLURM_(?:NNODES|JOB_NUM_NODES)\b"
-    r"|worker_ips|ray start --address"
-    r"|ray\.init\([^)]{0,200}address|-j [\"']?(?:[2-9]|\d\d)x\d|\b(?:pdsh|clush|pssh)\b"
-    r"|PBS_NODEFILE"
-)
-_NODES_BY_NAME: Final = re.compile(
-    r"\b(?:NNODES|NUM_NODES|WORLD_NODES)\b(?:[\"']?[ \t]*[=:][ \t]*[\"']?(?:\$\{\w{1,99}:?[-=])?(\d{1,5})(?![\w.]))?"
-)
-_NVIDIA: Final = re.compile(
-    r"(?i)(?<![a-z0-9])(gb300|gb200|b300|b200|h200|h100|h800|h20|a100|a800|v100|l40s?|l4|gh200)(?![a-z0-9])"
-)
-_AMD: Final = re.compile(
-    r"(?i)(?<![a-z0-9])(mi(?:50|100|210|250|300|325|350|355)[ax]?)(?![a-z0-9])|amd\.com/gpu|\brocm\b|/dev/kfd|\brocm/"
-)
+_SEVERAL: Final = re.compile(_PATTERNS["several"])
+_NODES_BY_NAME: Final = re.compile(_PATTERNS["nodes_by_name"])
+_NVIDIA: Final = re.compile(_PATTERNS["nvidia"])
+_AMD: Final = re.compile(_PATTERNS["amd"])
 _CUDA: Final = re.compile(r"(?i)nvidia\.com/gpu|nvcr\.io|\bcuda/|nvidia-smi")
 _NO_AMD: Final = ("NCCL_NVLS_", "NCCL_MNNVL_", "NCCL_CTA_POLICY", "NCCL_CGA_")
 
