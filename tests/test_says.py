@@ -43,7 +43,7 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
                 continue
             if isinstance(call.func, ast.Name) and call.func.id in ("says", "tools", "issue_of", "check_of", "option"):
                 yield call.args[0].value, given
-            elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells"):
+            elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells", "cannot"):
                 yield f"{modules[path]}.{call.args[0].value}", given
 
 

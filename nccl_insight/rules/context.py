@@ -151,6 +151,10 @@ class Context:
         fields = worded(f"{self.name}.{key}", given)
         yield from self.report(fields.pop("title"), rows=rows, whom=whom, quiet=quiet, **fields)
 
+    def cannot(self, key: str, /, **given: Any) -> CannotJudge:
+        """Why it cannot be judged, in the words of this page."""
+        return CannotJudge(**said(f"{self.name}.{key}", given))
+
     def report(
         self,
         headline: str,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import absences
@@ -48,10 +48,7 @@ def check(ctx: Context) -> Hits:
     if not run.has("calls"):
         return
     if log_is_cut(run):
-        yield CannotJudge(
-            "lines are missing from the log, so the order of calls cannot be compared",
-            "keep one complete log per rank: NCCL_DEBUG_FILE=nccl.%h.%p",
-        )
+        yield ctx.cannot("untold")
         return
     yield from _differences(run)
 

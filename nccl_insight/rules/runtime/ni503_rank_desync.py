@@ -18,10 +18,7 @@ def check(ctx: Context) -> Hits:
     if len(dumped) == 1 and not verdict(run, DUMPS).claims:
         yield CannotJudge("the Flight Recorder dump of one rank only", "add the dumps of the other ranks of the job")
     elif not dumped and run.has("flight_recorder"):
-        yield CannotJudge(
-            "the Flight Recorder dumps do not say which ranks wrote them",
-            "keep the rank number at the end of the file names (_dump_0, trace_rank_0.json)",
-        )
+        yield ctx.cannot("untold")
     if mixed(run):
         yield CannotJudge("the time-outs of several attempts in one file", "analyze the lines of one attempt alone")
     for item in absences(run):

@@ -1,6 +1,5 @@
 """Init started on all ranks and never finished."""
 
-from nccl_insight.base.model import CannotJudge
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.unread import unread
 from nccl_insight.rules._init import waiting, waiting_early
@@ -20,9 +19,7 @@ def check(ctx: Context) -> Hits:
         if stuck.missing:
             continue
         if stuck.doubt:
-            yield CannotJudge(
-                stuck.doubt, "keep the whole log of all ranks until the job is killed: NCCL_DEBUG_FILE=nccl.%h.%p"
-            )
+            yield ctx.cannot("untold-start", stuck=stuck)
             continue
         yield ctx.says(
             "found",
@@ -37,10 +34,7 @@ def check(ctx: Context) -> Hits:
         yield from ctx.tells("found-nccl-did", rows=said)
     early = waiting_early(run)
     if early.height and any(u.about == "init" for u in unread(run)):
-        yield CannotJudge(
-            "lines about init are worded in a way that is not known here, so a communicator may have been created",
-            "nccl-insight explain-log <log>   # shows the lines that no rule reads",
-        )
+        yield ctx.cannot("untold")
     elif early.height:
         yield ctx.says(
             "found-chose-network",

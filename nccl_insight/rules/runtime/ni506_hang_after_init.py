@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.course import course
@@ -55,10 +55,7 @@ def check(ctx: Context) -> Hits:
             and not loud
             and ranks["destroyed"].cast(pl.String).eq("no").all()
         ):
-            yield CannotJudge(
-                "the log ends after init: NCCL prints nothing more while it works or hangs",
-                "add NCCL_DEBUG_SUBSYS=INIT,ENV,COLL, or the framework's watchdog output",
-            )
+            yield ctx.cannot("untold")
         return
     yield from ctx.tells("found", rows=first)
 

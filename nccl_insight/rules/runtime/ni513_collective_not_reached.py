@@ -1,6 +1,6 @@
 """Some ranks stopped before a collective that the others issued."""
 
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut
@@ -28,15 +28,9 @@ def check(ctx: Context) -> Hits:
     if not run.has("calls"):
         return
     if log_is_cut(run):
-        yield CannotJudge(
-            "lines are missing from the log, so calls cannot be counted",
-            "keep one complete log per rank: NCCL_DEBUG_FILE=nccl.%h.%p",
-        )
+        yield ctx.cannot("untold")
     elif not all(group.comparable for group in counted(run, CALLS)):
-        yield CannotJudge(
-            "ranks of a communicator are at many different calls, as in a log cut while the job ran",
-            "analyze the log after the job has ended",
-        )
+        yield ctx.cannot("untold-ranks-communicator")
 
 
 def _stopped(item: Absent) -> Hit:

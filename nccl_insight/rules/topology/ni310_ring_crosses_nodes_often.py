@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import refs, setting
 from nccl_insight.facts.traffic import ring_crossings
@@ -18,10 +17,7 @@ def check(ctx: Context) -> Hits:
         return
     rings = ring_crossings(run).filter(pl.col("comm_id").is_in([i for i in wide if i]))
     if rings.is_empty():
-        yield CannotJudge(
-            "the log shows rings in part only (20 ranks) or not the hosts of all ranks",
-            "record with NCCL_DEBUG_SUBSYS=INIT,GRAPH: every rank then prints its neighbors",
-        )
+        yield ctx.cannot("untold")
         return
     bad = rings.filter(pl.col("crossings") > pl.col("hosts"))
     graph_file = setting(run, "NCCL_GRAPH_FILE")

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit
-from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural, rank_words
+from nccl_insight.base.model import Hit
+from nccl_insight.base.units import format_bytes, format_gbps, format_ns, rank_words
 from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
 from nccl_insight.rules._traces import trace_refs, with_hosts
@@ -34,11 +34,7 @@ def check(ctx: Context) -> Hits:
         return
     partial = rows.filter(~pl.col("complete"))
     if partial.height:
-        yield CannotJudge(
-            f"{plural(partial.height, 'large collective')} with members that were not traced: waiting for them cannot "
-            "be told from transfer",
-            "give the traces of all ranks of the group",
-        )
+        yield ctx.cannot("untold", partial=partial)
     unknown: set[tuple[int, ...]] = set()
     slow: dict[tuple[str, int, str], list[_Slow]] = {}
     alike: Counter[tuple[str, int]] = Counter()
@@ -61,10 +57,7 @@ def check(ctx: Context) -> Hits:
     for (op, n, _), groups in slow.items():
         yield _hit(ctx, groups, alike[op, n])
     if unknown:
-        yield CannotJudge(
-            f"the links of {len(unknown)} traced group(s) are not known (node layout, GPU model or NIC speed)",
-            "give the NCCL log of the same run (NCCL_DEBUG=INFO) beside the traces",
-        )
+        yield ctx.cannot("untold-links-unknown", unknown=unknown)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Ref
+from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, format_gbps, plural
 from nccl_insight.facts.copies import host_copies, peer_copies
 from nccl_insight.facts.expected import efficiency, machine_of
@@ -52,10 +52,7 @@ def check(ctx: Context) -> Hits:
         return
     judged = rows.filter(pl.col("expected_gbps").is_not_null())
     if judged.is_empty():
-        yield CannotJudge(
-            "what the measured collectives should reach is not known (GPU model, nodes or NIC speed)",
-            "give the NCCL log of the same run (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING)",
-        )
+        yield ctx.cannot("untold")
         return
     for part in judged.partition_by("op", "nranks", maintain_order=True):
         # The best row decides: one slow size is noise, all slow sizes are a machine.
