@@ -9,7 +9,6 @@ import polars as pl
 from nccl_insight.advise.expect import hardware
 from nccl_insight.advise.expect.machine import Machine, build
 from nccl_insight.advise.expect.model import expectations
-from nccl_insight.base.model import Action
 from nccl_insight.base.units import plural
 from nccl_insight.live.capture.schedule import Measurement, Suspects, suspects
 from nccl_insight.live.preflight.model import Check, Status, check_of
@@ -78,8 +77,7 @@ def _copies(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[
             f"GPU of rank {r['rank']} {r['direction']} {r['gbps']:.1f} GB/s (median {r['typical']:.1f})"
             for r in slow.head(4).iter_rows(named=True)
         )
-        yield Check("host copies", Status.WARN, named, "like the other GPUs of the node",
-                    "nvidia-smi -q -d PCIE; sudo lspci -vv | grep -i lnksta", "NI601", Action.TRIAGE)  # fmt: skip
+        yield check_of("host-copies-like-other", named=named)
         return
     rates = [float(rate) for rate in pinned["gbps"].to_list()]
     shown = f"{min(rates):.1f} to {max(rates):.1f} GB/s, pinned, one GPU at a time"
@@ -113,11 +111,9 @@ def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
         look = "nvidia-smi nvlink -s; nvidia-smi nvlink -e; nvidia-smi topo -p2p n"
         typical = f"about {found.typical_gbps:.0f} GB/s, the rate of good nodes"
         for index, rate in found.nodes:
-            yield Check("peer copies", Status.WARN, f"GPU {index}{where}: {rate:.1f} GB/s with the other GPUs", typical,
-                        look, "NI313", Action.ISOLATE)  # fmt: skip
+            yield check_of("peer-copies-gpu-other", index=index, where=where, rate=rate, typical=typical, look=look)
         for m in found.pairs[:4]:
-            yield Check("peer copies", Status.WARN, f"GPU {m.first} to {m.second}{where}: {m.busbw_gbps:.1f} GB/s",
-                        typical, look, "NI313", Action.TRIAGE)  # fmt: skip
+            yield check_of("peer-copies-gpu", m=m, where=where, typical=typical, look=look)
         if found.nodes or found.pairs:
             continue
         least = min(m.busbw_gbps for m in measured)
@@ -149,8 +145,7 @@ def _pairwise(run: Run) -> list[Check]:
     for index, host, verdict in nodes.select("node", "host", "verdict").iter_rows() if nodes.height else ():
         for text in verdict if index else ():
             if text:
-                checks.append(Check(f"node {host}", Status.FAIL, text, "", "see that node's own output", "-",
-                                    Action.TRIAGE, node=host))  # fmt: skip
+                checks.append(check_of("told-by-another-node", of=f"node {host}", node=host, text=text))
     if not rows.height:
         return checks
     whole = rows.filter(pl.col("local_rank").is_null())

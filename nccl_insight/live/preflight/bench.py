@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nccl_insight.base.model import Action, Finding, Severity
+from nccl_insight.base.model import Finding, Severity
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Captured, capture, describe
 from nccl_insight.live.capture.plan import OPS, Plan
@@ -146,8 +146,7 @@ def diagnostics(tool: Callable[..., Output]) -> list[Check]:
     failed = [f"{name}{detail.rstrip()}" for name, status, detail in rows if status == "Fail"]
     if failed:
         return [
-            Check("dcgm", Status.FAIL, f"dcgmi diag -r 1: {', '.join(failed[:3])}", "every test passes",
-                  "dcgmi diag -r 3 on the idle node", "-", Action.ISOLATE)
+            check_of("dcgm", failed=', '.join(failed[:3]))
         ]  # fmt: skip
     if not rows:
         return [Check("dcgm", Status.SKIP, "dcgmi gave no result (is nv-hostengine running?)")]

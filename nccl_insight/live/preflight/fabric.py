@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nccl_insight.advise.expect.hardware import find_gpu
-from nccl_insight.base.model import Action
 from nccl_insight.base.units import plural
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.health import TOOL_S, Answer, link_errors
@@ -109,8 +108,7 @@ def port_checks(node: Node, ports: list[Port]) -> Iterator[Check]:
             boards.setdefault(port.board, set()).add(port.firmware)
     mixed = [f"{board}: {', '.join(sorted(found))}" for board, found in sorted(boards.items()) if len(found) > 1]
     if mixed:
-        yield Check("nic firmware", Status.WARN, "; ".join(mixed[:3]), "one release per model",
-                    "mlxfwmanager --query; update all to one release", "-", Action.TRIAGE)  # fmt: skip
+        yield check_of("nic-firmware", mixed="; ".join(mixed[:3]))
     yield from _errors(node, active)
     yield from _partitions(node, active)
     yield from _addresses(node, active)
@@ -228,17 +226,14 @@ def link_checks(node: Node, answer: Answer) -> Iterator[Check]:
     look = "nvidia-smi nvlink -s; nvidia-smi nvlink -e; look for Xid 74"
     if short:
         shown = ", ".join(f"GPU {gpu} has {count}" for gpu, count in sorted(short.items()))
-        yield Check("nvlink", Status.FAIL if len(short) < len(have) else Status.WARN, f"{shown} active links",
-                    f"{most}, as the other GPUs have", look, "NI313", Action.ISOLATE)  # fmt: skip
+        yield check_of("nvlink-active-links", one_short=len(short) < len(have), shown=shown, most=most, look=look)
     elif whole is not None and most < whole and len(have) > 1:
-        yield Check("nvlink", Status.WARN, f"{most} active links on each of {len(have)} GPUs",
-                    f"{whole} on this model (fewer on some variants)", look, "NI313", Action.TRIAGE)  # fmt: skip
+        yield check_of("nvlink-fewer-than-built", most=most, have=have, whole=whole, look=look)
     else:
         speed = f", {statistics.median(speeds):g} GB/s each" if speeds else ""
         usual = model.get("nvlink_gbps") / whole if model is not None and whole else None
         if usual and speeds and statistics.median(speeds) < _LINK_SHARE * usual:
-            yield Check("nvlink", Status.WARN, f"{most} links per GPU{speed}", f"{usual:g} GB/s on this model", look,
-                        "NI313", Action.TRIAGE)  # fmt: skip
+            yield check_of("nvlink-links-per", most=most, speed=speed, usual=usual, look=look)
         else:
             untold = answer.source == "NVML" and all(k.errors is None for g in answer.gpus for k in g.links)
             yield check_of("nvlink", most=most, speed=speed, untold=untold)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nccl_insight.advise.expect.hardware import find_gpu
-from nccl_insight.base.model import Action, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import plural
 from nccl_insight.base.xids import MEANINGS, weight
 from nccl_insight.live.preflight.health import Answer, health_checks
@@ -207,14 +207,11 @@ def _amd(node: Node) -> Iterator[Check]:
     if broken:
         yield check_of("ecc", broken=", ".join(broken[:8]))
     if narrow:
-        yield Check("pcie width", Status.WARN, ", ".join(narrow), "the width the GPU supports",
-                    "sudo lspci -vv | grep -i lnksta; reseat the GPU or riser", "NI601", Action.TRIAGE)  # fmt: skip
+        yield check_of("pcie-width-width-gpu", narrow=", ".join(narrow))
     if capped:
-        yield Check("power limit", Status.WARN, ", ".join(capped), "the default",
-                    "amd-smi set --power-cap WATTS, unless it is low on purpose", "NI601", Action.CONFIG)  # fmt: skip
+        yield check_of("power-limit-default", capped=", ".join(capped))
     if busy:
-        yield Check("gpu memory", Status.WARN, f"in use before the job: {', '.join(busy)}", "idle GPUs",
-                    "amd-smi process", "-", Action.TRIAGE)  # fmt: skip
+        yield check_of("gpu-memory-use-before", busy=", ".join(busy))
     if not counted:
         yield Check("gpu health", Status.SKIP, "the driver shows no error counters here (see amd-smi metric --ecc)")
     elif not broken:

@@ -280,12 +280,10 @@ def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
 def _modes(gpus: Sequence[Health]) -> Iterator[Check]:
     exclusive = [gpu for gpu in gpus if gpu.compute_mode.lower() not in ("", "default")]
     if exclusive:
-        yield Check("compute mode", Status.WARN, f"GPU {_named(exclusive)}: {exclusive[0].compute_mode}", "Default",
-                    "sudo nvidia-smi -c 0", "-", Action.CONFIG)  # fmt: skip
+        yield check_of("compute-mode", named=_named(exclusive), exclusive=exclusive)
     split = [gpu for gpu in gpus if gpu.mig]
     if split:
-        yield Check("mig", Status.WARN, f"GPU {_named(split)} is split by MIG: NCCL cannot join its instances",
-                    "MIG off for multi-GPU jobs", "sudo nvidia-smi -mig 0", "-", Action.CONFIG)  # fmt: skip
+        yield check_of("mig", named=_named(split))
 
 
 def _leftovers(node: Node, gpus: Sequence[Health]) -> Iterator[Check]:
