@@ -14,6 +14,7 @@ from nccl_insight.base.model import Analysis, Finding
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
 from nccl_insight.facts.standings import standings
+from nccl_insight.views.groups import groups
 from tests.test_flight_recorder import done, dump, entry
 
 HASH = "8a1f5f0c3d2e1b00"
@@ -549,3 +550,22 @@ def test_time_outs_of_two_attempts_are_not_compared(tmp_path: Path) -> None:
     analysis, found = judged(log(tmp_path / "run.log", *lives))
     assert found == []
     assert "the time-outs of several attempts in one file" in str(analysis.not_judged)
+
+
+def test_the_rank_that_calls_another_operation_is_first_in_the_picture(tmp_path: Path) -> None:
+    """Rank 6 is the odd one of ranks 4-7; the group of ranks 0-3 stands first in the log."""
+    second = [old_timeout(r, 1, r % 4, 50, "BROADCAST" if r == 6 else "ALLREDUCE") for r in (4, 5, 6, 7)]
+    first = [old_timeout(r, 1, r, 50) for r in range(4)]
+    view = groups(nccl_insight.load([log(tmp_path / "run.log", *first, *second)]))
+    assert view is not None
+    assert view.late == {6}
+    assert set(view.groups[0].issued) == {4, 5, 6, 7}
+
+
+def test_a_restart_between_time_outs_leaves_nothing_to_compare(tmp_path: Path) -> None:
+    """Ranks 0-2 time out, then others of the next attempt: no rank twice."""
+    says = "[default] Worker group FAILED. 2/3 attempts left; will restart worker group"
+    again = f"W0321 02:31:13.302000 112 torch/distributed/elastic/agent/server/api.py:900] {says}"
+    lines = [*(old_timeout(r, 0, r, 40) for r in (0, 1, 2)), again, *(old_timeout(r, 0, r, 90) for r in (3, 4, 5))]
+    _, found = judged(log(tmp_path / "run.log", *lines))
+    assert found == []

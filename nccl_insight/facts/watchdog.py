@@ -44,9 +44,15 @@ def groups(run: Run) -> tuple[Instance, ...]:
 
 @fact
 def mixed(run: Run) -> bool:
-    """Whether a rank gave up two operations of one group, as two attempts of a job do that nothing tells apart."""
-    own = states(run).drop_nulls(["global_rank", "timed_out_seq"]).select("input_id", "group", "rank", "global_rank")
-    return own.height > own.n_unique()
+    """Whether time-outs are of two attempts that nothing tells apart: a rank gave up two operations of one group, or
+    many time-outs stand before a restart, and many behind it."""
+    rows = states(run).drop_nulls("timed_out_seq")
+    own = rows.drop_nulls("global_rank").select("input_id", "group", "rank", "global_rank")
+    again = run.table("restarts").group_by("input_id").agg(again=pl.col("line").max()) if run.has("restarts") else None
+    if own.height > own.n_unique() or again is None:
+        return own.height > own.n_unique()
+    behind = rows.join(again, on="input_id").select(pl.col("line") > pl.col("again")).to_series().to_list()
+    return bool(behind) and len(behind) <= 4 * min(sum(behind), len(behind) - sum(behind))
 
 
 def _groups(run: Run) -> Iterator[Instance]:

@@ -16,6 +16,8 @@ _WIDE, _TALL, _EDGE = 1200, 630, 48
 _MOMENTS = 5
 _LEFT = 690
 """Width of the words beside a narrow figure."""
+_SMALLEST = 0.7
+"""The scale below which the letters of a figure are too small to read."""
 _INK: Final = {"FAIL": "#b3192d", "WARN": "#8a4b00", "OK": "#11704a", "INCONCLUSIVE": "#1f4fb8"}
 _SANS: Final = "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
 _STYLE: Final = (
@@ -37,6 +39,9 @@ def render(analysis: Analysis, figure: Figure | None = None) -> str:
     fits = figure is not None and first is not None and not (figure.wide and told)
     drawing = figure.svg if figure is not None and fits else ""
     beside = bool(drawing) and not (figure is not None and figure.wide)
+    box = (_LEFT + 70, 100, _WIDE - _LEFT - 110, 230) if beside else (_EDGE, 300, _WIDE - 2 * _EDGE, 190)
+    if not _legible(drawing, *box[2:]):
+        drawing, beside = "", False
     parts = [
         f'<rect width="{_WIDE}" height="{_TALL}" fill="#fff"/><rect width="{_WIDE}" height="10" fill="{ink}"/>',
         f'<rect x="{_EDGE}" y="38" width="{30 + 20 * len(word)}" height="46" rx="9" fill="{ink}"/>',
@@ -48,7 +53,6 @@ def render(analysis: Analysis, figure: Figure | None = None) -> str:
     y = 132 + len(lines) * size * 1.25
     parts += _evidence(first, y, 68 if beside else 112) if first is not None else ()
     if drawing:
-        box = (_LEFT + 70, 100, _WIDE - _LEFT - 110, 230) if beside else (_EDGE, 300, _WIDE - 2 * _EDGE, 190)
         parts.append(_inside(drawing, *box))
     if told:
         parts += _order(story.first_screen(analysis.story, _MOMENTS), ink)
@@ -109,6 +113,11 @@ def _next(analysis: Analysis, finding: Finding | None) -> Iterator[str]:
     yield f'<rect x="{_EDGE}" y="{y}" width="{_WIDE - 2 * _EDGE}" height="70" rx="9" fill="#eef0f4"/>'
     yield _text(_EDGE + 18, y + 26, words.shortened(where, 110), 16, "muted")
     yield _text(_EDGE + 18, y + 54, words.shortened(said, 98), 18, "m dark")
+
+
+def _legible(drawing: str, wide: float, tall: float) -> bool:
+    size = re.search(r' width="([0-9.]+)" height="([0-9.]+)"', drawing)
+    return size is not None and min(wide / float(size[1]), tall / float(size[2])) >= _SMALLEST
 
 
 def _inside(drawing: str, x: float, y: float, wide: float, tall: float) -> str:

@@ -40,9 +40,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Groups:
-    """Process groups of two ranks and more, those with a rank behind first; ``by_watchdog``: known from its lines.
+    """Process groups of two ranks and more, those of the guilty first, then those with a rank behind.
 
-    ``late``: the ranks that all others wait for.
+    ``by_watchdog``: known from its lines. ``late``: the guilty, which all others wait for, or which called another one.
     """
 
     groups: tuple[Group, ...]
@@ -57,8 +57,9 @@ def groups(run: Run) -> Groups | None:
     rows = [g for i in listed or watchdog.groups(run) if len((g := _group(run, i, dumped)).issued) > 1]
     if not rows:
         return None
-    rows.sort(key=lambda g: (not g.behind, not g.silent, -max(g.behind.values(), default=0)))
     late = frozenset(r for item in absences(run) if item.lead.world for r in item.lead.ranks)
+    late = late or frozenset(r for odd in watchdog.odd_calls(run) for r in odd.ranks)
+    rows.sort(key=lambda g: (late.isdisjoint(g.issued), not g.behind, not g.silent, -max(g.behind.values(), default=0)))
     return Groups(tuple(rows), by_watchdog=not listed, late=late)
 
 

@@ -21,7 +21,8 @@ def groups(view: Groups) -> Figure:
     silent = sorted({r for g in rows for r in g.silent})
     many = f", {len(odd) or 'none'} of them with a rank that is behind or silent" if len(rows) > 1 else ""
     said = [plural(len(rows), "process group") + many]
-    said += [f"behind: {rank_words(late)}; the others wait"] if late else []
+    whom = "others wait" if view.late.issuperset(late) or not view.late else f"job waits for {rank_words(view.late)}"
+    said += [f"behind: {rank_words(late)}; the {whom}"] if late else []
     said += [f"silent: {rank_words(silent)}"] if silent else []
     if not odd:
         said.append("every rank has issued the same collective")
