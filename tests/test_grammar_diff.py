@@ -216,6 +216,20 @@ def test_python_projects_are_read_by_what_they_raise_and_log(tmp_path: Path) -> 
     found = project_at(tmp_path)
     assert found is not None
     assert sorted((m.line, m.printed) for m in messages(*found)) == [
-        (2, "ERROR 11-20 10:00:00 [core.py:41] Engine of 7 has lost its way"),
+        (2, "Engine of 7 has lost its way"),
         (3, "RuntimeError: No way for 7 at all"),
+    ]
+
+
+def test_texts_that_are_shown_by_name_are_read_where_they_report_failures(tmp_path: Path) -> None:
+    (tmp_path / "src" / "prted").mkdir(parents=True)
+    (tmp_path / "src" / "help-prte.txt").write_text(
+        "# a comment\n[lost]\n# another\nThe daemon on %s was\nunable to go on.\n[usage]\nStart it with a name.\n"
+        "[gone]\nSome file of %d names was not found\n"
+    )
+    found = project_at(tmp_path)
+    assert found is not None
+    assert [(m.line, m.printed) for m in messages(*found)] == [
+        (4, "The daemon on mlx5_2 was"),
+        (9, "Some file of 7 names was not found"),
     ]

@@ -14,22 +14,24 @@ from typing import Final
 
 from nccl_insight.base import toml
 
-_PYTHON: Final = "ERROR 11-20 10:00:00 [{file}:41] {text}"
-
 
 @dataclass(frozen=True)
 class Project:
     """A project by a path that only its tree has.
 
     ``roots``: folders whose messages count. ``calls``: a pattern of the macros and functions that report failures in
-    C and C++; empty for Python, of which what is raised and logged as an error counts. ``line``: how it is printed.
+    C and C++; empty for Python, of which what is raised and logged as an error counts. ``line``: how it is printed
+    (of Python the words alone). ``texts``: instead of code, files of texts that are shown by name (a glob), and
+    ``entry``, the pattern of one.
     """
 
     name: str
     mark: str
     roots: tuple[str, ...]
     calls: str = ""
-    line: str = _PYTHON
+    line: str = "{text}"
+    texts: str = ""
+    entry: str = ""
 
 
 _SKIPPED: Final = re.compile(r"/(?:tests?|examples?|benchmarks?|perftest|gtest|docs?)/")
@@ -73,7 +75,10 @@ def messages(project: Project, root: Path) -> Iterator[Said]:
     seen: set[str] = set()
     for path in _files(project, root):
         source = path.read_text("utf-8", "replace")
-        found = _calls(project.calls, source) if project.calls else _raised(source)
+        if project.texts:
+            found = _entries(project.entry, source)
+        else:
+            found = _calls(project.calls, source) if project.calls else _raised(source)
         for line, raised, text in found:
             text = " ".join(text.split())
             if text not in seen and len(text.split()) >= _LEAST_WORDS:
@@ -84,11 +89,19 @@ def messages(project: Project, root: Path) -> Iterator[Said]:
 
 def _files(project: Project, root: Path) -> Iterator[Path]:
     kinds = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp") if project.calls else (".py",)
+    globs = (project.texts,) if project.texts else tuple(f"*{kind}" for kind in kinds)
     for name in project.roots:
         at = root / name
         for path in sorted(at.rglob("*")) if at.is_dir() else [at]:
-            if path.suffix in kinds and path.is_file() and not _SKIPPED.search(path.relative_to(root).as_posix()):
+            wanted = any(path.match(glob) for glob in globs)
+            if wanted and path.is_file() and not _SKIPPED.search(path.relative_to(root).as_posix()):
                 yield path
+
+
+def _entries(pattern: str, source: str) -> Iterator[tuple[int, str, str]]:
+    for found in re.finditer(pattern, source, re.M):
+        said = _CONVERSION.sub(lambda m: _MADE_UP.get(m[1], "7"), found[1])
+        yield source.count("\n", 0, found.start(1)) + 1, "", said
 
 
 def _calls(names: str, source: str) -> Iterator[tuple[int, str, str]]:

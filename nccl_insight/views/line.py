@@ -6,12 +6,10 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.ends import kind_of_signal
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
 from nccl_insight.language.load import topic_cases
 from nccl_insight.language.meanings import Meaning
 from nccl_insight.language.syntax import Choice, Expr, Literal, Message, Repeat, Sequence
-from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tracebacks import exception_in
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.extract import row_of
@@ -104,15 +102,11 @@ def _told(catalog: Catalog, text: str) -> tuple[Line, ...]:
 
 
 def _raised(text: str) -> Line | None:
-    """An exception of a program, by its class and its words, or what a shell prints of a signal; None for others.
+    """An exception of a program, by its class and its words; None for others.
 
     Other lines without NCCL's head that no rule knows are not guessed at: anybody may have printed them.
     """
-    name, ended = exception_in(text), shell_signal(text.strip())
-    if ended is not None:
-        kind = kind_of_signal(ended[1])
-        shown = pl.DataFrame({"text": [text], "level": [None]}, schema_overrides={"level": pl.String})
-        return Line(text, None, None, {}, kind, "root", help_of(shown, kind, ""))
+    name = exception_in(text)
     if name is None:
         return None
     said = text[text.find(name) + len(name) :].lstrip(": ")
