@@ -6,58 +6,20 @@ of a line of NCCL that was not written to its end.
 """
 
 import re
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, through
 
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
 # the kernel's out-of-memory killer.
-_KINDS: Final = (
-    (
-        "time limit",
-        r"(?i)\btime ?limit (?:was )?(?:reached|exceeded)|DUE TO TIME ?LIMIT|\btimed out after [0-9]+ ?s|"
-        r"enforced [hs]_rt limit",
-    ),
-    (
-        "cancelled",
-        r"CANCELLED AT |\bDUE TO (?:PREEMPTION|NODE FAILURE)|slurmstepd: error: \*\*\*|KeyboardInterrupt|"
-        r"^\^C|srun: (?:Force Terminated|Job step aborted)|\bShadow exception!|closed by remote host|"
-        r"client_loop: send disconnect|(?i:\b(?:spot instance|preemption) .{0,40}(?:notice|terminated))",
-    ),
-    ("out of memory", r"(?i)oom[-_ ]?kill(?:ed)?\b|Out of memory: Killed process|OOMKilled|over memory limit"),
-    (
-        "killed by a signal",
-        r"(?i)segmentation fault|core dumped|fatal python error|caught signal [0-9]+|"
-        r"(?:exited on|died from) signal [0-9]+|"
-        r"(?:^|[#:<(|]|\b(?:signals?|received|got|caught|by|with|from|sending)[ .:<(]) {0,3}"
-        r"SIG(?:KILL|TERM|SEGV|ABRT|BUS|INT|HUP)\b|received signal|signal [0-9]+ \(|Kernel panic - not syncing|"
-        r"^(?:\([^()]*\) |\[[^\[\]]*\]:? ?)*terminate called |"
-        r"(?:^|^.{0,80}: |\]|^[0-9][0-9T:./+-]{7,40}Z? )(?:Killed|Aborted|Terminated|Bus error)(?: +\(.*\))?$|"
-        r"\(signal: ?(?:9|11|15|6|7)\)|"
-        r"^\[[0-9]+\] +[-+]? *[0-9]+ (?:killed|terminated|abort|bus error)\b|"
-        r"\bline [0-9]+: +[0-9]+ (?:Killed|Terminated|Hangup|Aborted|Bus error)\b",
-    ),
-    (
-        # py-spy, gdb and faulthandler: somebody looked into a process that did not go on.
-        "stacks",
-        r"^Thread (?:0x)?[0-9a-fA-F]+ \((?:active|idle)[^()]*\): |^Thread [0-9]+ \((?:Thread 0x|LWP )|"
-        r"^(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[[^\]]*\] )?\(most recent call first\):$",
-    ),
-    (
-        "ended with an error",
-        r"(?i:exit(?:ed|ing)?(?: with)?(?: an)?(?: non-?zero)?(?: exit)?(?: code| status)? ?[:=]? ?"
-        r"\(?(?:[1-9][0-9]*|-[0-9]+)\b)|"
-        r"exit_?code\"? ?[:=] ?(?:[1-9]|-)|exit_status +[1-9]|(?:^|\s)(?:rc|RC|ret|EXIT_CODE)=[1-9][0-9]{0,2}$|"
-        r"ChildFailedError|^(?:\([^()]{1,80}\) |\[[^\[\]]{1,40}\]:? ?|[-+|\s│╭─])*(?:Exception Group )?"
-        r"Traceback \(most recent call last\)|"
-        r"MPI_ABORT was invoked|^make(?:\[[0-9]+\])?: \*\*\* .*Error [0-9]+|"
-        r"^thread '[^']*' (?:\([0-9]+\) )?panicked at |^panic: |\bAssertion [`'\"].+ failed|^Timeout \([0-9:.]+\)!$|"
-        r"[Bb]ack-off restarting failed container|replica\(s\) failed|"
-        r": error: (?:unrecognized arguments|the following arguments are required|argument )|"
-        r"are waiting for remainder of ranks for more than|distributed service detected fatal errors",
-    ),
+_KINDS: Final = tuple(
+    (kind, _PATTERNS[kind.replace(" ", "_")])
+    for kind in ("time limit", "cancelled", "out of memory", "killed by a signal", "stacks", "ended with an error")
 )
 LEVEL: Final = "severe level"
 TORN: Final = "torn head"
@@ -70,11 +32,7 @@ STEP: Final = "last step"
 DONE: Final = "good end"
 COURSE: Final = (BEGUN, STEP, DONE)
 AT_THE_END: Final = (LEVEL, TORN, LAST, *COURSE)
-_STAMP: Final = (
-    r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9]{2}:[0-9]{2}:[0-9]{2}"
-    r"|\b[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
-    r"|(?:^|[\s\[\]:])[IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}"
-)
+_STAMP: Final = _PATTERNS["stamp"]
 _NOT_OWN: Final = r" kernel: | systemd\[|slurm|kubelet"
 # Words that a sentence quotes and goes on about: nobody said them now.
 _QUOTED: Final = r'([\w:,] )"[^"]{8,400}"([ ,;.]+[a-z])'
@@ -82,9 +40,7 @@ _HEAD: Final = 4096
 _TAIL: Final = 4096
 _MOST: Final = 1000
 _SEVERE: Final = r"(?:^|[\[\s|#])(?:ERROR|FATAL|CRITICAL)(?:[\]:|\s]|$)"
-_TORN_HEAD: Final = (
-    r"(?:^|[ \])>])[A-Za-z][A-Za-z0-9_.-]*:[0-9]+:[0-9]*(?: \[-?[0-9]*\]?)?(?: N(?:CC?L?)?)?(?: [A-Z]{1,4})?$"
-)
+_TORN_HEAD: Final = _PATTERNS["torn_head"]
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
 SIGNS: Final = (
     "limit", "LIMIT", "Hangup", "Thread ", "Current thread", "timed out",

@@ -5,10 +5,12 @@ tqdm, Hugging Face's dictionaries, Lightning, torchtitan, MaxText, Keras, plain 
 Nothing is known of a program here; a counter with a time, a rate or a stamp is enough.
 """
 
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.readers.embedded.tags import read_tag
 
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
@@ -16,47 +18,18 @@ _MARKS: Final = (
     "tep", "STEP", "iter", "Iter", "ITER", "poch", "EPOCH", "it/s", "s/it", "batch", "Batch", "update", "'loss'",
     "valuat", "alidat", "heckpoint", "aving", "arming up", "armup",
 )  # fmt: skip
-_NUMBER: Final = r"([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)"
-_COUNTER: Final = (
-    r"(?i)(?:^|[^a-z_])(?:global[ _]|train(?:ing)?[ _])?(?:steps?|iters?|iterations?|it|batch|updates?)['\"]?\s*"
-    r"[:=#\[(]?\s*"
-    r"([0-9]{1,12})(?:\s*(?:/|of)\s*([0-9]{1,12}))?(?:[^0-9./]|\.(?:[^0-9]|$)|$)"
-)
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_NUMBER: Final = _PATTERNS["number"]
+_COUNTER: Final = _PATTERNS["counter"]
 _EPOCH: Final = r"(?i)\bepoch['\"]?\s*[:=#\[(]?\s*([0-9]{1,6}(?:\.[0-9]+)?)(?:\s*(?:/|of)\s*([0-9]{1,6}))?"
 _BAR: Final = r"\b([0-9]{1,12})/([0-9]{1,12}) \[((?:[0-9]+:)?[0-9]{1,2}:[0-9]{2})<[^,\]]*"
 # How long one step took, with its unit before or behind the number.
-_TOOK: Final = (
-    (r"(?i)time per iteration \(ms\)\s*[:=]\s*" + _NUMBER, 1e-3),
-    (r"(?i)" + _NUMBER + r" ?ms ?/ ?(?:step|iter(?:ation)?|it|batch)\b", 1e-3),
-    (r"(?i)" + _NUMBER + r" ?s(?:ec(?:onds?)?)? ?/ ?(?:step|iter(?:ation)?|it|batch)\b", 1.0),
-    (
-        r"(?i)\b(?:step|iter(?:ation)?|batch|train_step|elapsed)?[ _]?(?:time|duration|timing|latency)"
-        r"(?:/step)?(?:[ _]?\(?(?:in )?ms\)?\s*['\"]?\s*[:=]?\s*"
-        + _NUMBER
-        + r"|['\"]?\s*[:=]?\s*"
-        + _NUMBER
-        + r" ?ms\b)",
-        1e-3,
-    ),
-    (
-        r"(?i)\b(?:(?:step|iter(?:ation)?|batch|train_step|elapsed)[ _]?)?(?:time|duration|timing|latency|seconds)"
-        r"(?:_s)?(?:/step| ?\(s\)| in s\b)?['\"]?\s*[:=]?\s*" + _NUMBER + r"(?: ?s(?:ec(?:onds?)?)?)?(?:[^0-9:.a-z]|$)",
-        1.0,
-    ),
-    (r"(?:^|[\s|,(])" + _NUMBER + r" ?s(?:ec)?[\s|,)]*$", 1.0),
-)
-_RATE: Final = (
-    r"(?i)" + _NUMBER + r" ?(?:it|iter|steps?|samples?|sentences|tok(?:en)?s?|images?|imgs?|seqs?)/s(?:ec)?\b",
-    r"(?i)\b(?:tokens?|samples?|images?|seqs?|steps?|it)(?:/|_per_| per )s(?:ec(?:ond)?)?\w*(?:/gpu|/device)?"
-    r"['\"]?\s*[:=]?\s*\(?" + _NUMBER,
-    r"(?i)\b(?:tps|throughput(?: per gpu)?(?: \([^)]*\))?|tflops?(?:/s)?(?:/gpu|/device)?|samplespersec|wps)"
-    r"['\"]?\s*[:=]\s*\(?" + _NUMBER,
-)
-_STAMP: Final = (
-    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9:]{8}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-    r"|[IWEF][0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
-    r"|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2})"
-)
+_FACTORS: Final = {
+    "ms_per_iteration": 1e-3, "ms_a_step": 1e-3, "s_a_step": 1.0, "time_in_ms": 1e-3, "time_in_s": 1.0, "bare_s": 1.0,
+}  # fmt: skip
+_TOOK: Final = tuple((_PATTERNS[name], factor) for name, factor in _FACTORS.items())
+_RATE: Final = tuple(_PATTERNS[name] for name in ("rate_behind", "rate_before", "throughput"))
+_STAMP: Final = _PATTERNS["stamp"]
 # Work between steps, which takes its time.
 _PAUSES: Final = (
     ("checkpoint", r"(?i)checkpoint|\bsav(?:ing|ed)\b"),
