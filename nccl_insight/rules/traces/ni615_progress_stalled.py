@@ -38,7 +38,7 @@ def check(ctx: Context) -> Hits:
         when=when,
         quiet=quiet,
         found=found,
-        aeiou="an" if found.pause[:1] in "aeiou" else "a",
+        article="an" if found.pause[:1] in "aeiou" else "a",
         span=span,
         known=known,
     )

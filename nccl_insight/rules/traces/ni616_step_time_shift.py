@@ -63,6 +63,6 @@ def _paused(found: Periodic, least_share: float) -> Hit:
         found=found,
         slow=_cost(one, found.slow),
         usual=_cost(one, found.usual),
-        aeiou="an" if found.pause[0] in "aeiou" else "a",
+        article="an" if found.pause[:1] in "aeiou" else "a",
         explained=found.pause or found.share < least_share,
     )
