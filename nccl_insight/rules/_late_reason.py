@@ -3,47 +3,25 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.idle import Why as Idle
 from nccl_insight.facts.idle import why_idle
-from nccl_insight.facts.late_reason import Kind, reason
+from nccl_insight.facts.late_reason import reason
 from nccl_insight.tables.run import Run
 
-_LOOK: dict[Kind, str] = {
-    "kernels": "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE {where}; then look for other work on these GPUs, "
-    "and larger inputs",
-    "work": "compare what the ranks are given {where}: micro-batches, sequence lengths, tokens of experts",
-    "host": "top -H; py-spy dump --pid <pid> {where}; then look for data loading, garbage collection, logging, "
-    "busy or unpinned CPUs",
-    "copies": "look at the copies in the trace {where}: checkpoints, pageable memory, .item() and .cpu() calls",
+_LOOK: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
+_CALLS: Final = {
+    "allocator": r"(?:cuda|hip)(?:Malloc|Free)",
+    "data-loader": r"(?i)data ?loader",
+    "checkpoint": r"(?i)checkpoint|\bsave\b",
+    "waits": r"_local_scalar_dense|::item|nonzero|Synchronize|aten::copy_|_to_copy",
+    "garbage": r"(?i)\bcollect\b|\bgc\b",
+    "compiles": r"(?i)compil|dynamo|inductor|triton",
 }
-_CALLS: Final = (
-    (
-        r"(?:cuda|hip)(?:Malloc|Free)",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or smaller batches: the allocator gives memory back "
-        "and asks again",
-    ),
-    (
-        r"(?i)data ?loader",
-        "more DataLoader workers (num_workers, prefetch_factor, pin_memory, persistent_workers), or faster storage "
-        "{where}",
-    ),
-    (r"(?i)checkpoint|\bsave\b", "save asynchronously (torch.distributed.checkpoint.async_save) or less often"),
-    (
-        r"_local_scalar_dense|::item|nonzero|Synchronize|aten::copy_|_to_copy",
-        "keep values on the GPU: no .item(), .cpu(), nonzero or print of tensors in the step; copies from pinned "
-        "memory with non_blocking=True",
-    ),
-    (
-        r"(?i)\bcollect\b|\bgc\b",
-        "gc.disable() and gc.collect() at the same step on all ranks, or gc.freeze() after warm-up",
-    ),
-    (r"(?i)compil|dynamo|inductor|triton", "avoid recompilation: TORCH_LOGS=recompiles names the guard that fails"),
-)
-_CALL: Final = "look at this call in the trace {where}: what it waits for, and whether it can run less often"
-_ANY = "nvidia-smi -q -d PERFORMANCE,CLOCK {where}; look for CPU contention, data loading, logging"
 
 
 @dataclass(frozen=True)
@@ -62,7 +40,7 @@ def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequen
     idle = why_idle(run, ranks, steps) if found is None or found.kind in ("host", "copies") else None
     told = _idle_words(idle, where) if idle is not None else Why()
     if found is None:
-        return Why(told.short, told.text, told.step or _ANY.format(where=where))
+        return Why(told.short, told.text, told.step or _LOOK["kind"]["any"].format(where=where))
     many = len(ranks) > 1
     their, they, s = ("Their", "They", "") if many else ("Its", "It", "s")
     per = "in all" if found.whole else "per step of these" if len(steps) > 1 else "in it" if steps else "per step"
@@ -83,7 +61,7 @@ def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequen
         "host": f"leave{s} {their.lower()} GPU{'s' if many else ''} idle {excess} longer",
         "copies": f"cop{'y' if many else 'ies'} {excess} longer",
     }
-    step = told.step or _LOOK[found.kind].format(where=where)
+    step = told.step or _LOOK["kind"][found.kind].format(where=where)
     return Why(short[found.kind], f" {words[found.kind]}{told.text}", step)
 
 
@@ -119,5 +97,6 @@ def _idle_words(idle: Idle, where: str) -> Why:
         else f" {names}{at} {'stand' if len(idle.names) > 1 else 'stands'} in {share} in which the GPU waits more than "
         "usual"
     )
-    step = next((text for sign, text in _CALLS if re.search(sign, f"{names} {idle.line}")), _CALL)
+    told = (_LOOK["call"][name] for name, sign in _CALLS.items() if re.search(sign, f"{names} {idle.line}"))
+    step = next(told, _LOOK["kind"]["call"])
     return Why(text=f"{words} ({idle.steps} of {idle.of_steps} steps).", step=step.format(where=where))
