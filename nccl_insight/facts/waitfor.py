@@ -313,6 +313,9 @@ class _Graph:
     def _believed(self, late: set[int], waiting: set[int]) -> bool:
         """Whether several ranks are late: few, and known to have run, not those whose output was lost or cut short."""
         silent = late - waiting
+        # Where most of a job says nothing, the log was cut among the time-outs.
+        if len(silent) > 1 and self.source == WATCHDOG and len(self.waiting) * 2 < identities(self.run).world:
+            return False
         few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)
         return len(late) * 4 <= len(late | waiting) and (few or self.source == DUMPS)
 

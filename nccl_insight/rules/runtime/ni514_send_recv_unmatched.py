@@ -17,6 +17,7 @@ from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _HELD_UP = " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
+_UNSEEN = " They wait themselves, and not all ranks gave a dump: they may wait for one that did not."
 _NEXT = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two ranks"
 
 
@@ -41,19 +42,21 @@ def _recorded(run: Run) -> Iterator[Hit]:
     ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
     more = f" (and {plural(len(found) - 1, 'more pair')})" if len(found) > 1 else ""
     follows = held_up(run, (p.missing for p in found))
+    members = {r for group in flight_recorder.instances(run) for r in group.members}
+    unseen = not follows and not members <= here and waits.issuperset(p.missing for p in found)
     yield says(
         "send-recv-unmatched.recorded",
         tuple(
             Ref(i.input_id, 0, f"group {i.group.label}: {i.op.lower()} {i.src} -> {i.dst} {i.sizes} open")
             for i in found[:5]
         ),
-        whom=ranks,
+        whom=() if unseen else ranks,
         caused_by=("rank-desync",) if follows else (),
         first=first,
         verb=verb,
         other=other,
         more=more,
-        follows=_HELD_UP if follows else "",
+        follows=_HELD_UP if follows else _UNSEEN if unseen else "",
         open=plural(first.count, "open send" if first.op == "Send" else "open receive"),
         follows_said=follows,
     )
