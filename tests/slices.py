@@ -11,7 +11,12 @@ T = TypeVar("T")
 SEED = int(os.environ.get("NCCL_INSIGHT_ENGINE_SEED", "0"))
 
 
+def parts(of: int) -> int:
+    """How many parts there are of a set that is to have ``of``."""
+    return min(of, int(os.environ.get("NCCL_INSIGHT_TEST_SLICES", of)))
+
+
 def part(cases: Iterable[T], of: int) -> list[T]:
     """Every ``of``-th case, from one on that the commit chooses."""
-    count = min(of, int(os.environ.get("NCCL_INSIGHT_TEST_SLICES", of)))
+    count = parts(of)
     return list(cases)[SEED % count :: count]

@@ -59,6 +59,7 @@ def errors(tmp_path: Path, **files: list[str]) -> list[tuple[str, str, str]]:
     ],
     ids=["oom before", "oom during", "oom after", "oom on a stranger", "segfault", "xid before"],
 )
+@pytest.mark.part(2)
 @pytest.mark.parametrize("end", [CLOSED, [DONE]], ids=["closed", "said so"])
 def test_the_kernels_lines_beside_a_job_that_came_to_its_end(tmp_path: Path, kernel: list[str], end: list[str]) -> None:
     assert not errors(tmp_path, job=[*STARTED, *STEPS, *end], dmesg=kernel)

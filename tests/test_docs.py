@@ -36,7 +36,7 @@ def test_the_guide_shows_commands() -> None:
     assert len(commands()) > 10
 
 
-@pytest.mark.parametrize(("page", "command"), commands())
+@pytest.mark.parametrize(("page", "command"), [c for c in commands() if c[0] != "tour.md"])
 def test_a_command_of_the_guide(page: str, command: str, tmp_path: Path) -> None:
     for name, source in DATA.items():
         path = ROOT / "fixtures" / source

@@ -453,6 +453,7 @@ def test_hostile_text_runs_nothing_and_asks_for_nothing(browser: Any, tmp_path: 
         assert _complaints(browser) == [], payload[:80]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", sorted(samples.ALL))
 def test_axe_finds_no_serious_violation(browser: Any, report: Callable[..., Path], name: str, dark: bool) -> None:

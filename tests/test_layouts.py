@@ -133,6 +133,7 @@ CASES = [
 ]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("files", "ranks", "hosts"), CASES)
 def test_whose_exception_it_is(tmp_path: Path, files: Files, ranks: tuple[int, ...], hosts: tuple[str, ...]) -> None:
     for name, lines in files.items():

@@ -44,6 +44,7 @@ def _log() -> str:
     return planted.log("2.28.9", planted.CONDITIONS)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_says_what_its_lines_say(form: str, tmp_path: Path) -> None:
     bare = tmp_path / "bare.log"

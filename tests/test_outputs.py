@@ -47,6 +47,7 @@ def content(directory: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -110,6 +111,7 @@ def test_a_device_is_written_and_stays(log: Path, tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["verdict"]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "options",
     [

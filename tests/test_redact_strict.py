@@ -86,6 +86,7 @@ def _said(findings: tuple[Finding, ...]) -> list[tuple[str, str, tuple[int, ...]
     return [(f.name, f.severity.name, tuple(f.ranks), len(f.hosts)) for f in findings]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("log", sorted(RUNS.rglob("*.log")), ids=lambda p: p.parent.name)
 def test_findings_stay_the_same(log: Path, tmp_path: Path) -> None:
     text = log.read_text(errors="surrogateescape")

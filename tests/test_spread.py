@@ -102,6 +102,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.part(3)
 def test_shares_change_nothing(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local = load([str(job)])
     expected = analyze(local).to_json(), tables(local)

@@ -57,6 +57,7 @@ def test_healthy_job_is_silent(tmp_path: Path) -> None:
     assert not set(found) & {"straggler-rank", "collective-skew", "busbw-outlier", "clocks-not-comparable"}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_rank_late_in_one_of_ten_iterations_is_named(tmp_path: Path, seed: int) -> None:
     chosen = set(random.Random(seed).sample(range(200), 20))
@@ -67,6 +68,7 @@ def test_rank_late_in_one_of_ten_iterations_is_named(tmp_path: Path, seed: int) 
     assert what_if(run).gains[0].alone_ns == pytest.approx(20 * 2_000_000, rel=0.1)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_slow_transfer_blames_no_rank(tmp_path: Path, seed: int) -> None:
     chosen = set(random.Random(seed).sample(range(200), 20))

@@ -340,6 +340,7 @@ def test_last_words_of_a_program_that_complains_leave_no_proof(tmp_path: Path, t
     assert text[:100] in analysis.reasons[0]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -125,17 +125,27 @@ def _ended(lines: pl.DataFrame) -> pl.DataFrame:
     # Asked first because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
     if likely.is_empty():
         return last
-    for name, pattern in ((TORN, _TORN_HEAD), (LEVEL, _SEVERE), *reversed(_KINDS)):
-        kind = pl.when(pl.col("own").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     # The traceback of what Python says it ignores while it clears up.
     ignored = pl.col("text").shift(1).str.contains("^Exception ignored in").fill_null(False)
-    found = likely.with_columns(kind=kind).filter(pl.col("kind").is_not_null() & ~ignored)
+    found = likely.with_columns(kind=_kind(pl.col("text"))).filter(pl.col("kind").is_not_null() & ~ignored)
+    quotes = found.filter(pl.col("text").str.contains('"', literal=True))
+    if quotes.height:
+        mentioned = quotes.filter(_kind(pl.col("text").str.replace_all(_QUOTED, "$1$2")).is_null())
+        found = found.join(mentioned, on="line", how="anti", maintain_order="left")
     found = found.with_columns(text=pl.col("text").str.slice(0, 300))
     ends_only = pl.col("kind").is_in(list(AT_THE_END))
     number = pl.int_range(pl.len()).over("kind")
     left = pl.len().over("kind").cast(pl.Int64) - number
     rows = found.filter((~ends_only & ((number < 20) | (left <= 3))) | (ends_only & (left <= 5)))
     return pl.concat([rows.select("line", "kind", "text"), last]).sort("line", maintain_order=True)
+
+
+def _kind(text: pl.Expr) -> pl.Expr:
+    """The kind of end that a line tells of; null where it tells of none."""
+    kind = pl.lit(None, pl.String)
+    for name, pattern in ((TORN, _TORN_HEAD), (LEVEL, _SEVERE), *reversed(_KINDS)):
+        kind = pl.when(text.str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
+    return kind
 
 
 def _plain(text: pl.Expr) -> pl.Expr:
