@@ -119,9 +119,7 @@ def _ended(lines: pl.DataFrame) -> pl.DataFrame:
     drawn = _plain(pl.col("text")).str.replace(r"^.*\r([^\r]*\S[^\r]*)\r*$", "$1")
     last = last.select("line", pl.lit(LAST).alias("kind"), drawn.str.slice(0, _MOST))
     text = _plain(pl.col("text")).str.strip_chars()
-    own = text.str.replace_all(_QUOTED, "$1$2")
-    likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text, own=own)
-    kind = pl.lit(None, pl.String)
+    likely = lines.filter(ending_lines(pl.col("text"))).with_columns(text=text)
     # Asked first because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
     if likely.is_empty():
         return last
