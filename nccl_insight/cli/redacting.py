@@ -79,7 +79,8 @@ def _texts(analysis: Analysis, run: Run) -> Iterator[str]:
         if is_text(file):
             yield from blocks(file)
     for frame in run.tables.values():
-        for column in _GIVEN & set(frame.columns):
-            yield "\n".join(frame[column].drop_nulls().unique(maintain_order=True))
+        for series in frame.get_columns():
+            if series.name in _GIVEN:
+                yield "\n".join(series.drop_nulls().unique(maintain_order=True))
     for finding in analysis.findings:
         yield from (evidence.text for evidence in finding.evidence)
