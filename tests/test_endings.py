@@ -8,6 +8,7 @@ import pytest
 
 from tests.test_verdict import judge, log
 
+LOGGED = "(Worker_TP2 pid=596101) ERROR 10-22 10:53:20 [multiproc_executor.py:671] "
 DEAD = {
     "glibc": ("corrupted double-linked list", "process-crashed"),
     "sanitizer": ("==77==ERROR: AddressSanitizer: SEGV on unknown address 0x000000000018", "process-crashed"),
@@ -49,6 +50,10 @@ DEAD = {
         "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL",
         "process-killed",
     ),
+    "logged by a worker": ("\n".join(LOGGED + said for said in (
+        "WorkerProc hit an exception.", "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/worker/gpu_model_runner.py", line 2280, in execute_model',
+        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered")), "application-exception"),
     "not ready in time": ("RuntimeError: NCCL timeout when waiting for nonblocking call to become successful.",
                           "hang-in-init"),
 }  # fmt: skip
@@ -63,6 +68,9 @@ WELL = (
     "health check: rank 3 passed, 0 dead, 0 stuck; watchdog armed (timeout 600 s)",
     'If you see "RuntimeError: DataLoader worker (pid X) is killed by signal", try --num-workers 0',
     'see docs/errors.md: "Error: Process completed with exit code 1" means that the check failed',
+    "ERROR 11-20 10:00:00 [serving_chat.py:312] Error in preprocessing prompt inputs\n"
+    'Traceback (most recent call last):\n  File "/opt/serving_chat.py", line 298, in create\nValueError: maximum context length is 8192 tokens.\n'
+    'INFO:     10.0.0.9:51933 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     "torch.OutOfMemoryError caught at micro batch 32, retrying with micro batch 16\nmicro batch 16 fits",
 )
 

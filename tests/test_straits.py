@@ -139,6 +139,7 @@ def test_each_strait_meets_several_commands() -> None:
 _IN_A_CALLBACK: Final = """
 import os, signal, sys, time, weakref
 from nccl_insight import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 class Lock: pass
 def command(*_, **__):
     lock = Lock()

@@ -94,11 +94,12 @@ def _head(end: End) -> str:
 
 def _handled(run: Run, end: End) -> bool:
     """Whether the program survived the exception: nothing else failed, and the log goes on or closed in order."""
-    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(["benign", "other", "ib-libibverbs-missing"]))
-    if rows.height:
-        return False
     ranks = run.table("ranks")
     closed = ranks.height > 0 and bool((ranks["destroyed"].cast(pl.String) == "destroyed").all())
+    # What a logger calls an error is no failure of its own where every rank closed in order.
+    quiet = ["benign", "other", "ib-libibverbs-missing", *(["error-propagated"] if closed else [])]
+    if causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(quiet)).height:
+        return False
     inputs = run.table("inputs").filter(pl.col("input_id") == end.ref.input_id)["lines"].drop_nulls()
     near = bool(inputs.len()) and int(inputs[0]) - end.ref.line <= _NEAR_END
     return closed or not near
