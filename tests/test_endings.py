@@ -69,7 +69,8 @@ WELL = (
     'If you see "RuntimeError: DataLoader worker (pid X) is killed by signal", try --num-workers 0',
     'see docs/errors.md: "Error: Process completed with exit code 1" means that the check failed',
     "ERROR 11-20 10:00:00 [serving_chat.py:312] Error in preprocessing prompt inputs\n"
-    'Traceback (most recent call last):\n  File "/opt/serving_chat.py", line 298, in create\nValueError: maximum context length is 8192 tokens.\n'
+    'Traceback (most recent call last):\n  File "/opt/serving_chat.py", line 298, in create\n'
+    "ValueError: maximum context length is 8192 tokens.\n"
     'INFO:     10.0.0.9:51933 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     "torch.OutOfMemoryError caught at micro batch 32, retrying with micro batch 16\nmicro batch 16 fits",
 )
