@@ -212,6 +212,14 @@ class Context:
             )
 
 
+def _got_over(run: Run, rows: pl.DataFrame) -> bool:
+    """Whether every process of these lines completed an init after them."""
+    process = ["input_id", "host", "pid"]
+    done = run.table("milestones").group_by(process).agg(pl.col("init_completed").max())
+    after = rows.select(*process, "line").join(done, on=process, how="left")
+    return bool((after["init_completed"] > after["line"]).fill_null(False).all())
+
+
 def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     """The finding of a page without logic: the same for all lines that mean it."""
     head, lines = page.head, page.head.get("lines", "all")
@@ -223,6 +231,8 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     if found is None or (lines == "warnings" and not found.loud):
         return
     other = head.get("on_one_host") if needs_no_network(ctx.run) else None
+    if "got_over" in head and _got_over(ctx.run, found.rows):
+        other = head["got_over"]
     if "fatal" in head and bool(found.rows["level"].eq("ERROR").any()):
         other = head["fatal"]
     if ctx.run.asked.symptom and ctx.run.asked.symptom in page.words("leads_to"):

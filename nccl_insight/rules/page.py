@@ -28,6 +28,7 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``quiet`` | severity when all lines are INFO (default info) |
 | ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
 | ``on_one_host`` | severity when the job stays on one host and its init is complete (for networks) |
+| ``got_over`` | severity when every process that printed a line completed an init after it |
 | ``leads_to`` | symptoms (hang, slow, crash): a warning where the user names one of them, else as it is |
 | ``since`` | the version of nccl-insight that has it first |
 | ``says`` | what findings of the logic say: see :mod:`nccl_insight.rules.says` |
@@ -51,7 +52,8 @@ _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = (
     "confidence", "needs", "nature", "distance", "caused_by", "thresholds", "sources", "speaks", "explanation",
-    "expected", "lines", "beside", "unless", "advised", "quiet", "on_one_host", "fatal", "leads_to",
+    "expected", "lines", "beside", "unless", "advised", "quiet", "on_one_host", "fatal", "got_over",
+    "leads_to",
 )  # fmt: skip
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
