@@ -7,6 +7,8 @@ import pytest
 
 from nccl_insight.facts import gdr, members, mentions, networks, outliers, paths, reach, settings, traffic, transports
 from nccl_insight.tables.run import Run, build_run
+from nccl_insight.tables.schema import conform
+from nccl_insight.views.environment import environment
 
 
 def _ranks(*rows: tuple[str, int, str, int, int, int | None]) -> pl.DataFrame:
@@ -294,3 +296,12 @@ def test_views_of_an_empty_run_are_empty() -> None:
         assert frame.is_empty()
     assert members.comms(run) == ()
     assert members.main_comm(run) is None
+
+
+def test_a_version_that_is_not_printed_is_not_another() -> None:
+    """NCCL prints its version on rank 0 only."""
+    for versions, odd in (([None, None, "2.10.3"], []), (["2.21.5", "2.21.5", "2.10.3"], ["2.10.3"])):
+        processes = pl.DataFrame({"host": ["a", "b", "c"], "pid": [1, 2, 3], "nccl_version": versions})
+        shown = environment(build_run({"processes": conform("processes", processes)}))
+        assert shown is not None
+        assert [v.nccl for v in shown.versions if v.odd] == odd

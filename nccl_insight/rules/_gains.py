@@ -8,6 +8,7 @@ from typing import Final
 
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
+from nccl_insight.facts.overlap import wait_share
 from nccl_insight.facts.replay import LATE, WIRE, Gain, what_if
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs, with_hosts
@@ -180,6 +181,14 @@ def mend_first(run: Run, too_much: float) -> str:
         f"mend first what makes others wait ({gains[0].scenario.text}: -{gains[0].gain_share:.0%} of the time), then "
         "measure again"
     )
+
+
+def late_first(run: Run) -> str:
+    """What to do about much communication most of which is waiting for the last rank."""
+    if (wait_share(run) or 0.0) <= _MOSTLY:
+        return ""
+    late = "mend first what makes ranks late (straggler-rank; analyze the traces of all ranks together)"
+    return f"{late}, then measure again"
 
 
 def when(run: Run, steps: Sequence[int]) -> str:

@@ -12,7 +12,10 @@ _NOTES = 20
 
 @dataclass(frozen=True)
 class Version:
-    """Processes with the same versions; ``ranks`` of the largest communicator. ``odd``: fewer than the most common."""
+    """Processes with the same versions; ``ranks`` of the largest communicator.
+
+    ``odd``: fewer than the most common, and another version of NCCL is known.
+    """
 
     nccl: str | None
     cuda: str | None
@@ -59,10 +62,12 @@ def environment(run: Run) -> Environment | None:
     if run.table("processes").is_empty() and run.table("env").is_empty():
         return None
     versions, settings = _versions(run), _settings(run)
-    most = versions["count"].max() if versions.height > 1 else 0
+    # NCCL prints its version on rank 0 only: one that is not known is not another.
+    known = versions.drop_nulls("nccl_version")
+    most = known["count"].max() if known["nccl_version"].n_unique() > 1 else 0
     return Environment(
         tuple(
-            Version(nccl, cuda, driver, library, network, tuple(ranks), tuple(hosts), count < most)
+            Version(nccl, cuda, driver, library, network, tuple(ranks), tuple(hosts), nccl is not None and count < most)
             for nccl, cuda, driver, library, network, ranks, hosts, count in versions.head(LISTED).iter_rows()
         ),
         versions.height,

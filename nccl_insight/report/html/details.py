@@ -33,7 +33,7 @@ def _versions(view: Environment) -> Markup:
         return el("p", "No version was reported.")
     rows: list[list[Child]] = [
         [
-            f"{v.nccl or 'unknown'}" + (" (differs)" if v.odd else ""),
+            f"{v.nccl or 'not printed'}" + (" (differs)" if v.odd else ""),
             v.cuda or "unknown",
             driver(v.driver or "unknown"),
             v.library or "unknown",
@@ -44,7 +44,11 @@ def _versions(view: Environment) -> Markup:
         for v in view.versions
     ]
     header = ["NCCL", "CUDA", "Driver", "Library", "Network", "Ranks", "Hosts"]
-    caption = "Versions by rank, the odd ones first" if view.n_versions > 1 else "Versions: the same on every rank"
+    odd = any(v.odd for v in view.versions)
+    alike = (
+        "Versions: the same on every rank" if view.n_versions == 1 else "Versions by rank, as far as they are printed"
+    )
+    caption = "Versions by rank, the odd ones first" if odd else alike
     return table(caption, header, rows, total=view.n_versions)
 
 

@@ -8,7 +8,7 @@ from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.exposed import asked_by, exposed_by
 from nccl_insight.facts.overlap import step_summary, wait_share
-from nccl_insight.rules._gains import mend_first
+from nccl_insight.rules._gains import late_first, mend_first
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
@@ -58,13 +58,13 @@ def check(ctx: Context) -> Hits:
         overlap=worst["overlap_share"] or 0,
         warn=warn,
         waiting=first
-        or "mend first what makes ranks late (straggler-rank; analyze the traces of all ranks together), "
-        "then measure again"
-        if waiting is not None and waiting > 0.5
-        else "larger batches per GPU, a smaller tensor parallel group inside the NVLink domain, sequence parallelism, "
-        "or kernels that fuse the collective with the matrix product"
-        if inline
-        else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)",
+        or late_first(run)
+        or (
+            "larger batches per GPU, a smaller tensor parallel group inside the NVLink domain, sequence parallelism, "
+            "or kernels that fuse the collective with the matrix product"
+            if inline
+            else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)"
+        ),
         severe=severe and not first,
     )
 

@@ -5,7 +5,7 @@ import polars as pl
 from nccl_insight.base.model import Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary, wait_share
-from nccl_insight.rules._gains import mend_first
+from nccl_insight.rules._gains import late_first, mend_first
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 
@@ -32,6 +32,7 @@ def check(ctx: Context) -> Hits:
         whom=with_hosts(run, ranks),
         severity=None if isinstance(costly, float) and costly >= exposed and not first else Severity.INFO,
         next_step=first
+        or late_first(run)
         or "reduce traffic (gradient accumulation, lower precision), keep it in the NVLink domain, or find out "
         "why transfers are slow",
         worst=worst,
