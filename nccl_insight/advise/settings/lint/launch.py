@@ -33,6 +33,7 @@ _FLAGS = frozenset(
 )
 _TAKES_AWAY = re.compile(r"(?:^| )(?:--env-remove[= ]['\"]?([\w*?]+)['\"]?|--?g?envnone\b)")
 _MOST_LAUNCHES = 200  # no person writes more into one script
+_SHOWN = 4  # names that a text lists
 _DEEPSPEED = ("NCCL", "PYTHON", "MLFLOW", "UCX", "MV2", "LD_LIBRARY", "PATH", "CUDA")
 Found = tuple[int, Issue]
 
@@ -79,9 +80,14 @@ def _ours(script: Script) -> list[Setting]:
     return list(shell_settings(script))
 
 
-def _names(settings: Sequence[Setting], limit: int = 4) -> str:
+def _names(settings: Sequence[Setting]) -> str:
     names = list(dict.fromkeys(s.name for s in settings))
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _options(option: str, settings: Sequence[Setting]) -> str:
+    """The option that hands a setting on, once for each of the first names."""
+    return " ".join(f"{option} {name}" for name in list(dict.fromkeys(s.name for s in settings))[:_SHOWN])
 
 
 def _order(script: Script) -> Iterator[Found]:
@@ -154,7 +160,7 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
                 launch=launch,
                 names=_names(missing),
                 one_missing=len(missing) == 1,
-                options=" ".join(f"-x {name}" for name in list(dict.fromkeys(s.name for s in missing))[:4]),
+                options=_options("-x", missing),
             ),
         )
 
@@ -185,11 +191,7 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
         yield (
             launch.line,
             issue_of(
-                "run-gets-container",
-                ours[0].name,
-                launch=launch,
-                names=_names(ours),
-                options=" ".join(f"-e {name}" for name in list(dict.fromkeys(s.name for s in ours))[:4]),
+                "run-gets-container", ours[0].name, launch=launch, names=_names(ours), options=_options("-e", ours)
             ),
         )
 
