@@ -162,7 +162,14 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "version.mk": ("NCCL_MAJOR := 2\nNCCL_SUFFIX :=\nNCCLX_TUNER_CONFIG_FILE = a\n", set()),
     "config.py": ("E = {'NCCL_IB_SL': 3, 'NCCL_ALGO': 'Rng'}\nC.setdefault('nccl_debug', 'ERROR')\nos.environ.update({k: str(v) for k, v in E.items()})\n", {(1, "env-invalid-value")}),
     "taken.py": ("run(env_vars={'NCCL_IB_SL': 3})\nimage.env({'NCCL_IB_TC': 3})\nos.environ.update({'NCCL_CROSS_NIC': 1})\n", {(1, "env-invalid-value"), (2, "env-invalid-value"), (3, "env-invalid-value")}),
-    "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(6, "env-invalid-value")}),
+    "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(4, "env-invalid-value"), (4, "env-not-exported"), (6, "env-invalid-value")}),
+    "job.oar": ("#OAR -l host=2\nexport NCCL_IB_TC=106\noarsh n1 'torchrun t.py'\noarsh n1 NCCL_IB_TC=106 torchrun t.py\n", {(3, "env-not-forwarded")}),
+    "gnu.sh": ("export NCCL_IB_TC=106\nparallel --slf nodes --env NCCL_DEBUG 'torchrun t.py'\nparallel 'torchrun t.py' ::: a b\n", {(2, "env-not-forwarded")}),
+    "pjm.sh": ("#PJM -x NCCL_DEBUG=INFO,NCCL_IB_TIMEOT=22\n#COBALT --env NCCL_DEBUG=INFO:NCCL_P2P_LEVL=NVL\nmpirun ./train\n", {(1, "env-unknown-name"), (2, "env-unknown-name")}),
+    "pm2.config.js": ("env: {\n  NCCL_BUFFSIZ: 8388608,\n  NCCL_PROTO: 'Simple,LL 128',\n}\nlog(NCCL_X ? NCCL_BUFFSIZ : 0)\n", {(2, "env-unknown-name"), (3, "env-invalid-value")}),
+    "main.go": ('cmd.Env = append(os.Environ(), "NCCL_IB_DISABLE=yes")\nlog.Printf("set "+\n"NCCL_IB_DISABLE=%d to try, or"+ "NCCL_IB_DISABLE=1.")\n', {(1, "env-invalid-value")}),
+    "block.tf": ('environment = [{ name = "NCCL_PROTO", value = "Simple,LL 128" }]\n', {(1, "env-invalid-value")}),
+    "fabfile.py": ("c.run('NCCL_DEBUG=INFOO torchrun t.py')\ncmd = shlex.split(f'mpirun -np {n} -x NCCL_BUFFSIZ=4 ./train')\n", {(1, "env-invalid-value"), (2, "env-unknown-name")}),
 }  # fmt: skip
 
 

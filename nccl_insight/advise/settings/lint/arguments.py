@@ -11,7 +11,7 @@ from nccl_insight.advise.settings.lint.words import split_pairs
 LAUNCHERS = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
      "horovodrun", "docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "ssh", "pdsh",
-     "clush", "aprun", "jsrun", "flux", "enroot", "kubectl", "torchx", "vllm", "colossalai", "composer"}
+     "oarsh", "clush", "aprun", "jsrun", "flux", "enroot", "kubectl", "torchx", "vllm", "colossalai", "composer"}
 )  # fmt: skip
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
@@ -33,6 +33,15 @@ _LIST_PROGRAMS = {
     "--env": frozenset({"torchx", "singularity", "apptainer"}), "-v": frozenset({"qsub"}), "-env": frozenset({"bsub"}),
     "--export": frozenset({"srun", "sbatch", "salloc"}), "--env-vars": frozenset({"gcloud", "sky"}),
     "--environment": frozenset({"az"}), "--set-env-vars": frozenset({"gcloud"}),
+}  # fmt: skip
+
+
+# Where batch systems read settings in comments.
+_QSUB = ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub")
+_DIRECTIVES = {
+    "#SBATCH": ("--export", r"--export[= ](.+)$", "sbatch"), "#PBS": _QSUB, "#$": _QSUB, "#MSUB": _QSUB,
+    "#NQSV": _QSUB, "#BSUB": ("-env", r"-env[= ](.+)$", "bsub"), "#PJM": ("-x", r"(?:^|\s)-x[= ]?(.+)$", "pjsub"),
+    "#COBALT": ("--env", r"--env[= ](.+)$", "qsub"),
 }  # fmt: skip
 
 
@@ -89,19 +98,14 @@ def _listed(text: str, who: str, separator: str) -> Iterator[tuple[str, str, Iss
 
 def directive_settings(mark: str, text: str) -> Iterator[Given]:
     """Settings in the comments that a batch system reads."""
-    option, pattern, who = {
-        "#SBATCH": ("--export", r"--export[= ](.+)$", "sbatch"),
-        "#PBS": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"),
-        "#$": ("-v", r"(?:^|\s)-v[= ]?(.+)$", "qsub"),
-        "#BSUB": ("-env", r"-env[= ](.+)$", "bsub"),
-    }.get(mark, ("--env", r"--env[= ](.+)$", "flux"))
+    option, pattern, who = _DIRECTIVES.get(mark, ("--env", r"--env[= ](.+)$", "flux"))
     match = re.search(pattern, re.split(r"\s#", text)[0])
     if match is None:
         return
     given = match[1].strip()
     if len(given) > 1 and given[0] == given[-1] and given[0] in "\"'":
         given = given[1:-1]
-    for name, value, problem in _listed(given.split(" -")[0].strip(), who, ","):
+    for name, value, problem in _listed(given.split(" -")[0].strip(), who, ":" if mark == "#COBALT" else ","):
         yield Given(0, name, value, option, problem)
 
 
@@ -171,7 +175,7 @@ def nested_scripts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     if program in {"tmux", "screen"}:  # typed into a shell there
         yield from ((index, word) for index, word in enumerate(words) if index and " " in word)
         return
-    if program in {"ssh", "pdsh", "clush", "eval"} and len(words) > 1 and " " in words[-1]:
+    if program in {"ssh", "oarsh", "pdsh", "clush", "parallel", "eval"} and len(words) > 1 and " " in words[-1]:
         yield len(words) - 1, words[-1]
         return
     yield from ((index, word) for index, word in enumerate(words) if index and word.startswith("export "))

@@ -16,7 +16,7 @@ from nccl_insight.advise.settings.lint.words import Known, line_at
 
 _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
-_VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*([\"']?)([^\"'\n,}]*)\1")
+_VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*(?:([\"'])([^\n]*?)\1|([^\"'\n,}]*))")
 _PROSE: Final = re.compile(rf"[\"']?(?:{PROSE.pattern})[\"']?\s*[=:]", re.I)
 _CUT: Final = "\0"  # a line end that is written as \n
 _BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
@@ -38,10 +38,18 @@ _LUA: Final = re.compile(
 )
 _TCL: Final = re.compile(r"^[ \t]*(?:setenv|pushenv)[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.M)
 _TCL_SET: Final = re.compile(r"^[ \t]*set[ \t]+([A-Z]\w+)[ \t]+[^\n]", re.M)
-# How programs write into their environment: Ruby, Perl, PowerShell, JavaScript, Go, Rust, Julia, C.
+# How programs write into an environment: by a statement (Ruby, Perl, PowerShell, JavaScript, Go, Rust, Julia, C), as
+# one text in a list or behind a cast, by the key of a mapping.
 _PROGRAM: Final = re.compile(
-    r"(?:\bENV\[[\"']|\$ENV\{[\"']?|\$env:|process\.env\.|process\.env\[[\"']|\bSetenv\([\"']|\bset_var\([\"']"
-    r"|\b(?:set|put)env\([\"'])([A-Za-z_]\w*)[\"'\]})]*[ \t]*(?:\|\|=|\?\?=|=(?!=)|,)[ \t]*([\"'])([^\"'\n]*)\2"
+    r"""(?xm)
+    (?:\bENV\[["']|\$ENV\{["']?|\$env:|process\.env\.|process\.env\[["']|\b(?:Setenv|set_var|setenv|putenv)\(["']
+      |\.env\(["'])
+      (?P<set>[A-Za-z_]\w*)["'\]})]*[ \t]*(?:\|\|=|\?\?=|=(?!=)|,)[ \t]*
+      (?:(["'])(?P<set_value>[^"'\n]*)\2|(?P<set_number>-?\d+))
+    | (?:^|[\[,({=)])[ \t]*(["'`])(?P<one>[A-Z]\w*_\w+)=(?P<one_value>(?:[^"'`\s]*[^"'`\s.])?)\5
+    | (?:(?:^|[{,])[ \t]*|\[?["'])(?P<key>[A-Z]\w*_\w+)(?:["']\]?)?[ \t]*(?:=>|:(?!:))[ \t]*
+      (?:(["'`])(?P<key_value>[^"'`\n]*)\9|(?P<key_number>-?\d+)(?=[ \t]*(?:[,}]|//|$)))
+    """
 )
 _SECTION: Final = re.compile(r"^%(\w+)[^\n]*$", re.M)
 _LASTING: Final = frozenset({"environment", "runscript", "startscript", "appenv", "apprun"})
@@ -60,8 +68,9 @@ def read_declared(script: Script, text: str) -> None:
     for match in _NAMED.finditer(text):
         given = _VALUE.search(text, match.end(), match.end() + 200)
         if given is not None and not _NAMED.search(text, match.end(), given.start()):
+            value = (given[2] or given[3] or "").strip()
             line = line_at(text, given.start())
-            _add(script, match[1], given[2].strip(), line, script.kind, not _open(given[2].strip(), bool(given[1])))
+            _add(script, match[1], value, line, script.kind, not _open(value, bool(given[1])))
 
 
 def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
@@ -90,11 +99,11 @@ def _open(value: str, quoted: bool) -> bool:
 
 
 def _add(
-    script: Script, name: str, value: str, line: int, how: str, complete: bool = True, exported: bool = True
+    script: Script, name: str, value: str, line: int, how: str, complete: bool = True, *, conditional: bool = False
 ) -> None:
     if not catalog().relevant(name):
         return
-    script.settings.append(Setting(name, value, line, how, exported, complete=complete, seq=script.seq))
+    script.settings.append(Setting(name, value, line, how, True, conditional, complete, seq=script.seq))
     if not complete:
         script.not_evaluated.append((line, f"{name}={value}: known only when the file is used"))
 
@@ -147,16 +156,24 @@ def read_program(script: Script, text: str) -> None:
     for match in _PROGRAM.finditer(text):
         row = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip()
         if not row.startswith(("#", "//", "*", "--")):
-            _add(script, match[1], match[3], line_at(text, match.start()), "program", "$" not in match[3])
+            form, name = next((key, name) for key in ("set", "one", "key") if (name := match[key]))
+            value = match[f"{form}_value"] if form == "one" else match[f"{form}_value"] or match[f"{form}_number"] or ""
+            complete = "$" not in value and "%" not in value
+            # Which statements are run is not looked at.
+            _add(script, name, value, line_at(text, match.start(form)), "program", complete, conditional=form == "set")
 
 
 def read_definition(script: Script, text: str) -> None:
     """Definition files of Apptainer: what ``%environment`` exports and ``%runscript`` starts lasts."""
     heads = [*_SECTION.finditer(text)]
     for head, following in zip(heads, [*heads[1:], None], strict=False):
+        body = text[head.end() + 1 : following.start() if following else len(text)]
+        line = line_at(text, head.end()) + 1
         if head[1] in _LASTING:
-            body = text[head.end() + 1 : following.start() if following else len(text)]
-            read_shell(script, body, line_at(text, head.end()) + 1)
+            read_shell(script, body, line)
+        elif head[1] == "post":
+            step = "Write export {name}={value} into %environment"
+            read_own_shell(script, body, line, "%post (lasts for the build only)", step, scope="%post", build=True)
 
 
 def read_condor(script: Script, text: str) -> None:

@@ -39,12 +39,13 @@ _STARTS_NOTHING: Final = re.compile(r"\b(?:pkill|killall|pgrep|kill|which|pip3?|
 _FRESH: Final = {
     **{
         n: f"{n} starts with the environment of the other hosts' logins"
-        for n in ("pdsh", "clush", "pssh", "parallel-ssh")
+        for n in ("pdsh", "clush", "pssh", "parallel-ssh", "parallel")
     },
     **{n: f"{n} starts with the environment of the container" for n in ("docker exec", "podman exec")},
     "sudo": "sudo starts with a clean environment",
     "su": "su - starts a login shell with a clean environment",
     "env": "env -i starts with an empty environment",
+    "oarsh": "oarsh starts with the environment of the other host's login",
     "ssh": "ssh starts with the environment of the other host's login",
     "kubectl": "kubectl exec starts with the environment of the pod",
     "runuser": "runuser -l starts a login shell with a clean environment",
@@ -76,6 +77,9 @@ def fresh_environment(words: Sequence[str]) -> str | None:
         return None if kept else program
     if program in {"docker", "podman"}:
         return f"{program} exec" if "exec" in rest[:2] or rest[:2] == ["compose", "exec"] else None
+    if program == "parallel":  # GNU parallel, on other hosts
+        away = any(w.partition("=")[0] in {"-S", "--slf", "--sshlogin", "--sshloginfile"} for w in rest)
+        return program if away else None
     if program == "kubectl":
         return program if "exec" in rest[:6] else None
     if program in {"su", "runuser"}:
@@ -101,7 +105,7 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
     )
     if how == "sudo" and re.search(r"^(?:-\S+ )*(?:docker|podman|nerdctl) ", line):
         return  # what the container gets is another question
-    if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|\benv\b.*NCCL_", line):
+    if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|(?<!-)\benv\b.*NCCL_", line):
         return
     lost = [
         s for s in script.settings

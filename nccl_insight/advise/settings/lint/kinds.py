@@ -49,11 +49,8 @@ PROSE: Final = re.compile(
 _QUEUE: Final = re.compile(r"(?i)[ \t]{0,99}queue\b")
 _HEAD: Final = 8000
 _COMMENT_HEAD: Final = re.compile(r"\A(?:[ \t]*#[^!%\n][^\n]*\n|\s*\n)*")
-_SHELLISH: Final = re.compile(
-    r"(?m)^[ \t]{0,99}(?:export|set|if|for|while|case|source|module|srun|mpirun|mpiexec|torchrun|accelerate|deepspeed"
-    r"|docker|ssh|exec|echo|cd|python[\d.]*|eval|ulimit|\.)[ \t]|^#(?:SBATCH|PBS|BSUB|\$ -|FLUX:)"
-    r"|^[ \t]{0,99}[A-Z_][A-Z0-9_]{0,99}=|^[ \t]{0,99}(?:function[ \t]{1,9})?[\w-]{1,99}[ \t]{0,9}\(\)\s{0,99}\{"
-)
+#: How comments begin that a batch system reads.
+DIRECTIVE: Final = re.compile(r"(?m)^#(?:SBATCH|PBS|BSUB|MSUB|PJM|COBALT|OAR|NQSV|\$(?= ?-)|FLUX:| flux:)")
 _PAIR: Final = re.compile(r"(?:export[ \t]+)?[A-Za-z_]\w*=.*")
 _MOST_ROWS: Final = 2000
 
@@ -94,9 +91,11 @@ def kind_of(path: str, text: str) -> str:
     content = _looks(text)
     if content is not None:
         return content
-    if suffix and not re.search(r"(?m)^#(?:SBATCH|PBS|BSUB|\$ -)", text):
+    if DIRECTIVE.search(text):
+        return "shell"
+    if suffix:
         return "env-file" if _pairs_only(text) else UNKNOWN
-    return "shell" if _SHELLISH.search(text) or not suffix else UNKNOWN
+    return "shell"
 
 
 def _looks(text: str, only: str = "") -> str | None:

@@ -14,9 +14,8 @@ from nccl_insight.advise.settings.lint.words import line_at
 
 # The first of these makes NCCL, or a process that will, read the environment.
 _STARTS: Final = frozenset({"init_process_group", "init_distributed", "initialize_model_parallel"})
-_SHELLS: Final = frozenset(
-    {"system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
-)
+_TEXTS: Final = frozenset({"split", "sudo", "getoutput", "getstatusoutput"})
+_SHELLS: Final = _TEXTS | {"system", "popen", "run", "Popen", "call", "check_call", "check_output"}
 _CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
 _LINE: Final = re.compile(r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']")
 _EXPORT: Final = re.compile(r"(?m)^[ \t]*(?:export[ \t]+([A-Za-z_]\w*)=|([A-Z_]{0,9}CCL_\w+)=\S*[ \t]+[^\s=])")
@@ -75,7 +74,7 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
         for node in nodes:
             _node(script, node, conditional or bool(blocks))
             if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in taken:
-                _text(script, node)
+                _shell_text(script, _said(node), node.lineno)
         for block in blocks:
             _body(script, block, conditional or not isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)))
         if started is not None:
@@ -139,20 +138,23 @@ def _node(script: Script, node: ast.AST, conditional: bool) -> None:
 
 def _taken(script: Script, node: ast.Call) -> None:
     """Values that a call takes for an environment as they are; a mapping elsewhere may become strings later."""
+    ours = "env" in _method(node).lower()
     given = [k.value for k in node.keywords if "env" in (k.arg or "").lower()]
-    given += node.args if "env" in _method(node).lower() else []
+    given += node.args if ours else []
     script.taken |= {id(v) for part in given for d in ast.walk(part) if isinstance(d, ast.Dict) for v in d.values}
+    script.taken |= {id(k.value) for k in node.keywords if ours and k.arg == "value"}
 
 
 def _method(node: ast.Call) -> str:
     return _name(node.func).rpartition(".")[2]
 
 
-def _text(script: Script, node: ast.Constant | ast.JoinedStr) -> None:
-    """A text with lines of a shell, which some launcher will run; what the program fills in stays a variable."""
+def _said(node: ast.AST) -> str:
+    """The text of a node, empty if it is none; what the program fills in stays a variable."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts):
-        _shell_text(script, "".join(str(p.value) if isinstance(p, ast.Constant) else "$x" for p in parts), node.lineno)
+    if not any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts):
+        return ""
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "$x" for part in parts)
 
 
 def _shell_text(script: Script, value: str, line: int) -> None:
@@ -186,13 +188,12 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
 
 
 def _commands(script: Script, node: ast.Call) -> None:
-    """Shell text given to ``os.system`` and its kin: each call is a shell of its own."""
+    """Commands given to ``os.system``, ``shlex.split``, ``run`` of whatever runs them: each is a shell of its own."""
     text = node.args[0]
-    whole = _name(node.func).endswith(("os.system", "os.popen", "getoutput", "getstatusoutput"))
-    shell = any(k.arg == "shell" and getattr(k.value, "value", None) is True for k in node.keywords)
-    if isinstance(text, ast.Constant) and isinstance(text.value, str) and (whole or shell):
+    if said := _said(text):  # with a blank: no name of a program, whoever runs it
         step = 'Write os.environ["{name}"] = "{value}" above.'
-        read_own_shell(script, text.value, text.lineno, "this command", step, scope="command")
+        if " " in said:
+            read_own_shell(script, said, text.lineno, "this command", step, scope="command")
     elif isinstance(text, ast.List):
         words = [
             (w.value if isinstance(w, ast.Constant) and isinstance(w.value, str) else "$x", w.lineno) for w in text.elts

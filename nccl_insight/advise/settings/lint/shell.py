@@ -21,7 +21,7 @@ from nccl_insight.advise.settings.lint.arguments import (
 )
 from nccl_insight.advise.settings.lint.commands import Command, commands
 from nccl_insight.advise.settings.lint.hosts import fresh_environment
-from nccl_insight.advise.settings.lint.kinds import kind_of_target
+from nccl_insight.advise.settings.lint.kinds import DIRECTIVE, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute, substitutions
 
@@ -34,7 +34,7 @@ _QUIET = frozenset(
 )  # fmt: skip
 _WRITERS = frozenset({"echo", "printf", "cat", "tee"})
 _PREFIXES = ("SINGULARITYENV_", "APPTAINERENV_")
-_REMOTE = frozenset({"ssh", "pdsh", "clush", "pssh", "parallel-ssh", "kubectl", "docker", "podman"})
+_REMOTE = frozenset({"ssh", "oarsh", "pdsh", "clush", "pssh", "parallel-ssh", "kubectl", "docker", "podman"})
 _BODY_READERS = frozenset({"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub", "bsub", "sudo", "kubectl", "docker"})
 _MAX_NESTING = 4
 _MAX_CALLS = 200
@@ -215,14 +215,15 @@ def _subshells(script: Script, found: Sequence[Command]) -> None:
 
 
 def _comment(token: Token, state: _State) -> None:
-    for mark in ("#SBATCH", "#PBS", "#BSUB", "#$", "#FLUX:", "# flux:"):
-        if token.text.startswith(mark):
-            rest = token.text[len(mark) :].strip()
-            state.script.directives.append((token.line, rest))
-            for given in directive_settings(mark, rest):
-                _add(state, given.name, given.value, token.line, f"{mark} {given.how}")
-                if given.problem is not None:
-                    state.script.problems.append((token.line, given.problem))
+    mark = DIRECTIVE.match(token.text)
+    if mark is None:
+        return
+    rest = token.text[mark.end() :].strip()
+    state.script.directives.append((token.line, rest))
+    for given in directive_settings(mark[0], rest):
+        _add(state, given.name, given.value, token.line, f"{mark[0]} {given.how}")
+        if given.problem is not None:
+            state.script.problems.append((token.line, given.problem))
 
 
 def _inner_commands(command: Command, state: _State) -> None:
