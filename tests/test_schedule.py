@@ -92,9 +92,32 @@ def test_a_node_somewhat_slow_among_many_is_named_after_a_second_look() -> None:
 
     measured = [rate(number, a, b) for number, pairs in enumerate(rounds(256)) for a, b in pairs]
     measured += [rate(100 + number, a, b) for number, pairs in enumerate(again(measured)) for a, b in pairs]
-    found = suspects(measured)
+    found = suspects(measured, closely=True)
     assert [node for node, _ in found.nodes] == [17]
     assert found.pairs == ()
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.9, [2]), (1.0, [])])
+@pytest.mark.parametrize("nodes", [4, 8, 64])
+def test_a_node_a_tenth_slower_is_named_where_rates_are_steady(nodes: int, share: float, named: list[int]) -> None:
+    noise = random.Random(11)
+
+    def rate(number: int, a: int, b: int) -> Measurement:
+        return Measurement(number, a, b, 300 * (share if 2 in (a, b) else 1.0) * noise.gauss(1, 0.008))
+
+    measured = [rate(number, a, b) for number, pairs in enumerate(rounds(nodes)) for a, b in pairs]
+    assert suspects(measured, closely=True).nodes == ()
+    measured += [rate(100 + number, a, b) for number, pairs in enumerate(again(measured)) for a, b in pairs]
+    found = suspects(measured, closely=True)
+    assert ([node for node, _ in found.nodes], found.pairs) == (named, ())
+    assert suspects(measured).nodes == ()
+
+
+def test_a_tenth_counts_for_nothing_where_nodes_differ_by_as_much() -> None:
+    speed = {n: 90.0 + n % 7 * 3 for n in range(24)}
+    measured = rated(24, speed)
+    measured += [Measurement(100, a, b, min(speed[a], speed[b])) for pairs in again(measured) for a, b in pairs]
+    assert suspects(measured, closely=True).nodes == ()
 
 
 def test_half_of_the_nodes_are_slow() -> None:

@@ -10,10 +10,14 @@ _LEAST_ROUNDS = 3
 _MOST_GROUPS = 1024
 #: Nodes and pairs are slow below these shares of what is usual.
 _SLOW, _SLOW_BEST, _SLOW_PAIR = 0.85, 0.95, 0.7
+#: Of nodes looked at closely, the share below the others that counts, if it is so many standard errors.
+_LESS, _SURE = 0.06, 5.0
+#: The error of a median against that of a mean, and a standard deviation against the median of the deviations.
+_OF_MEDIAN, _OF_DEVIATION = 1.25, 1.48
 #: So many of the nodes are good at least.
 _GOOD = 0.2
 #: So many pairs, or rounds more, decide about a suspect.
-_ENOUGH, _LEAST_AGAIN = 9, 2
+_ENOUGH, _LEAST_AGAIN, _MOST_AGAIN = 9, 2, 8
 
 
 @dataclass(frozen=True)
@@ -60,21 +64,37 @@ def rails(sizes: Sequence[int], turns: int) -> int:
     return least if least > 1 and least * len(sizes) // 2 * turns <= _MOST_GROUPS else 0
 
 
-def suspects(measured: Sequence[Measurement]) -> Suspects:
+@dataclass(frozen=True)
+class _Rate:
+    """The rate of a node (median of its good partners, however often), its best pair, all with good ones in order."""
+
+    median: float
+    best: float
+    own: tuple[float, ...]
+
+    def noise(self, around: Sequence[float]) -> float:
+        """Standard deviation of its pairs, or of those of other nodes where that is more."""
+        return max(_deviation(self.own), _deviation(around))
+
+
+def suspects(measured: Sequence[Measurement], closely: bool = False) -> Suspects:
     """Who is slow: a node whose pairs with good nodes are, else a pair whose members are both faster with others.
 
     A pair is as fast as its slower node, so a node that is fast with one partner is good, and each node's rate is the
     median of its pairs with good ones: partners of slow nodes are not blamed, however many there are, as long as a
     fifth of the nodes is good. Two nodes alone cannot be told apart; their pair is compared with nothing.
+    ``closely``: nodes of one kind that :func:`again` measured more often; a tenth less counts where rates are steady.
     """
     if len(measured) < 2:
         return Suspects((), (), measured[0].busbw_gbps if measured else 0.0)
-    rates = _rates(measured)
-    good = _good(rates)
-    typical = statistics.median(rate for node, (rate, *_) in rates.items() if node in good)
+    rates, typical = _rates(measured)
     nodes = {
-        node: rate for node, (rate, best, _) in rates.items() if rate < _SLOW * typical and best < _SLOW_BEST * typical
+        node: rate.median
+        for node, rate in rates.items()
+        if rate.median < _SLOW * typical and rate.best < _SLOW_BEST * typical
     }
+    if closely:
+        nodes |= _steadily_slow(measured, rates, typical)
     partners: dict[int, set[int]] = {}
     for m in measured:
         partners.setdefault(m.first, set()).add(m.second)
@@ -88,49 +108,87 @@ def suspects(measured: Sequence[Measurement]) -> Suspects:
     slow = []
     for (a, b), turns in together.items():
         rate = max(m.busbw_gbps for m in turns)
-        usual = typical if a in alone else min(rates[a][0], rates[b][0])
-        if not nodes.keys() & {a, b} and rate < _SLOW_PAIR * usual:
+        usual = typical if a in alone else min(rates[a].median, rates[b].median)
+        if not nodes.keys() & {a, b} and rate < _SLOW_PAIR * usual and len(turns) > closely:
             slow.append(replace(turns[0], busbw_gbps=rate))
     return Suspects(tuple(sorted(nodes.items())), tuple(slow), typical)
 
 
-def _rates(measured: Sequence[Measurement]) -> dict[int, tuple[float, float, int]]:
-    """Of each node its rate with good partners, the best of all its pairs, and how many were with good partners."""
+def _steadily_slow(measured: Sequence[Measurement], rates: Mapping[int, _Rate], typical: float) -> dict[int, float]:
+    """Nodes that are a little slow with nearly everybody, by more than their rates and those of the others vary."""
+    less = {node for node, rate in rates.items() if rate.median < (1 - _LESS) * typical}
+    others = _without(measured, less)
+    spread = _deviation([rate.median for node, rate in rates.items() if node not in less])
+    found = {}
+    for node in less:
+        own, noise = rates[node].own, rates[node].noise(others)
+        counts = 1 / max(1, len(own)) + 1 / max(1, 2 * len(others))
+        error = math.hypot(_OF_MEDIAN * noise * math.sqrt(counts), spread / 2)
+        if (
+            len(own) >= _ENOUGH
+            and rates[node].median < typical - _SURE * error
+            and own[3 * (len(own) - 1) // 4] < typical
+        ):
+            found[node] = rates[node].median
+    return found
+
+
+def _without(measured: Sequence[Measurement], nodes: set[int]) -> list[float]:
+    return [m.busbw_gbps for m in measured if not nodes & {m.first, m.second}]
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The standard deviation that half of the values, those near the middle, tell of."""
+    middle = statistics.median(values or [0.0])
+    return _OF_DEVIATION * statistics.median([abs(value - middle) for value in values] or [0.0])
+
+
+def _rates(measured: Sequence[Measurement]) -> tuple[dict[int, _Rate], float]:
+    """Of each node what its pairs reached, and what is usual for a good one."""
     pairs: dict[int, list[tuple[int, float]]] = {}
     for m in measured:
         pairs.setdefault(m.first, []).append((m.second, m.busbw_gbps))
         pairs.setdefault(m.second, []).append((m.first, m.busbw_gbps))
-    best = {node: (0.0, max(rate for _, rate in own), 0) for node, own in pairs.items()}
+    best = {node: max(rate for _, rate in own) for node, own in pairs.items()}
     good = _good(best)
     found = {}
-    for node, own in pairs.items():
-        rates = [rate for partner, rate in own if partner in good]
-        found[node] = statistics.median(rates or [best[node][1]]), best[node][1], len(rates)
-    return found
+    for node, all_pairs in pairs.items():
+        by_partner: dict[int, list[float]] = {}
+        for partner, rate in all_pairs:
+            if partner in good:
+                by_partner.setdefault(partner, []).append(rate)
+        median = statistics.median([statistics.median(own) for own in by_partner.values()] or [best[node]])
+        found[node] = _Rate(median, best[node], tuple(sorted(rate for own in by_partner.values() for rate in own)))
+    return found, statistics.median(found[node].median for node in good)
 
 
-def _good(rates: Mapping[int, tuple[float, float, int]]) -> set[int]:
+def _good(best: Mapping[int, float]) -> set[int]:
     """Nodes whose best pair is about as good as that of the best fifth of the nodes."""
-    best = sorted((best for _, best, _ in rates.values()), reverse=True)
-    limit = _SLOW * best[math.ceil(_GOOD * len(best)) - 1]
-    return {node for node, (_, best, _) in rates.items() if best >= limit}
+    order = sorted(best.values(), reverse=True)
+    limit = _SLOW * order[math.ceil(_GOOD * len(order)) - 1]
+    return {node for node, rate in best.items() if rate >= limit}
 
 
 def again(measured: Sequence[Measurement]) -> list[list[Pair]]:
     """Rounds that measure suspects more often before they are named: nodes with good partners, pairs as they are."""
     found = suspects(measured)
-    rates = _rates(measured)
-    bad = {node for node, _ in found.nodes} | {node for node, (*_, pairs) in rates.items() if not pairs}
-    good = sorted(_good(rates) - bad)
-    if len(measured) < 2 or not good or not (bad or found.pairs):
+    if len(measured) < 2:
         return []
-    turns = max(_LEAST_AGAIN, _ENOUGH - max(pairs for *_, pairs in rates.values()))
-    rounds: list[list[Pair]] = []
+    rates, typical = _rates(measured)
+    bad = {node for node, _ in found.nodes} | {node for node, rate in rates.items() if not rate.own}
+    weak = {node for node, rate in rates.items() if rate.median < (1 - _LESS / 2) * typical} - bad
+    good = sorted(_good({node: rate.best for node, rate in rates.items()}) - bad - weak)
+    if not good or not (bad or weak or found.pairs):
+        return []
+    turns = max(_LEAST_AGAIN, _ENOUGH - max(len(rate.own) for rate in rates.values()))
+    others, rounds = _without(measured, bad | weak), list[list[Pair]]()
     for m in found.pairs:
         for _ in range(_LEAST_AGAIN):
             _pack(rounds, (m.first, m.second))
-    for number, node in enumerate(sorted(bad)):
-        for turn in range(turns):
+    for number, node in enumerate(sorted(bad | weak)):
+        own, noise = rates[node].own, rates[node].noise(others)
+        steady = math.ceil((_SURE * _OF_MEDIAN * noise / (_LESS * typical)) ** 2) - len(own) if node in weak else 0
+        for turn in range(max(turns, min(_MOST_AGAIN, steady))):
             _pack(rounds, *((node, good[(number + turn + k) % len(good)]) for k in range(len(good))))
     return rounds
 

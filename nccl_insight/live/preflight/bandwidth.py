@@ -212,7 +212,7 @@ def _suspects(rows: pl.DataFrame, rail: bool = False) -> tuple[Suspects, int]:
         .select("round", "first", "second", pl.col("local_rank") if rail else pl.lit(0), "busbw_gbps")
         .iter_rows()
     ]
-    return suspects(measured), len(measured)
+    return suspects(measured, closely=not rail), len(measured)
 
 
 def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], tuple[Measurement, ...], float]:
