@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
+from tests.runs import RUNS
 
 HOSTS = ("gpu01", "gpu02")
 PIDS = (4100, 4101, 4102, 4103, 5200, 5201, 5202, 5203)
@@ -300,3 +301,37 @@ def test_a_death_is_told_once_with_all_that_is_known(tmp_path: Path, death: Deat
     assert death.words in first.title, told
     assert first.first_time is None or "12:00:0" in first.first_time, told
     assert [f.name for f in loud if f.severity.value == "error"] == [death.kind], told
+
+
+@pytest.mark.parametrize(
+    ("name", "diagnosis", "title", "line", "step"),
+    [
+        ("kill", "process-killed", "Rank 0 on vm was killed", None, "dmesg"),
+        ("segv", "process-crashed", "Rank 0 on vm crashed: a segmentation fault", None, "PYTHONFAULTHANDLER"),
+        (
+            "nan",
+            "application-exception",
+            "Rank 0 on vm raised RuntimeError: loss is nan",
+            "loss is nan",
+            "loss scaling",
+        ),
+        ("oom", "application-exception", "Rank 0 on vm raised torch.OutOfMemoryError", "Tried to alloc", "nvidia-smi"),
+        ("assert", "cuda-unhandled", "index out of bounds", "Assertion `", "token ids"),
+    ],
+)
+def test_what_a_rank_says_goes_before_what_torchrun_says_of_it(
+    name: str, diagnosis: str, title: str, line: str | None, step: str
+) -> None:
+    """Runs under torchrun on a machine with one GPU, where torchrun calls the host localhost."""
+    found = nccl_insight.analyze(RUNS / "torchrun-h100" / f"{name}.log").findings
+    first = found[0]
+    assert (first.name, first.ranks, first.hosts) == (diagnosis, (0,), ("vm",))
+    assert title in first.title
+    assert line is None or line in first.evidence[0].text
+    assert any(step in one.text for one in first.steps)
+    assert all("localhost" not in one.title for one in found)
+
+
+def test_an_exception_that_names_a_step_is_no_progress() -> None:
+    analysis = nccl_insight.analyze(RUNS / "torchrun-h100" / "nan.log")
+    assert analysis.run.table("progress")["counter"].to_list() == [0.0, 1.0, 2.0]

@@ -30,6 +30,8 @@ def without_port(column: str) -> pl.Expr:
 
 # Behind glog's stamp torch prints the rank in a process group: [E ProcessGroupNCCL.cpp:828] [Rank 3].
 _OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*")
+# What every machine calls itself: torchrun without a node rank, a host name that was never set.
+_ITSELF: Final = re.compile(r"(?:ip6-)?(?:localhost|loopback)\d?|127(?:\.\d+){3}|::1")
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
 
@@ -69,11 +71,15 @@ class Identities:
     local_of_input: dict[int, int] = field(default_factory=dict)
 
     def host(self, name: str | None) -> str | None:
-        """The host as NCCL calls it: by name, short name or address; the given name when NCCL's lines have none."""
+        """The host as NCCL calls it: by name, short name or address; the given name when NCCL's lines have none.
+
+        ``localhost`` is no host's name, unless NCCL itself uses it.
+        """
         if not name:
             return None
         own = _own_address(name) or name
-        return self.names.get(short(name)) or self.addresses.get(own) or name
+        found = self.names.get(short(name)) or self.addresses.get(own)
+        return found or (None if _ITSELF.fullmatch(short(name)) else name)
 
     def hosts_at(self, rows: pl.DataFrame, column: str = "peer") -> set[str]:
         """The hosts that the addresses in a column of rows mean; the address itself where NCCL's lines have none."""

@@ -124,6 +124,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,
+        says_more=True,
     )
     return outside.placed(run, hit, first, found)
 
