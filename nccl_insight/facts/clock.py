@@ -37,7 +37,7 @@ def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
     """The rows with ``time_s`` (float, seconds since 1970; null where no column of ``stamps`` has a clock)."""
     if all(_without(frame, column) for column in stamps):
         return frame.with_columns(time_s=pl.lit(None, pl.Float64))
-    time = _seconds(_text(stamps), _year(run))
+    time = _seconds(frame, _text(stamps), _year(run))
     behind = _behind(run)
     if behind.is_empty():
         return frame.with_columns(time_s=time)
@@ -93,42 +93,53 @@ def _behind(run: Run) -> pl.DataFrame:
     if _without(errors, "timestamp") or _without(errors, "launcher"):
         return pl.DataFrame(schema=_BEHIND)
     own, outer = pl.col("timestamp").cast(pl.String), pl.col("launcher").cast(pl.String)
-    difference = _seconds(own, 2000) - _seconds(outer, 2000)
+    both = errors.filter(own.str.contains(_DATED) & outer.str.contains(_DATED))
     found = (
-        errors.filter(own.str.contains(_DATED) & outer.str.contains(_DATED))
+        both.with_columns(_behind_s=_seconds(both, own, 2000) - _seconds(both, outer, 2000))
         .group_by("input_id", _form(outer).alias("_form"), maintain_order=True)
-        .agg(difference.median().alias("_behind_s"), _form(own).unique().alias("_own"))
+        .agg(pl.col("_behind_s").median(), _form(own).unique().alias("_own"))
     )
     told = (pl.col("_behind_s").abs() > SKEW_S) & ~pl.col("_form").is_in(pl.col("_own"))
     return found.filter(told).drop("_own")
 
 
-def _seconds(text: pl.Expr, year: int) -> pl.Expr:
-    dated = text.str.extract_groups(_DATED)
-    glog = text.str.extract_groups(_GLOG)
-    syslog = text.str.extract_groups(_SYSLOG_YEAR)
-    month = syslog.struct.field("1").replace_strict(
+def _seconds(frame: pl.DataFrame, text: pl.Expr, year: int) -> pl.Series:
+    found = frame.select(
+        dated=text.str.extract_groups(_DATED),
+        glog=text.str.extract_groups(_GLOG),
+        syslog=text.str.extract_groups(_SYSLOG_YEAR),
+    )
+    dated, glog, syslog = (pl.col(form).struct.field for form in found.columns)
+    month = syslog("1").replace_strict(
         {name: number for number, name in enumerate(_MONTHS, 1)}, default=None, return_dtype=pl.Int32
     )
-    field = dated.struct.field
-    return pl.coalesce(
-        _epoch(field("1"), field("2"), field("3"), field("4"), field("5"), field("6")),
-        _epoch(pl.lit(str(year)), *(glog.struct.field(str(n)) for n in range(1, 6))),
-        _epoch(
-            syslog.struct.field("6").fill_null(str(year)), month, *(syslog.struct.field(str(n)) for n in range(2, 6))
-        ),
+    forms = (
+        [dated(str(n)) for n in range(1, 7)],
+        [pl.lit(str(year)), *(glog(str(n)) for n in range(1, 6))],
+        [syslog("6").fill_null(str(year)), month, *(syslog(str(n)) for n in range(2, 6))],
     )
+    some = [f for name, f in zip(found.columns, forms, strict=True) if found[name].struct.field("2").count()]
+    times = [_epoch(found, *parts) for parts in some]
+    return found.with_columns(time_s=pl.coalesce(*times, pl.lit(None, pl.Float64)))["time_s"]
 
 
-def _epoch(year: pl.Expr, month: pl.Expr, day: pl.Expr, hour: pl.Expr, minute: pl.Expr, second: pl.Expr) -> pl.Expr:
-    whole = [part.cast(pl.Int32, strict=False) for part in (year, month, day, hour, minute)]
-    seconds = second.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-    good = whole[1].is_between(1, 12) & whole[2].is_between(1, 31) & (whole[3] < 24) & (whole[4] < 60)
-    date = pl.date(
-        pl.when(good).then(whole[0]), pl.when(good).then(whole[1]), pl.when(good).then(whole[2].clip(1, 28))
-    ).cast(pl.Int32)
-    days = date.cast(pl.Float64) + (whole[2] - whole[2].clip(1, 28)).cast(pl.Float64)
-    return pl.when(good).then(days * 86400.0 + whole[3] * 3600.0 + whole[4] * 60.0 + seconds)
+def _epoch(
+    found: pl.DataFrame, year: pl.Expr, month: pl.Expr, day: pl.Expr, hour: pl.Expr, minute: pl.Expr, second: pl.Expr
+) -> pl.Series:
+    parts = {"year": year, "month": month, "day": day, "hour": hour, "minute": minute}
+    numbers = found.select(
+        second.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).alias("second"),
+        **{name: part.cast(pl.Int32, strict=False) for name, part in parts.items()},
+    )
+    sound = pl.col("month").is_between(1, 12) & pl.col("day").is_between(1, 31)
+    good = sound & (pl.col("hour") < 24) & (pl.col("minute") < 60)
+    numbers = numbers.with_columns(
+        pl.when(good).then(pl.col("year", "month")), early=pl.col("day").clip(1, 28), good=good
+    )
+    days = pl.date("year", "month", pl.when("good").then("early")).cast(pl.Int32).cast(pl.Float64)
+    days += (pl.col("day") - pl.col("early")).cast(pl.Float64)
+    seconds = days * 86400.0 + pl.col("hour") * 3600.0 + pl.col("minute") * 60.0 + pl.col("second")
+    return numbers.select(pl.when("good").then(seconds)).to_series()
 
 
 @fact

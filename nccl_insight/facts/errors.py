@@ -42,6 +42,9 @@ _NOTEWORTHY: Final = (
     "kernel-cmdline-iommu-missing", "env-recommended-unset", "collnet-unavailable", "cumem-host-alloc-failed",
 )  # fmt: skip
 
+# Not the numbers behind a name, as in UCX's tags, and no address.
+_TIME: Final = r"(^|[ T])[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
+
 
 @fact
 def causes(run: Run) -> pl.DataFrame:
@@ -104,23 +107,25 @@ def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     ranks = own.otherwise(pl.coalesce("rank", tagged))
     errors = errors.with_columns(rank=pl.when(headless).then(ranks).otherwise("rank"))
     errors = _in_own_input(known, _of_process(run, known, errors))
-    tags = errors.filter(headless)["launcher"].unique().to_list() if known.ranks_of_host else []
+    # Most tags of a flood differ in their times alone.
+    tag = pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00")
+    tags = errors.filter(headless).select(tag).to_series().unique().to_list() if known.ranks_of_host else []
     found: dict[str, str] = {}
     tasks: dict[str, int] = {}
-    for tag in tags:
-        said = read_tag(tag)
+    for text in tags:
+        said = read_tag(text)
         host, rank = known.host_in_tag(said), said.rank
         if rank is None:
             rank = known.at_local_rank(said.local_rank, host)
         host = host or (known.host_of_rank.get(rank) if rank is not None else None)
         if host in known.ranks_of_host:
-            found[tag] = str(host)
+            found[text] = str(host)
         if rank is not None and host is not None and known.host_of_rank.get(rank) == host:
-            tasks[tag] = rank
+            tasks[text] = rank
     if not found:
         return errors
-    named = pl.col("launcher").replace_strict(found, default=None, return_dtype=pl.String)
-    task = pl.col("launcher").replace_strict(tasks, default=None, return_dtype=pl.Int32)
+    named = tag.replace_strict(found, default=None, return_dtype=pl.String)
+    task = tag.replace_strict(tasks, default=None, return_dtype=pl.Int32)
     # What the runtime of the GPU prints, and no launcher: the tag in front of it is that of the process.
     runtime = headless & pl.col("message").str.starts_with("rocr_")
     return errors.with_columns(

@@ -4,6 +4,7 @@ Columns that start with ``_`` are the record's surroundings: ``_line, _sub, _lev
 its head in the chunk's table of heads (columns of ``HEAD``); the others are what the rule captured.
 """
 
+import re
 from typing import Final
 
 import polars as pl
@@ -16,7 +17,16 @@ from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
 from nccl_insight.readers.nccl_log.head import LEVELS
 from nccl_insight.readers.nccl_log.records import RECORD, ChunkResult, Fate, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR, lines_of, split_clean
-from nccl_insight.readers.nccl_log.work import Work, has_loud, records, take, take_classified, take_one, take_records
+from nccl_insight.readers.nccl_log.work import (
+    Work,
+    has_loud,
+    records,
+    take,
+    take_classified,
+    take_one,
+    take_records,
+    with_heads,
+)
 
 _REPEATED_SIGN: Final = "x across cluster]"
 _REPEATED: Final = r"\s*\[repeated ([0-9]+)x across cluster\].*$"
@@ -75,7 +85,8 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
 
 def _take_irregular(work: Work, others: pl.DataFrame) -> tuple[pl.DataFrame, set[int]]:
     """Lines with a record in an unusual place; returns records that no rule accepts, and all lines seen."""
-    odd = others.filter(pl.col("_text").str.contains(likely.RECORD))
+    text = pl.col("_text")
+    odd = others.filter(text.str.contains(likely.RECORD)).filter(text.str.contains(recover.SOME_RECORD))
     pieces = recover.pieces_of(zip(odd["_line"].to_list(), odd["_text"].to_list(), strict=True))
     if not pieces:
         return pl.DataFrame(schema=RECORD), set()
@@ -130,6 +141,55 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     found = found.filter(pl.Series(hopeful, dtype=pl.Boolean))
     if found.is_empty():
         return
+    alike = _alike(work, found.filter(_plain & ~pl.col("_line").is_in(list(seen))))
+    lines = [rows["_line"] for rows, _, _ in alike]
+    _take_singly(work, found.filter(~pl.col("_line").is_in(pl.concat(lines).implode())) if lines else found, seen)
+    missed = [_take_alike(work, *flood) for flood in alike]
+    if any(rows.height for rows in missed):
+        _take_singly(work, pl.concat(missed), seen)
+
+
+# So many lines that look alike are asked about as one.
+_ALIKE_LEAST: Final = 64
+# Of a line that is no more than itself: nobody announces it, it quotes no other, and was not put together from several.
+_plain: Final = (
+    pl.col("_thrown").is_null()
+    & ~pl.col("_text").str.contains(likely.QUOTE, literal=True)
+    & ~(pl.col("_text").str.contains(" pid=", literal=True) & (pl.col("_text").str.len_chars() > recover.GLUED_LEAST))
+)
+
+
+def _alike(work: Work, found: pl.DataFrame) -> list[tuple[pl.DataFrame, Match, str]]:
+    """Floods of lines without a head: those that look alike, what the first of them says, and its label."""
+    catalog = work.classifier.catalog
+    floods = []
+    for rows in found.filter(pl.len().over("_shape") >= _ALIKE_LEAST).partition_by("_shape", maintain_order=True):
+        text = rows["_text"][0]
+        hit = recover.match_headless(catalog, text)
+        if hit is not None and hit[2] >= 0 and not catalog.spans_lines(hit[0].message.name):
+            floods.append((rows, hit[0], text[: hit[2]]))
+    return floods
+
+
+def _take_alike(work: Work, rows: pl.DataFrame, match: Match, label: str) -> pl.DataFrame:
+    """Takes lines that say what one of them says behind a label like its own; returns the others."""
+    rows = rows.filter(~pl.col("_line").is_in(list(work.used))) if work.used else rows
+    begin = re.sub("[0-9]+", "[0-9]+", re.escape(label))
+    cut = rows["_text"].str.extract_groups(f"^({begin})(.*)$").struct.unnest()
+    level = pl.lit(_level_of(match, False))
+    frame = rows.select(
+        "_line", _sub=pl.lit(0, pl.UInt16), _head=cut["1"], _level=level, _body=cut["2"].str.strip_chars_end()
+    ).filter(pl.col("_body").is_not_null())
+    name = match.message.name
+    if frame.height and has_loud(frame["_level"]):
+        work.warned.add(name)
+    left = take(work, name, with_heads(work, frame).select(list(RECORD)))["_line"] if frame.height else frame["_line"]
+    return rows.filter(cut["2"].is_null() | pl.col("_line").is_in(left.implode()))
+
+
+def _take_singly(work: Work, found: pl.DataFrame, seen: set[int]) -> None:
+    """Asks about each line by itself."""
+    catalog, foreign = work.classifier.catalog, work.classifier.foreign
     found = found.with_columns(
         pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present")
     )

@@ -20,6 +20,8 @@ _FULL_END: Final = re.compile(FULL_END)
 _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
 # RCCL writes errors that end the job without the word NCCL: "host:pid:tid [0] [FATAL ERROR]: text".
 _FATAL: Final = re.compile(r"(?<=\] )(\[FATAL ERROR\]):(?: |$)")
+#: One of these three, as Rust's engine looks for it.
+SOME_RECORD: Final = rf"(?:^|[^A-Za-z])NCCL (?:{OPEN_LEVEL})(?:[ :]|$)|{_OLD.pattern}|\] \[FATAL ERROR\]:(?: |$)"
 # Looked for at the end of a text only, within the longest head that is one (_HEAD_MOST): searching all of a long text
 # for something that ends it would take the square of its length.
 _CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
@@ -194,19 +196,19 @@ def quoted(text: str) -> str | None:
 
 # Exceptions that a program prints with their own traceback behind them.
 _TRACE_BEHIND: Final = "Traceback (most recent call last)"
-_GLUED_LEAST: Final = 200
+GLUED_LEAST: Final = 200
 _TAG_INSIDE: Final = re.compile(r" (?=\([A-Za-z_]\w{0,63} pid=[0-9]{1,9}[^()]{0,80}\) )")
 
 
 def tagged(text: str) -> list[str]:
     """The lines that a long one was put together from, told by the tags of the launcher that each begins with."""
-    return _TAG_INSIDE.split(text) if len(text) > _GLUED_LEAST and " pid=" in text else [text]
+    return _TAG_INSIDE.split(text) if len(text) > GLUED_LEAST and " pid=" in text else [text]
 
 
 def before_records(text: str) -> str:
     """What a long line holds in front of its first record; empty when that is no more than tags."""
     first = _RECORD.search(text)
-    if first is None or first.start() < _GLUED_LEAST:
+    if first is None or first.start() < GLUED_LEAST:
         return ""
     start = _head_start(text[: first.start()])
     return text[: first.start() if start is None else start]
