@@ -220,11 +220,12 @@ def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], tupl
     single = rows.filter(pl.col("local_rank").is_not_null())
     if single.is_empty():
         return {}, (), 0.0
-    found, _ = _suspects(single, rail=True)
+    found, count = _suspects(single, rail=True)
     slow: dict[int, list[tuple[int, float]]] = {}
     for number, rate in found.nodes:
         slow.setdefault(number // _RAIL, []).append((number % _RAIL, rate))
-    return slow, found.pairs, found.typical_gbps
+    # Of two, which one is odd cannot be told.
+    return slow, found.pairs if count > 2 else (), found.typical_gbps
 
 
 def _locals(found: list[tuple[int, float]]) -> str:
