@@ -163,6 +163,7 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "config.py": ("E = {'NCCL_IB_SL': 3, 'NCCL_ALGO': 'Rng'}\nC.setdefault('nccl_debug', 'ERROR')\nos.environ.update({k: str(v) for k, v in E.items()})\n", {(1, "env-invalid-value")}),
     "taken.py": ("run(env_vars={'NCCL_IB_SL': 3})\nimage.env({'NCCL_IB_TC': 3})\nos.environ.update({'NCCL_CROSS_NIC': 1})\n", {(1, "env-invalid-value"), (2, "env-invalid-value"), (3, "env-invalid-value")}),
     "app.def": ("Bootstrap: docker\nFrom: x\n%post\nexport NCCL_ALGO=Rng\n%environment\nexport NCCL_DEBUG=INFOO\n", {(4, "env-invalid-value"), (4, "env-not-exported"), (6, "env-invalid-value")}),
+    "envs.yml": ("with:\n  ENVS: |\n    NCCL_BUFFSIZE=8MB;\n    NCCL_IB_TC=106;\n  run: |\n    export NCCL_IB_SL=3\n", {(3, "env-invalid-value"), (6, "env-not-exported")}),
     "job.oar": ("#OAR -l host=2\nexport NCCL_IB_TC=106\noarsh n1 'torchrun t.py'\noarsh n1 NCCL_IB_TC=106 torchrun t.py\n", {(3, "env-not-forwarded")}),
     "gnu.sh": ("export NCCL_IB_TC=106\nparallel --slf nodes --env NCCL_DEBUG 'torchrun t.py'\nparallel 'torchrun t.py' ::: a b\n", {(2, "env-not-forwarded")}),
     "pjm.sh": ("#PJM -x NCCL_DEBUG=INFO,NCCL_IB_TIMEOT=22\n#COBALT --env NCCL_DEBUG=INFO:NCCL_P2P_LEVL=NVL\nmpirun ./train\n", {(1, "env-unknown-name"), (2, "env-unknown-name")}),

@@ -33,6 +33,7 @@ _COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd", "arguments
 _WRITTEN: Final = frozenset({"content", "contents", "block", "line"})
 _FILES: Final = frozenset({"path", "dest", "destination", "filename", "target"})
 _STEP: Final = "Write it into the same command, or into the env of the job: {name}={value}"
+_ROW: Final = re.compile(r"(?:export[ \t]+)?([A-Za-z_]\w*)=(.*?)[;,]?")
 _OPTION: Final = re.compile(r"(?:-e|-x|--env|--environment)[ =]+(?=[A-Za-z_]\w*=)")
 _EQUALS: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.S)
 _UNKNOWN: Final = ("{{", "$(", "${", _MARK)
@@ -266,6 +267,10 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
         script.embedded.append(
             Embedded(line_of(value) + block, text, target, written or key, _MARK in text or "{{" in text)
         )
+    elif block and "env" in key.lower() and (pairs := _pairs(text)):
+        for offset, name, given in pairs:
+            if catalog().relevant(name):
+                _set(script, name, given, line_of(value) + 1 + offset, place)
     elif block and PROSE.fullmatch(key):
         return
     elif key in _COMMANDS:
@@ -280,6 +285,13 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
             _set(script, name, given.split()[0] if given.split() else "", line_of(value), place)
     else:
         _block(script, value, place)
+
+
+def _pairs(text: str) -> list[tuple[int, str, str]]:
+    """``NAME=VALUE`` rows of an environment that is written as one text; empty if a row is something else."""
+    rows = [(n, row.strip()) for n, row in enumerate(text.split("\n")) if row.strip() and row.lstrip()[0] != "#"]
+    found = [(n, match[1], match[2]) for n, row in rows if (match := _ROW.fullmatch(row))]
+    return found if len(found) == len(rows) else []
 
 
 def _unknown(script: Script, name: str, node: yaml.Node, place: _Place) -> None:
