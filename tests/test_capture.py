@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from nccl_insight.live.capture.parent import (
     describe,
     export_reports,
     join_directory,
+    left_out,
     make_directory,
     wrap,
 )
@@ -202,7 +204,8 @@ def test_a_healthy_capture_is_read_whole(tmp_path: Path) -> None:
     assert run.table("capture_ranks")["rank"].sort().to_list() == [0, 1, 2, 3]
     assert run.table("benchmarks")["busbw_gbps"].to_list() == [360.0, 360.0]
     assert run.table("communicators")["ranks_seen"].to_list() == [4]
-    assert {"capture", "nccl_log"} == set(run.table("inputs")["kind"].to_list())
+    assert {"capture", "nccl_log", "unknown"} == set(run.table("inputs")["kind"].to_list())  # and how it ended
+    assert (done.directory / "capture.log").read_text().startswith("nccl-insight capture: 4 processes exited cleanly")
 
 
 @pytest.mark.parametrize("mode", ["hang-all", "stubborn"])
@@ -212,6 +215,8 @@ def test_a_hanging_capture_ends_with_its_partial_log(tmp_path: Path, mode: str) 
     assert done.code == 5
     assert time.monotonic() - started < 2 + 5
     assert "deadline passed" in describe(done)
+    found = api.analyze(done.directory)
+    assert (found.status, "deadline passed after" in found.headline) == ("inconclusive", True)
     run = api.load([done.directory])
     assert run.table("communicators")["ranks_seen"].to_list() == [2]
     assert run.table("capture_ranks")["finished"].to_list() == [False, False]
@@ -260,6 +265,7 @@ def test_wrapping_a_command(tmp_path: Path) -> None:
     done = wrap([sys.executable, "-c", code], directory, None, dict(os.environ))
     assert done.code == 0
     assert (directory / "nccl.h.1.log").exists()
+    assert "exited cleanly" in (directory / "capture.log").read_text()
     with pytest.raises(UsageError, match="cannot be started"):
         wrap(["/no/such/program"], directory, None, dict(os.environ))
     assert wrap([sys.executable, "-c", "raise SystemExit(9)"], directory, None, dict(os.environ)).code == 1
@@ -290,6 +296,27 @@ def test_a_rank_that_ends_with_an_error_is_quoted(tmp_path: Path) -> None:
     done = capture(Plan(), make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code))
     assert done.code == 1
     assert "RuntimeError: address already in use" in describe(done)
+
+
+def test_what_nccl_calls_its_last_error_goes_before_what_follows_it(tmp_path: Path) -> None:
+    """As two ranks on one GPU end with torch 2.11: the warning comes after the reason."""
+    said = (
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage\n"
+        "[rank0]: Last error:\n[rank0]: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n"
+        "[rank0]:[W1126 13:04:59.5 ProcessGroupNCCL.cpp:1575] Warning: destroy_process_group() was not called\n"
+    )
+    code = f"import sys; sys.stderr.write({said!r}); sys.exit(1)"
+    done = capture(Plan(), make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code))
+    assert "code 1: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60" in describe(done)
+
+
+def test_sizes_that_did_not_fit_are_listed(tmp_path: Path) -> None:
+    rows = [
+        {"kind": "row", "op": "AllReduce", "size_bytes": 8},
+        {"kind": "skipped", "op": "AllReduce", "size_bytes": 8 << 30, "skipped": "not enough free GPU memory"},
+    ]
+    (tmp_path / "capture.rank0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert left_out(tmp_path) == ["AllReduce         8.0 GiB  skipped: not enough free GPU memory"]
 
 
 def test_a_slow_start_is_not_called_a_hang_in_a_collective(tmp_path: Path) -> None:

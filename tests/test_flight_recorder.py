@@ -436,3 +436,31 @@ def test_both_sides_open_or_coalesced_is_no_missing_receive(tmp_path: Path) -> N
     folder.mkdir()
     run = dumps(folder, {0: [done(4), *batch], 1: [done(4)]})
     assert list(check("NI514", run)) == []
+
+
+def test_a_dump_with_an_operation_begun_is_no_proof_beside_a_log(tmp_path: Path) -> None:
+    """What a hang of one rank left: the log of its init, the dump that the watchdog wrote, a topology."""
+    entry = {
+        "record_id": 0, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 1, "p2p_seq_id": 0,
+        "op_id": 1, "profiling_name": "nccl:all_reduce", "is_p2p": False, "input_sizes": [[8]], "output_sizes": [[8]],
+        "input_dtypes": ["Float"], "output_dtypes": ["Float"], "state": "completed", "retired": True, "frames": [],
+        "time_created_ns": 1_795_698_297_290_516_293, "timeout_ms": 10_000,
+        "time_discovered_started_ns": None, "time_discovered_completed_ns": 1_795_698_297_373_811_750,
+    }  # fmt: skip
+    waiting = {**entry, "record_id": 1, "collective_seq_id": 2, "op_id": 2, "state": "scheduled", "retired": False}
+    groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0]"}}
+    (tmp_path / "run.log").write_text(
+        "vm:7:7 [0] NCCL INFO ncclCommInitRankConfig comm 0x7 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 60 commId "
+        "0xd8 - Init COMPLETE\n"
+    )
+    (tmp_path / "topo.txt").write_text("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-15\t0\n")
+
+    def status(*entries: dict[str, object]) -> tuple[str, str]:
+        dump = {"version": "2.10", "entries": list(entries), "pg_config": groups}
+        (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(dump))
+        found = nccl_insight.analyze(tmp_path)
+        return found.status, found.headline
+
+    assert status(entry, waiting)[0] == "inconclusive"
+    assert "AllReduce 2 of rank 0 begun and not completed" in status(entry, waiting)[1]
+    assert "how it ended, is not in the log" in status(entry)[1]

@@ -349,7 +349,6 @@ def test_last_words_of_a_program_that_complains_leave_no_proof(tmp_path: Path, t
         ("thread 'main' panicked at src/main.rs:33:9:", "application-exception"),
         ("exit_status  137", "process-killed"),
         ("make: *** [Makefile:12: train] Error 1", "application-exception"),
-        ("engine.cu:12: f: block: [3,0,0], thread: [1,0,0] Assertion `i < n` failed.", "application-exception"),
         ("all of the group exited with code 139", "process-crashed"),
         ("job r-17 stopped: task 2 returned non-zero exit status 3", "application-exception"),
         ("KeyError: 'weight'", "application-exception"),

@@ -33,8 +33,9 @@ def format_gbps(bandwidth_gbps: float) -> str:
 
 
 def format_span_gbps(low_gbps: float, high_gbps: float) -> str:
-    """``24.1 to 55.4 GB/s`` (1e9 bytes per second)."""
-    return f"{low_gbps:.1f} to {high_gbps:.1f} GB/s"
+    """``24.1 to 55.4 GB/s`` (1e9 bytes per second); one figure where both read alike."""
+    low, high = f"{low_gbps:.1f}", f"{high_gbps:.1f}"
+    return f"{high} GB/s" if low == high else f"{low} to {high} GB/s"
 
 
 def format_ranks(ranks: Iterable[int], limit: int = 12) -> str:

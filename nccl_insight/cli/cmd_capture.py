@@ -76,9 +76,9 @@ def register(app: typer.Typer) -> None:
             typer.echo(line, err=True)
         if not command and backend == "gloo":
             typer.echo("gloo: CPU tensors, no GPU, no NCCL log; timings say nothing about GPU links")
-        for line in _table(directory):
+        for line in (*_table(directory), *parent.left_out(directory)):
             typer.echo(line)
-        if directory.is_dir() and all(path.name.startswith(".") for path in directory.iterdir()):
+        if directory.is_dir() and all(path.name.startswith((".", "capture.")) for path in directory.iterdir()):
             typer.echo(
                 f"nothing was written into {directory}: the command did not start NCCL, or cleared NCCL_DEBUG_FILE"
             )
@@ -103,7 +103,7 @@ def _table(directory: Path) -> list[str]:
     """The largest message of each operation, with its bandwidth."""
     import polars as pl
 
-    from nccl_insight.base.units import format_bytes
+    from nccl_insight.base.units import format_bytes, plural
     from nccl_insight.inputs.find import find_inputs
     from nccl_insight.readers.capture import FORMAT
 
@@ -118,7 +118,7 @@ def _table(directory: Path) -> list[str]:
     for row in best.select("op", "size_bytes", "time_us", "busbw_gbps", "wrong", "nranks").iter_rows(named=True):
         busbw = "-" if row["busbw_gbps"] is None else f"{row['busbw_gbps']:.2f}"
         lines.append(
-            f"{row['op']:<14} {format_bytes(row['size_bytes']):>10}  {row['nranks']} ranks  "
+            f"{row['op']:<14} {format_bytes(row['size_bytes']):>10}  {plural(row['nranks'], 'rank')}  "
             f"{row['time_us']:>12.1f} us  busbw {busbw:>8} GB/s  wrong {row['wrong']}"
         )
     wrong = rows.filter(pl.col("wrong") > 0)

@@ -51,11 +51,15 @@ def measured_sentences(run: Run) -> list[str]:
     )
     sentences: list[str] = []
     for row in kinds.head(_MOST).iter_rows(named=True):
-        ranks = f" on {row['nranks']} ranks" if row["nranks"] else ""
+        ranks = f" on {plural(row['nranks'], 'rank')}" if row["nranks"] else ""
+        alone = row["nranks"] == 1 and row["busbw_gbps"] is None
+        rate = (
+            "one rank has no bus bandwidth" if alone else f"busbw {_bandwidth(row['busbw_gbps'])} at the largest size"
+        )
         sizes = f"{format_bytes(row['least'])} to {format_bytes(row['most'])}"
-        text = f"Measured {row['op'] or 'a collective'}{ranks}, {sizes}: busbw {_bandwidth(row['busbw_gbps'])}"
+        text = f"Measured {row['op'] or 'a collective'}{ranks}, {sizes}: {rate}"
         wrong = f"; {row['wrong']:,} wrong values" if row["wrong"] else ""
-        sentences.append(f"{text} at the largest size{_of_expected(row)}{wrong}")
+        sentences.append(f"{text}{_of_expected(row)}{wrong}")
     if kinds.height > _MOST:
         sentences.append(f"Measured {kinds.height - _MOST} further operations; see the table benchmarks")
     return sentences

@@ -10,6 +10,7 @@ from nccl_insight.base.model import Milestones, Progress
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.course import LEAVING, course
 from nccl_insight.facts.ended import endings
+from nccl_insight.facts.flight_recorder import entries_of
 from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.links import failed_after, flaps
@@ -171,6 +172,7 @@ def goes_on(run: Run) -> bool:
     if not parts:
         return False
     last = pl.concat(parts, how="vertical_relaxed").group_by("input_id").agg(pl.col("line").max())
+    last = last.join(run.table("inputs").filter(pl.col("nccl_lines") > 0), on="input_id", how="semi")
     return last_of_input(run, last).height < last.height
 
 
@@ -282,13 +284,15 @@ def _found_doubts(run: Run) -> Iterator[str]:
     user = ended_by_user(run)
     if user:
         yield user
-    if damaged(run):
-        yield "an input breaks off in the middle"
     if course(run).not_stopped(endings(run)).height and not user:
         yield ending(run)
     said = trouble_line(run) or complaint(run)
     if said and not user:
         yield said
+    if damaged(run):
+        yield "an input breaks off in the middle"
+    if open_ := _open_operations(run):
+        yield open_
     cut = run.table("benchmark_runs").filter(~pl.col("ended").fill_null(False) & (pl.col("listed") > 0))
     if cut.height:
         row = cut.row(-1, named=True)
@@ -324,8 +328,23 @@ def _found_doubts(run: Run) -> Iterator[str]:
         yield f"init completed on {count} of {worst.nranks} ranks{more}"
     if rows["end"].cast(pl.String).eq("silent").any():
         yield _apart(run)
-    if nccl_lines and not measured and not _closed_most(rows) and not _good_end(run):
+    # A dump of the flight recorder is written when something hangs as well as when all is well.
+    timed = run.table("collectives").filter(pl.col("source") != "flight_recorder").height or run.has("benchmarks")
+    if nccl_lines and not timed and not _closed_most(rows) and not _good_end(run):
         yield _open_end(run, rows)
+
+
+def _open_operations(run: Run) -> str:
+    """What the dumps of the flight recorder show as begun and not completed; empty where all is."""
+    if not run.has("flight_recorder"):
+        return ""
+    rows = entries_of(run).filter(~pl.col("done")).sort("rank", "record_id")
+    if rows.is_empty():
+        return ""
+    row, ranks = rows.row(0, named=True), sorted(rows["rank"].drop_nulls().unique())
+    number = row["p2p_seq"] if row["is_p2p"] else row["collective_seq"]
+    who = rank_words(ranks) if ranks else "a rank"
+    return f"the flight recorder shows {row['op']} {number} of {who} begun and not completed when it was dumped"
 
 
 def _ranks_without_record(run: Run) -> str:

@@ -1,5 +1,7 @@
 """Starts the ranks of a capture (or a given command) with a deadline and gathers what they leave."""
 
+import contextlib
+import itertools
 import json
 import math
 import os
@@ -19,6 +21,7 @@ from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nc
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Outcome, Task, run_group, run_short
 
+_TAG = re.compile(r"^\[rank[0-9]+\]:")
 _WATCHDOG = b"Watchdog caught collective operation timeout"
 _OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")
 _PATIENCE_S = 60.0
@@ -113,15 +116,16 @@ class Captured:
         return [], []
 
     def complaint(self, name: str) -> str:
-        """The last line of a rank's output that looks like an error."""
+        """What NCCL gives as its last error in a rank's output, or the last line there that looks like an error."""
         path = self.directory / f"output.rank{name.removeprefix('rank ')}.log"
         try:
             tail = path.read_bytes()[-65536:].decode("utf-8", "replace")
         except OSError:
             return ""
-        lines = [line.strip() for line in tail.splitlines() if line.strip()]
+        lines = [said for line in tail.splitlines() if (said := _TAG.sub("", line).strip())]
+        told = [after for line, after in itertools.pairwise(lines) if line == "Last error:"]
         found = [line for line in lines if re.match(r"\S*(?:Error|Exception)\b", line)]
-        return (found or lines or [""])[-1][:300]
+        return (told or found or lines or [""])[-1][:300]
 
 
 def _entered(item: Mapping[str, Any]) -> str:
@@ -144,6 +148,12 @@ def _items(path: Path) -> list[dict[str, Any]]:
         if isinstance(item, dict):
             found.append(item)
     return found
+
+
+def left_out(directory: Path) -> list[str]:
+    """One line for each operation and size that was not measured, with the reason."""
+    rows = [item for item in _items(directory / "capture.rank0.jsonl") if item.get("kind") == "skipped"]
+    return [f"{row['op']:<14} {format_bytes(int(row['size_bytes'])):>10}  skipped: {row['skipped']}" for row in rows]
 
 
 def require_torch() -> None:
@@ -248,7 +258,17 @@ def capture(
             shutil.rmtree(meeting, ignore_errors=True)
         _tidy(directory, plan_file)
     done = Captured(directory, outcome, size)
-    return replace(done, ranks=size - len(done.absent[0]))
+    done = replace(done, ranks=size - len(done.absent[0]))
+    _record(done, "all" if world is None else str(world.rank))
+    return done
+
+
+def _record(captured: Captured, who: str) -> None:
+    """Keeps how the processes ended beside what they left, for whoever analyzes it later."""
+    said = describe(captured)
+    name = "capture.log" if who == "all" else f"capture.rank{who}.log"
+    with contextlib.suppress(OSError):  # a full disk costs this line, not the capture
+        (captured.directory / name).write_text(f"nccl-insight capture: {said}\n", encoding="utf-8")
 
 
 def _local_folder() -> str | None:
@@ -298,7 +318,9 @@ def wrap(
         outcome = run_group([task], deadline_s)
     except OSError as error:
         raise UsageError(f"{command[0]}: cannot be started ({error.strerror})") from error
-    return Captured(directory, outcome, 1)
+    done = Captured(directory, outcome, 1)
+    _record(done, rank or "all")
+    return done
 
 
 def export_reports(directory: Path, tool: str = "nsys") -> list[str]:

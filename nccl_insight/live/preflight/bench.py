@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from nccl_insight.base.model import Finding, Severity
+from nccl_insight.base.units import plural
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Captured, capture, describe
 from nccl_insight.live.capture.plan import OPS, Plan
@@ -123,7 +124,7 @@ def _results(run: Run, done: Captured) -> list[Check]:
     wrong = rows.filter(pl.col("wrong") > 0)
     largest = {op: rate for op in KEYS if (rate := best(rows, op)) is not None}
     checks = [
-        Check("correctness", Status.PASS, f"{rows.height} results right on {done.ranks} ranks")
+        Check("correctness", Status.PASS, f"{rows.height} results right on {plural(done.ranks, 'rank')}")
         if wrong.is_empty()
         else check_of("correctness", wrong=wrong, rows=rows)
     ]  # fmt: skip

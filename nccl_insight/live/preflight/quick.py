@@ -215,15 +215,13 @@ def _acs(node: Node, gpus: int) -> Check:
     """Access Control Services of PCI bridges: redirection sends peer traffic through the root complex."""
     if not gpus:
         return Check("pci acs", Status.SKIP, "needs a GPU")
-    readable, redirecting = 0, []
-    for device in node.entries("/sys/bus/pci/devices"):
-        base = f"/sys/bus/pci/devices/{device}"
-        if not (node.read(f"{base}/class") or "").startswith("0x0604"):
-            continue
-        control = _acs_control(node.read_bytes(f"{base}/config"))
-        readable += control is not None
-        if control is not None and control & 0x1D:
-            redirecting.append(device)
+    base = "/sys/bus/pci/devices"
+    bridges = [d for d in node.entries(base) if (node.read(f"{base}/{d}/class") or "").startswith("0x0604")]
+    if not bridges:
+        return Check("pci acs", Status.SKIP, "no PCI bridge is visible here, as in a virtual machine")
+    controls = {device: _acs_control(node.read_bytes(f"{base}/{device}/config")) for device in bridges}
+    readable = sum(control is not None for control in controls.values())
+    redirecting = [device for device, control in controls.items() if control is not None and control & 0x1D]
     if not readable:
         return Check("pci acs", Status.SKIP, "the configuration of PCI bridges is readable by root only")
     if redirecting:
@@ -248,6 +246,8 @@ def _iommu(node: Node, gpus: int) -> Check:
     if not gpus:
         return Check("iommu", Status.SKIP, "needs a GPU")
     if not node.entries("/sys/class/iommu"):
+        if re.search(r"^flags\b.*\bhypervisor\b", node.read("/proc/cpuinfo") or "", re.MULTILINE):
+            return Check("iommu", Status.SKIP, "none in this virtual machine; that of its host is not visible here")
         return Check("iommu", Status.PASS, "off")
     line = node.read("/proc/cmdline") or ""
     if re.search(r"\biommu=pt\b|iommu\.passthrough=1", line):

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import texts
-from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, through
+from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, RAISED, through
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
@@ -103,7 +103,7 @@ def _course(lines: pl.DataFrame) -> pl.DataFrame:
     begun = lines.head(_HEAD).filter(text.str.contains(_STAMP) & ~text.str.contains(_NOT_OWN)).head(1)
     tail = lines.tail(_TAIL)
     # What benchmarks say of themselves in front of a table counts no steps.
-    steps = tail.filter(text.str.contains(PROGRESS) & ~text.str.contains(r"^\s*#")).tail(1)
+    steps = tail.filter(text.str.contains(PROGRESS) & ~text.str.contains(rf"^\s*#|{RAISED}")).tail(1)
     done = tail.filter(text.str.contains(GOOD))
     done = done.filter([through(t) for t in done["text"]]).tail(1) if done.height else done
     found = [

@@ -42,7 +42,9 @@ _TOTAL: Final = late.compiled(_PATTERNS["total"], re.I)
 PROGRESS: Final = _PATTERNS["progress"]
 _PROGRESS: Final = late.compiled(PROGRESS)
 _COUNTED: Final = late.compiled(_PATTERNS["counted"])
-_NOT_COUNTED: Final = late.compiled(r"WARN|ERROR|NCCL ")
+#: An exception that names the step, and the line of source that raises it, count nothing.
+RAISED: Final = r"\b[A-Z][A-Za-z]*(?:Error|Exception): |\braise [A-Z][A-Za-z_.]*\("
+_NOT_COUNTED: Final = late.compiled(rf"WARN|ERROR|NCCL |{RAISED}")
 # That the whole program is through, and what ends before it does.
 _THROUGH: Final = late.compiled(_PATTERNS["through"])
 _PART: Final = late.compiled(_PATTERNS["part"])

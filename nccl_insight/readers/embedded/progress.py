@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import texts
+from nccl_insight.readers.embedded.forms import RAISED
 from nccl_insight.readers.embedded.tags import read_tag
 
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
@@ -36,8 +37,6 @@ _PAUSES: Final = (
     ("evaluation", r"(?i)\bevaluat|\bvalidat|\beval\b"),
     ("warm-up", r"(?i)\bwarm(?:ing)?[ -]?up\b"),
 )
-# An exception that names the step, and the line of source that raises it, count nothing.
-_RAISED: Final = r"\b[A-Z][A-Za-z]*(?:Error|Exception): |\braise [A-Z][A-Za-z_.]*\("
 _MOST: Final = 1000
 # Lines of one piece of a log that are kept; of more, every second, third ... one.
 _PER_PIECE: Final = 4096
@@ -97,7 +96,7 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=_SCHEMA)
     # A bar that was drawn over and over is one line.
     rows = rows.with_columns(text=text.str.replace_all(r"\x1b\[[0-9;]*[A-Za-z]", "").str.split("\r")).explode("text")
-    rows = rows.with_columns(text.str.slice(0, _MOST)).filter(near(text) & ~text.str.contains(_RAISED))
+    rows = rows.with_columns(text.str.slice(0, _MOST)).filter(near(text) & ~text.str.contains(RAISED))
     bar, step, epoch = (text.str.extract_groups(p).struct for p in (_BAR, _COUNTER, _EPOCH))
     counter = pl.coalesce(bar.field("1"), step.field("1"), epoch.field("1"))
     total = pl.coalesce(bar.field("2"), step.field("2"), epoch.field("2"))
