@@ -10,7 +10,7 @@ from nccl_insight.base.model import Milestones, Progress
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.course import LEAVING, course
 from nccl_insight.facts.ended import endings
-from nccl_insight.facts.flight_recorder import entries_of
+from nccl_insight.facts.flight_recorder.entries import entries_of
 from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.links import failed_after, flaps
@@ -291,8 +291,8 @@ def _found_doubts(run: Run) -> Iterator[str]:
         yield said
     if damaged(run):
         yield "an input breaks off in the middle"
-    if open_ := _open_operations(run):
-        yield open_
+    if begun := _open_operations(run):
+        yield begun
     cut = run.table("benchmark_runs").filter(~pl.col("ended").fill_null(False) & (pl.col("listed") > 0))
     if cut.height:
         row = cut.row(-1, named=True)
