@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
         only: str = option("preflight --only", ""),
         plugin: list[str] = option("preflight --plugin", []),
         window: float = option("preflight --window", 0.0, min=0.0),
+        stress: float = option("preflight --stress", 0.0, min=0.0),
         exit_map: str = option("preflight --exit-map", ""),
         quiet: bool = option("preflight --quiet", False, "-q"),
     ) -> None:
@@ -74,6 +75,8 @@ def register(app: typer.Typer) -> None:
         plugins = [chosen.plugin_of(text) for text in plugin]
         if names and level != "quick":
             raise UsageError("--only goes with --level quick: the other levels run a collective")
+        if stress and level == "full":
+            raise UsageError("--stress goes with --level quick or standard: it takes all GPUs of the node at once")
         if (ops or sizes) and level == "quick":
             raise UsageError("--ops and --sizes go with --level standard or full: quick runs no collective")
         chosen_ops = parse_ops(ops) if ops else ()
@@ -99,6 +102,12 @@ def register(app: typer.Typer) -> None:
             checks = chosen.only(names, checks)
         if world is None or world.local_rank == 0:
             checks += [chosen.run_plugin(node, *each, _PLUGIN_S) for each in plugins]
+        if stress:
+            from nccl_insight.live.preflight.fabric import ports_of
+            from nccl_insight.live.preflight.stress import stress_checks
+
+            devices = ["cpu"] if backend == "gloo" else [f"cuda:{index}" for index in range(node.gpus())]
+            checks += stress_checks(devices, ports_of(node), stress, node.environ)
         measured = None
         if level != "quick":
             from nccl_insight.live.preflight.bandwidth import Surroundings
@@ -128,7 +137,7 @@ def register(app: typer.Typer) -> None:
             tuple(checks),
             level,
             node.name,
-            judged=_judged(node.gpus(), names or [name for name, _ in plugins], checks)
+            judged=_judged(node.gpus(), names or [name for name, _ in plugins] or stress, checks)
             if measured is None
             else measured.judged,
             timed_out=measured is not None and measured.timed_out,
@@ -165,7 +174,7 @@ def _whole(value: str | float | None) -> int | None:
     return int(value) if isinstance(value, float) else None
 
 
-def _judged(gpus: int, names: list[str], checks: Sequence[Check]) -> bool:
+def _judged(gpus: int, names: object, checks: Sequence[Check]) -> bool:
     """Checks that were asked for by name judge any machine; else only one with GPUs is judged."""
     return any(check.status.value != "SKIP" for check in checks) if names else bool(gpus)
 
