@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nccl_insight.base.pages import HEADINGS, read_page
 from nccl_insight.cli import main
 from nccl_insight.rules import discover, rule_of
-from nccl_insight.rules.page import HEADINGS, read_page
 from tests.cli import run_cli
 from tests.runs import TINY_SHM
 

@@ -12,11 +12,11 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.model import Action, Analysis, CannotJudge, Confidence, FindingClass, Hit, Ref, Role, Severity
+from nccl_insight.base.pages import Page
 from nccl_insight.engine.analyze import analyze
 from nccl_insight.engine.policy import Ignore, Policy
 from nccl_insight.rules import Check, Rule
 from nccl_insight.rules.context import Context
-from nccl_insight.rules.page import Page
 from nccl_insight.tables.run import Run, build_run
 
 

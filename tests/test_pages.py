@@ -10,10 +10,10 @@ import pytest
 import nccl_insight.rules
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Step
+from nccl_insight.base.pages import Page, pages, read_page
 from nccl_insight.rules import rule_of
-from nccl_insight.rules.page import Page, pages, read_page
 
-ALL = [page for page in pages(nccl_insight.rules) if not page.module.is_file()]
+ALL = [page for page in pages(nccl_insight.rules.__path__) if not page.module.is_file()]
 HEAD = "class: F\nseverity: error\naction: config\ntitle: T\nexpected: e\nsince: 0.2\nsteps:\n"
 BODY = "Summary.\n\n## Why it matters\n\nText.\n"
 

@@ -12,8 +12,8 @@ import pytest
 import nccl_insight
 import nccl_insight.rules
 from nccl_insight.base.model import Finding, Hit, Severity
+from nccl_insight.base.pages import HEADINGS, pages
 from nccl_insight.rules import Rule, discover
-from nccl_insight.rules.page import HEADINGS, pages
 from tests.sentences import refused
 from tests.trace_maker import numbers, told
 
@@ -44,7 +44,7 @@ def rules() -> dict[str, Rule]:
 
 def examples() -> list[Example]:
     found = []
-    for page in pages(nccl_insight.rules):
+    for page in pages(nccl_insight.rules.__path__):
         for kind, title, form, log, expect in EXAMPLE.findall(page.body + "\n"):
             assert expect or kind == "Silent", f"{page.code}: {title}: no expectation"
             expected = tuple(line.removeprefix("expect: ") for line in expect.strip().splitlines())
@@ -72,7 +72,7 @@ def differs(hit: Finding | Hit, expect: str) -> list[str]:
 
 EXAMPLES = examples()
 # Pages for `explain` alone: their lines never make a finding.
-UNHEARD = {p.code for p in pages(nccl_insight.rules) if p.head.get("lines") == "none"}
+UNHEARD = {p.code for p in pages(nccl_insight.rules.__path__) if p.head.get("lines") == "none"}
 
 
 @pytest.mark.part(2)

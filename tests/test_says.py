@@ -15,11 +15,11 @@ import nccl_insight
 import nccl_insight.rules
 from nccl_insight.base import texts
 from nccl_insight.base.model import Severity
-from nccl_insight.rules.page import pages
+from nccl_insight.base.pages import pages
 from nccl_insight.rules.says import said
 
 PACKAGE: Final = Path(nccl_insight.__path__[0])
-PAGES: Final = {page.name: page for page in pages(nccl_insight.rules)}
+PAGES: Final = {page.name: page for page in pages(nccl_insight.rules.__path__)}
 VALUE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)|(?:\[\[|\|\|)([a-z_][a-z0-9_]*)[a-z0-9_.]*\?")
 BLOCKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "rules": {f"{page.name}.{key}": block for page in PAGES.values() for key, block in page.says.items()},

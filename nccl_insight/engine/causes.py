@@ -19,13 +19,13 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
+from nccl_insight.base.natures import names, nearness
 from nccl_insight.base.units import plural
 from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S, since
-from nccl_insight.facts.course import LEAVING, Course, course
+from nccl_insight.facts.course import Course, course
 from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
-from nccl_insight.rules.natures import names, nearness
 from nccl_insight.tables.run import Run, fact
 
 Process: TypeAlias = tuple[int, str, int]
@@ -394,7 +394,7 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
             said = "It is of another time than the job's own lines."
         elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks:
             said = "The job came to its end: it was none of its ranks."
-        elif draft.name in LEAVING and told.got_over(draft.hit.evidence):
+        elif draft.name in names("leaving") and told.got_over(draft.hit.evidence):
             said = "The job came to its end: this did not stop it."
         elif draft.name in names("outside") and told.went_on(draft.hit.evidence, draft.last_s):
             said, most = "The job went on after it, and came to its end.", Severity.WARNING

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 
 from nccl_insight.base.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity, Step
+from nccl_insight.base.natures import nearness
 from nccl_insight.engine.steps import steps_of, text_of
 from nccl_insight.facts.clock import clock_text
 from nccl_insight.rules import Rule
-from nccl_insight.rules.natures import nearness
 
 MAX_EVIDENCE = 12
 _TITLE_MOST = 120

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nccl_insight.base.model import Analysis, Coverage, Finding, More, NotJudged, Severity
+from nccl_insight.base.natures import names
 from nccl_insight.tables.run import Run
 
 _TRACE: Final = frozenset({"collectives", "steps", "memcpy"})
@@ -31,13 +32,6 @@ RECORD: Final = {
     "slow": ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING", _LOG),
     "crash": ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH", _LOG, "PYTHONFAULTHANDLER=1"),
 }  # fmt: skip
-# Findings of a job that stood still.
-_HANG: Final = frozenset(
-    {
-        "watchdog-timeout", "watchdog-stuck", "collective-not-reached", "collective-stalled", "rank-desync",
-        "hang-after-init", "hang-in-init", "rank-missing-in-init",
-    }
-)  # fmt: skip
 _PASTE_LINES: Final = 2
 _NEXT: Final = {
     "hang": (
@@ -95,7 +89,7 @@ def more_of(
     first = next((f for f in findings if f.severity is Severity.ERROR), None)
     if first is not None and coverage.nccl_lines <= _PASTE_LINES:
         return ()
-    if first is not None and not symptom and first.name in _HANG:
+    if first is not None and not symptom and first.name in names("hang"):
         found.append(More(*_NEXT["hang"]))
     elif status == "not_judged" and not coverage.nccl_lines and run.has("inputs"):
         found.append(_NOTHING)

@@ -12,13 +12,6 @@ from nccl_insight.facts.clock import since, with_time
 from nccl_insight.readers.embedded.endings import BEGUN, COURSE, DONE, LAST, STEP
 from nccl_insight.tables.run import Run, fact
 
-# What processes report of those that leave before them, whether the job failed or came to its end.
-LEAVING: Final = (
-    "peer-died", "cuda-driver-shutdown", "error-propagated", "unexplained-failure", "ib-completion-flush",
-    "bootstrap-connection-closed", "ib-completion-retry-exceeded", "ib-completion-error", "ofi-request-error",
-    "net-plugin-error",
-)  # fmt: skip
-
 # Steps that were begun may still be counted so long after a rank is gone.
 _LONG_S: Final = 60.0
 _LONG_LINES: Final = 20

@@ -10,6 +10,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.natures import names
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.identity import Identities, identities
@@ -36,12 +37,6 @@ ALLOC_FAILED: Final = "alloc-failed"
 SHM_FAILED: Final = "shm-failed"
 VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, NOTE})
 
-# Benign lines that are worth a finding of information all the same.
-_NOTEWORTHY: Final = (
-    "ras-port-in-use", "ras-incomplete", "confidential-computing", "msccl-unavailable", "host-tuning",
-    "kernel-cmdline-iommu-missing", "env-recommended-unset", "collnet-unavailable", "cumem-host-alloc-failed",
-)  # fmt: skip
-
 # Not the numbers behind a name, as in UCX's tags, and no address.
 _TIME: Final = r"(^|[ T])[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
 
@@ -52,7 +47,7 @@ def causes(run: Run) -> pl.DataFrame:
     errors = _with_raised(run, _placed(run, _with_test_pids(run.table("errors"))))
     errors = with_time(run, errors, *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
-    quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(_NOTEWORTHY) | (diagnosis == NOTE)
+    quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(names("noteworthy")) | (diagnosis == NOTE)
     stated = pl.col("errno").is_not_null() | pl.col("error_text").is_not_null()
     silent = message.str.starts_with("err_shm_") & (diagnosis == "shm-too-small") & ~stated
     # How a process ended, where its exit code or signal tells more than the wording.

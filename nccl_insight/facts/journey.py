@@ -7,8 +7,9 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Milestones, Progress
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.facts.course import LEAVING, course
+from nccl_insight.facts.course import course
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.flight_recorder.entries import entries_of
 from nccl_insight.facts.identity import rank_in_job
@@ -439,7 +440,7 @@ def trouble_line(run: Run) -> str:
     past = ("launch-failed",) if known and all(c.init_complete for c in known) else ()
     found = course(run).not_stopped(
         unwell(run).filter(~pl.col("cause").is_in(list(past))),
-        pl.col("cause").is_in(list(LEAVING)),
+        pl.col("cause").is_in(names("leaving")),
         pl.concat_str(pl.col("launcher", "text").cast(pl.String).fill_null(""), separator=" "),
     )
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.natures import names
 from nccl_insight.base.xids import weight
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.errors import BENIGN, causes
@@ -31,11 +32,6 @@ from nccl_insight.readers.embedded.forms import (
 from nccl_insight.readers.embedded.tracebacks import ends_traceback
 from nccl_insight.tables.run import Run, fact
 
-# What NCCL and RCCL say of the machine as a warning, and what healthy jobs print, too.
-REMARKS: Final = (
-    BENIGN, "plain-note", "kernel-cmdline-iommu-missing", "host-tuning", "env-recommended-unset",
-    "confidential-computing", "ras-port-in-use", "ib-no-device", "ib-libibverbs-missing",
-)  # fmt: skip
 _REACH: Final = 40
 
 
@@ -97,7 +93,7 @@ def tails(run: Run) -> tuple[Tail, ...]:
 
 def unwell(run: Run) -> pl.DataFrame:
     """Rows of :func:`nccl_insight.facts.errors.causes` that are loud and not known to be harmless."""
-    loud = pl.col("loud") & ~pl.col("cause").is_in(list(REMARKS)) & pl.col("line").is_not_null()
+    loud = pl.col("loud") & ~pl.col("cause").is_in([BENIGN, *names("remark")]) & pl.col("line").is_not_null()
     rows = causes(run).filter(loud)
     xids = rows["cause"] == "xid-error"
     if not xids.any():

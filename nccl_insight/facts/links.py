@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.natures import names
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, without_port
 from nccl_insight.facts.topics import told
@@ -15,12 +16,6 @@ from nccl_insight.tables.run import Run, fact
 
 REACH_S: Final = 60.0
 """Retries of a queue pair last about half a minute by default; an error later than this has another reason."""
-COMPLETIONS: Final = (
-    "ib-completion-retry-exceeded", "ib-completion-flush", "ib-completion-local-prot", "ib-local-access-violation",
-    "ib-completion-error",
-)  # fmt: skip
-"""What a transfer over InfiniBand ends with that fails."""
-_ERRORS: Final = (*COMPLETIONS, "ib-qp-timeout")
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ class _Failures:
 def _failures(run: Run) -> _Failures:
     known = identities(run)
     found = _Failures({}, set())
-    rows = causes(run).filter(pl.col("cause").is_in(list(_ERRORS))).sort("time_s")
+    rows = causes(run).filter(pl.col("cause").is_in(names("completion", "unanswered"))).sort("time_s")
     for time_s, *place in rows.select("time_s", "host", "hca_name", without_port("peer")).iter_rows():
         ends = list(_ends(known, *place))
         for name in (_ANY, *([_ANY_DEVICE] if ends else []), *ends):

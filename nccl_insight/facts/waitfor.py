@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Confidence, Ref
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import matched_pairs, waiting_pairs
@@ -23,14 +24,12 @@ from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance
-from nccl_insight.facts.links import COMPLETIONS
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.witnesses import lost
 from nccl_insight.tables.run import Run, fact
 
-# What only a process in the middle of an operation meets.
-_TRANSFERS: Final = (*COMPLETIONS, "ofi-request-error", "net-plugin-error")
+# What only a process in the middle of an operation meets, beside transfers that fail.
 _CLOSED: Final = "peer-died"
 _FEW: Final = 16
 _MOST_GROUPS: Final = 3
@@ -454,7 +453,7 @@ def _stalled(group: Instance) -> Stalled:
 def _earliest(run: Run) -> dict[tuple[int, bool], float]:
     """When each rank first reported that its transfer failed (False), and that it lost a peer (True); before
     everything where a line has no time."""
-    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in([*_TRANSFERS, _CLOSED]))
+    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in([*names("completion", "transfer"), _CLOSED]))
     times = pl.col("time_s").cast(pl.Float64).fill_null(-math.inf)
     found = rows.drop_nulls("rank").group_by("rank", closed=pl.col("cause") == _CLOSED).agg(times.min())
     return {(int(rank), bool(closed)): float(at) for rank, closed, at in found.iter_rows()}

@@ -1,4 +1,4 @@
-"""Diagnoses by family: a page each (:mod:`nccl_insight.rules.page`), with a module beside it where there is logic.
+"""Diagnoses by family: a page each (:mod:`nccl_insight.base.pages`), with a module beside it where there is logic.
 
 ``<family>/NI###-name.md`` says what the diagnosis is, how severe, what it needs and what to do.
 ``<family>/ni###_name.py`` defines ``check(ctx)`` (:class:`nccl_insight.rules.context.Context`), which yields what it
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Protocol
 from nccl_insight.base import extensions
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
-from nccl_insight.rules.natures import NATURES, causes_of
-from nccl_insight.rules.page import Page, pages
+from nccl_insight.base.natures import NATURES, causes_of
+from nccl_insight.base.pages import Page, pages
 
 if TYPE_CHECKING:
     from nccl_insight.rules.context import Context
@@ -81,7 +81,7 @@ class Rule:
         """The run as this check sees it."""
         from nccl_insight.rules.context import Context
 
-        return Context(run, self.name, self.thresholds)
+        return Context(run, self.name, self.thresholds, self.page.head)
 
     def check(self, run: Run) -> Iterator[Hit | CannotJudge]:
         """What the check finds, or why it cannot judge; what a hit does not say is said by the page."""
@@ -156,7 +156,7 @@ def _found(packages: tuple[ModuleType, ...]) -> Sequence[Rule]:
     found: list[Rule] = []
     for package in packages:
         folders = [Path(p) for p in package.__path__]
-        of_package = [rule_of(page, package.__name__, folders) for page in pages(package)]
+        of_package = [rule_of(page, package.__name__, folders) for page in pages(folders)]
         modules = {p for folder in folders for p in folder.rglob("ni[0-9]*.py")}
         for module in sorted(modules - {rule.page.module for rule in of_package}):
             raise InsightError(f"rule module {module.name}: no page NI###-name.md stands beside it")

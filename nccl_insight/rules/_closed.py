@@ -5,10 +5,10 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Ref
+from nccl_insight.base.natures import names
 from nccl_insight.facts.course import in_order
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.topics import told
-from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run, fact
 
 __all__ = ["accepting", "after_the_close", "before_the_close", "in_order"]

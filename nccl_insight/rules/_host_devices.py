@@ -415,7 +415,7 @@ def holders(run: Run) -> Iterator[Said | Beside]:
                 "a process",
             )
             yield Beside(
-                ("cuda-oom-init",),
+                "holders",
                 f"Process {pid[1]} ({who}), which is not of this job, holds {float(fact.value) / 1024:.1f} GiB "
                 f"of {fact.device.split('/')[0]}: end it first (kill {pid[1]}).",
                 (Ref(fact.input_id, fact.line),),

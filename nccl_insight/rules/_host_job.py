@@ -27,11 +27,7 @@ def limits(run: Run) -> Iterator[Said | Beside]:
             yield tools("memlock-limit.limits", [fact], size=size)
     for fact in named(run, r"limit\.open_files"):
         if fact.value.isdecimal() and int(fact.value) < _FILES:
-            yield Beside(
-                ("resource-exhausted",),
-                f"The limit of open files is {fact.value}: raise it (ulimit -n 65536).",
-                refs([fact]),
-            )
+            yield Beside("files", f"The limit of open files is {fact.value}: raise it (ulimit -n 65536).", refs([fact]))
 
 
 def shared_memory(run: Run) -> Iterator[Said | Beside]:
@@ -243,11 +239,6 @@ _EVENTS: Final = (
     ("launch-failed", r"failedscheduling|failedmount|failedattachvolume|failedcreatepodsandbox|errimagepull"
         r"|imagepullbackoff|inspectfailed|unexpectedadmissionerror|failedcreate"),
 )  # fmt: skip
-_HANGS: Final = (
-    "collective-not-reached", "rank-desync", "rank-missing-in-init", "hang-in-init", "hang-after-init",
-    "collective-stalled", "progress-stalled",
-    "watchdog-stuck", "watchdog-timeout", "bootstrap-connect-timeout",
-)  # fmt: skip
 _DOES: Final = {
     "bootstrap": "waits in NCCL's init for the others", "communicator": "closes a communicator",
     "store": "waits for the store or the rendezvous",
@@ -275,7 +266,7 @@ def frames(run: Run) -> Iterator[Said | Beside]:
         shown = (apart or list(every))[:4]
         more = f" ({plural(len(every) - len(shown), 'other stack')} in the inputs)" if len(every) > len(shown) else ""
         yield Beside(
-            _HANGS,
+            "stacks",
             "Stacks: " + "; ".join(stood(s) for s in shown) + more + ".",
             tuple(Ref(s.input_id, s.line) for s in shown),
         )
@@ -357,28 +348,25 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
             )
 
 
-# Findings of the log, the facts that belong to them, the values that tell of it, and what these facts are.
+# How pages name the facts that belong to their findings, the values that tell of it, and what these facts are.
 _BESIDE: Final = (
-    (("cuda-driver-too-old", "cuda-driver-mismatch", "cuda-init-error"), r"host\.(?:driver|cuda)_version", r".*",
-        "versions of the host"),
-    (("ib-port-error", "link-flap", "ib-completion-retry-exceeded", "ib-device-recovering", "net-socket-fallback"),
-        r"kernel\.link", r"down", "links in the kernel log"),
-    (("bootstrap-no-interface", "ifname-not-found", "bootstrap-no-route", "bootstrap-connect-timeout"), r"net\.address",
-        r"(?!127\.).*", "addresses of the host"),
-    (("ib-no-device", "net-socket-fallback"), r"port\.state", r".*", "RDMA ports of the host"),
-    (("ib-gid-index", "ib-qp-timeout", "ib-qp-unreachable"), r"gid\.[0-9]+", r".*v2.*", "GIDs of the host"),
-)  # fmt: skip
+    ("versions", r"host\.(?:driver|cuda)_version", r".*", "versions of the host"),
+    ("links", r"kernel\.link", r"down", "links in the kernel log"),
+    ("addresses", r"net\.address", r"(?!127\.).*", "addresses of the host"),
+    ("ports", r"port\.state", r".*", "RDMA ports of the host"),
+    ("gids", r"gid\.[0-9]+", r".*v2.*", "GIDs of the host"),
+)
 
 
 def besides(run: Run) -> Iterator[Said | Beside]:
     """Facts that belong to a finding of the log and are no fault by themselves."""
-    for names, pattern, values, what in _BESIDE:
+    for kind, pattern, values, what in _BESIDE:
         told = [f for f in named(run, pattern) if re.fullmatch(values, f.value)]
         if told and run.table("processes").height:
             said = listed(
                 " ".join(filter(None, (f.device, f.name.rsplit(".", 1)[-1].replace("_", " "), f.value))) for f in told
             )
-            yield Beside(names, f"{what}: {said}", refs(told, 2))
+            yield Beside(kind, f"{what}: {said}", refs(told, 2))
 
 
 def ras(run: Run) -> Iterator[Said | Beside]:

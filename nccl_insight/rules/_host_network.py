@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import toml
+from nccl_insight.base.natures import shown_by
 from nccl_insight.base.units import listed, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Counter, Fact, by_device, counters, named
@@ -264,7 +265,7 @@ def wires(run: Run) -> Iterator[Said | Beside]:
 
 def peermem(run: Run) -> Iterator[Said | Beside]:
     """Why GPUDirect RDMA is not used: the module that NVIDIA's driver needs for it is not loaded."""
-    if not {"gdr-not-used", "gdr-broken"} & (present(run) | _without_gdr(run)):
+    if not _without_gdr(run) and present(run).isdisjoint(shown_by("peermem")):
         return
     modules = {(f.input_id, f.host): f for f in named(run, r"module\.count")}
     loaded = {
@@ -274,18 +275,16 @@ def peermem(run: Run) -> Iterator[Said | Beside]:
     for key, fact in modules.items():
         if key in nvidia and key not in loaded:
             yield Beside(
-                ("gdr-not-used", "gdr-broken"),
+                "peermem",
                 "lsmod shows the nvidia driver without nvidia_peermem: sudo modprobe nvidia-peermem (or a kernel "
                 "and driver with DMA-BUF).",
                 refs([fact]),
             )
 
 
-def _without_gdr(run: Run) -> set[str]:
-    rows = run.table("connections").filter(
-        (pl.col("transport").cast(pl.String) == "NET") & ~pl.col("gdr").fill_null(False)
-    )
-    return {"gdr-not-used"} if rows.height else set()
+def _without_gdr(run: Run) -> bool:
+    net = run.table("connections").filter(pl.col("transport").cast(pl.String) == "NET")
+    return not net["gdr"].fill_null(False).all()
 
 
 def interfaces(run: Run) -> Iterator[Said | Beside]:

@@ -22,9 +22,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Beside:
-    """A sentence, and its evidence, for a finding of one of ``names`` (the first that the log has)."""
+    """A sentence, and its evidence, for a finding whose page says that it ``shows`` this (the gravest of the log)."""
 
-    names: tuple[str, ...]
+    shows: str
     sentence: str
     evidence: tuple[Ref, ...]
 

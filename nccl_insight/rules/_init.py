@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import polars as pl
 
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
 from nccl_insight.facts.calls import log_is_cut
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.journey import goes_on
-from nccl_insight.facts.last_words import REMARKS
 from nccl_insight.facts.parts.processes import processes_of
 from nccl_insight.facts.unread import unread
 from nccl_insight.tables.run import Run, fact
@@ -40,7 +40,11 @@ def waiting(run: Run) -> tuple[Waiting, ...]:
     if stuck.is_empty():
         return ()
     failed = (
-        causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in(REMARKS)).select("host", "pid").drop_nulls().unique()
+        causes(run)
+        .filter(pl.col("loud") & ~pl.col("cause").is_in([BENIGN, *names("remark")]))
+        .select("host", "pid")
+        .drop_nulls()
+        .unique()
     )
     coming = _coming(run, failed)
     found = [

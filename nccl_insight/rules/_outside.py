@@ -8,19 +8,19 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.natures import names
 from nccl_insight.facts.clock import SKEW_S, clock_text
 from nccl_insight.facts.ends import BARE, ENDED, FAILED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._subjects import ranks_on
-from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run, fact
 
 ABORT = 6
 _EVIDENCE = 4
 # What keeps an exit code 1, a SIGABRT or a cancelled step from being a cause of its own: NCCL or torch failed first.
-_OWN = ("startup", "watchdog-timeout", "watchdog-stuck", "cuda-unhandled", "collective-mismatch")
+_OWN = ("startup", "own", "watchdog-stuck")
 
 
 def of_kind(run: Run, kind: str) -> tuple[End, ...]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import polars as pl
 
 from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity, Step
+from nccl_insight.base.natures import names
+from nccl_insight.base.pages import Page, words
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.reach import needs_no_network
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.language.help import filled
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.page import Page
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
@@ -116,9 +117,14 @@ class Context:
     run: Run
     name: str
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    head: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> float:
         return self.run.asked.threshold(self.name, key, self.thresholds[key])
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """The diagnoses that a key of the page's front matter means by their names and natures."""
+        return names(*words(self.head.get(key, "")))
 
     def lines(self, *also: str, but: Sequence[str] = ()) -> Trouble | None:
         """The lines that mean this diagnosis (or ``also`` these), without those of the messages ``but``."""
@@ -224,8 +230,8 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     """The finding of a page without logic: the same for all lines that mean it."""
     head, lines = page.head, page.head.get("lines", "all")
     if "beside" in head:
-        if present(ctx.run).isdisjoint(page.words("unless")):
-            yield from ctx.candidate(head["title"], trouble(ctx.run, *page.words("beside")), head["advised"])
+        if present(ctx.run).isdisjoint(ctx.names("unless")):
+            yield from ctx.candidate(head["title"], trouble(ctx.run, *ctx.names("beside")), head["advised"])
         return
     found = ctx.lines() if lines not in ("none", "tools") else None
     if found is None or (lines == "warnings" and not found.loud):

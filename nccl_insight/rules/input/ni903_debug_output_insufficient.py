@@ -20,7 +20,7 @@ def check(ctx: Context) -> Hits:
     if inputs.is_empty() or any(run.has(table) for table in _SUBSTANCE):
         return
     informed = (run.table("errors")["level"] == "INFO").any()
-    if informed or present(run) - VAGUE - {"peer-died", "watchdog-timeout", "cuda-driver-shutdown"}:
+    if informed or present(run) - VAGUE - {*ctx.names("beside")}:
         return
     lines = int(inputs["nccl_lines"].sum())
     warned = run.has("errors")

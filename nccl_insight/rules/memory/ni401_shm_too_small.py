@@ -14,7 +14,7 @@ def check(ctx: Context) -> Hits:
     found = ctx.lines()
     confidence = None
     if found is None:
-        if present(run) & {"shm-permission", "shm-attach-missing"}:
+        if present(run) & {*ctx.names("unless")}:
             return
         found = trouble(run, SHM_FAILED)
         refused = trouble(run, "cuda-unhandled")

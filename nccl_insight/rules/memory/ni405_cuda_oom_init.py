@@ -5,11 +5,6 @@ from nccl_insight.facts.errors import ALLOC_FAILED, present
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 
-_OTHER_REASONS = {
-    "cuda-unhandled", "cuda-init-error", "cuda-driver-shutdown", "cuda-driver-too-old", "fabric-manager-issue",
-    "mnnvl-imex-missing", "nvls-multicast-failed", "cumem-import-failed",
-}  # fmt: skip
-
 
 def check(ctx: Context) -> Hits:
     """CUDA's message, else an allocation of NCCL that failed without a stated reason."""
@@ -17,7 +12,7 @@ def check(ctx: Context) -> Hits:
     found = ctx.lines()
     confidence = None
     if found is None:
-        if present(run) & _OTHER_REASONS:
+        if present(run) & {*ctx.names("unless")}:
             return
         found = trouble(run, ALLOC_FAILED)
         confidence = Confidence.MEDIUM

@@ -107,7 +107,6 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
         (*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
         whom=(*ranks, *hosts),
         confidence=odd.confidence if odd else Confidence.HIGH,
-        caused_by=("env-mismatch", "p2p-disabled-by-env"),
         hosts=hosts,
         count=count,
         odd=odd,

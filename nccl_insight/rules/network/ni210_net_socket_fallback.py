@@ -69,7 +69,7 @@ def _hit(
         "net-socket-fallback.found",
         tuple(evidence),
         whom=hosts,
-        caused_by=(*(c.diagnosis for c in reasons[:1] if c.diagnosis), "mixed-networks"),
+        caused_by=tuple(c.diagnosis for c in reasons[:1] if c.diagnosis),
         network=network,
         where=where,
         likely=likely,

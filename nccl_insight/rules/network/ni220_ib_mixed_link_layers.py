@@ -3,6 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.model import Hit
+from nccl_insight.base.natures import names
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, refs, setting
@@ -58,15 +59,9 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
     )
 
 
-# What a device that cannot reach the others leaves.
-_FAILED = (
-    "ib-qp-timeout", "ib-qp-unreachable", "ib-qp-invalid-argument", "ib-completion-retry-exceeded", "ib-verbs-failed",
-)  # fmt: skip
-
-
 def _matters(run: Run, odd: pl.DataFrame) -> bool:
     """Whether a connection uses these devices, or connections between devices fail: a list alone proves no use."""
-    if trouble(run, *_FAILED) is not None:
+    if trouble(run, *names("unanswered", "refused", "ib-verbs-failed")) is not None:
         return True
     used = net_links(run).filter(pl.col("net_dev").is_not_null())
     numbers = odd["index"].drop_nulls().unique().to_list()

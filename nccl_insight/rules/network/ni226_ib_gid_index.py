@@ -2,11 +2,10 @@
 
 import polars as pl
 
+from nccl_insight.base.natures import names
 from nccl_insight.facts.settings import value_of
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
-
-_REFUSED = ("ib-qp-unreachable", "ib-qp-invalid-argument")
 
 
 def check(ctx: Context) -> Hits:
@@ -15,10 +14,10 @@ def check(ctx: Context) -> Hits:
     index = value_of(run, "NCCL_IB_GID_INDEX")
     layers = run.table("net_devices")["link_layer"].cast(pl.String)
     infiniband = bool((layers == "IB").any()) and not bool((layers == "RoCE").any())
-    lost = () if infiniband and index is None else ("ib-completion-retry-exceeded", "ib-qp-timeout")
+    lost = () if infiniband and index is None else names("unanswered")
     yield from ctx.candidate(
         "Possible cause: the RoCE GID index is wrong" + (f" (NCCL_IB_GID_INDEX={index})" if index else ""),
-        trouble(run, *_REFUSED, *lost),
+        trouble(run, *names("refused"), *lost),
         "gid-index",
-        stated=index is not None and index != "-1" and trouble(run, *_REFUSED) is not None,
+        stated=index is not None and index != "-1" and trouble(run, *names("refused")) is not None,
     )

@@ -10,11 +10,6 @@ from nccl_insight.facts.mentions import mentions
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
 
-_ELSEWHERE = {
-    "ib-completion-retry-exceeded", "ib-local-access-violation", "ib-port-error", "ib-device-fatal",
-    "collective-mismatch",
-}  # fmt: skip
-
 
 def check(ctx: Context) -> Hits:
     """Stated by plugin or NCCL, else memory access errors, else flushes without a cause."""
@@ -34,7 +29,7 @@ def check(ctx: Context) -> Hits:
         sure = Confidence.HIGH if acs else Confidence.MEDIUM
         title = "Possible cause: GPUDirect RDMA is broken (memory access errors)"
         yield from _hit(ctx, title, Severity.WARNING, sure, trouble(run, "ib-completion-local-prot"))
-    elif "ib-completion-flush" in causes and not causes & _ELSEWHERE:
+    elif "ib-completion-flush" in causes and causes.isdisjoint(ctx.names("unless")):
         title = "Possible cause: GPUDirect RDMA is broken (flushed requests and no other error)"
         yield from _hit(ctx, title, Severity.INFO, Confidence.LOW, trouble(run, "ib-completion-flush"))
 

@@ -30,7 +30,6 @@ def check(ctx: Context) -> Hits:
             (*odd.lines, *odd.usual_lines),
             whom=odd,
             comm_id=odd.comm_id,
-            caused_by=("ib-open-device-failed", "ofi-plugin-init-failed", "env-mismatch"),
             where=where,
             odd=odd,
             odd_hosts=named(odd.hosts) or "the odd host",

@@ -5,6 +5,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Hit
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.course import course
@@ -16,7 +17,6 @@ from nccl_insight.facts.settings import refs
 from nccl_insight.facts.transports import links
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 _PCIE: Final = (
@@ -95,7 +95,6 @@ def _silence(run: Run) -> Hit:
         whom=ranks,
         next_step="; ".join(steps),
         observed=_connected(used),
-        caused_by=("p2p-acs-iommu-hang",),
         absence="no further call, step or end of any rank in the inputs",
         all="all " * whole,
         ranks=ranks,

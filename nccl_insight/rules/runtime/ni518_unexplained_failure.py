@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.natures import names
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.topics import telling
 from nccl_insight.facts.unread import unread
@@ -12,11 +13,6 @@ from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
-
-_SILENT = {
-    BENIGN, CONSEQUENCE, OTHER, "ib-libibverbs-missing", "ras-port-in-use", "kernel-cmdline-iommu-missing",
-    "topo-file-missing", "ib-open-device-failed", "collnet-unavailable",
-}  # fmt: skip
 
 _SHOWN = 8
 
@@ -34,7 +30,7 @@ def check(ctx: Context) -> Hits:
     rows = causes(run).with_columns(
         cause=pl.when(pl.col("cause").is_in(list(_named()))).then("cause").otherwise(pl.lit(OTHER))
     )
-    if rows.filter(~pl.col("cause").is_in(list(_SILENT))).height:
+    if rows.filter(~pl.col("cause").is_in([BENIGN, CONSEQUENCE, OTHER, *names("aside")])).height:
         return
     thrown = rows.filter(pl.col("message").is_in(playing("thrown")))
     reached = telling(rows.filter(pl.col("cause") == CONSEQUENCE), "trail", "application")

@@ -7,6 +7,7 @@ import polars as pl
 
 from nccl_insight.base import late
 from nccl_insight.base.model import Confidence, Hit, Severity, Step
+from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
@@ -14,7 +15,6 @@ from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import TITLE_MOST
 from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.rules.natures import names
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
 

@@ -8,12 +8,12 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref, Severity, Step
+from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import cut
 from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 # What the C++ runtime says of an exception that nobody caught.

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Severity, Step
+from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
@@ -15,7 +16,6 @@ from nccl_insight.facts.topics import told
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import after_the_close
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.rules.natures import names
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
@@ -42,7 +42,6 @@ _ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
     "preempted": (_ASK, Step("do", "save often enough to resume, or ask for capacity that nobody takes away")),
 }
 _LOST = {"node-lost": "The scheduler", "node-lost-mpi": "mpirun", "node-lost-ray": "Ray"}
-_FAULTS = ("startup", "watchdog-timeout", "cuda-unhandled", "collective-mismatch")
 
 
 def check(ctx: Context) -> Hits:
@@ -184,6 +183,6 @@ def _earlier(run: Run, time_s: float | None) -> tuple[str, ...]:
     if time_s is None:
         return ()
     rows = causes(run).filter(
-        pl.col("cause").is_in(list(names(*_FAULTS))) & pl.col("loud") & (pl.col("time_s") < time_s - _BEFORE_S)
+        pl.col("cause").is_in(list(names("startup", "own"))) & pl.col("loud") & (pl.col("time_s") < time_s - _BEFORE_S)
     )
     return tuple(sorted(set(rows["cause"].to_list())))

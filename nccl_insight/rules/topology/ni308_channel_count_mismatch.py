@@ -31,7 +31,6 @@ def check(ctx: Context) -> Hits:
             observed=f"{odd.value} {words}",
             expected=f"{odd.majority} {words}",
             comm_id=odd.comm_id,
-            caused_by=("env-mismatch", "nic-count-mismatch"),
             who=subject(odd),
             odd=odd,
             words=words,

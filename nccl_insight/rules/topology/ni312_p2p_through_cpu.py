@@ -39,7 +39,6 @@ def check(ctx: Context) -> Hits:
         "found",
         (*refs(far, 2), *refs(linked, 1)),
         whom=(*ranks, *hosts),
-        caused_by=("nvlink-degraded",),
         ranks=ranks,
         hosts=hosts,
         kind=kind,

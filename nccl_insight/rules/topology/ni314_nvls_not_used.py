@@ -30,14 +30,7 @@ def check(ctx: Context) -> Hits:
         return
     if odd:
         first = odd[0]
-        yield ctx.says(
-            "found",
-            first,
-            comm_id=first.comm_id,
-            caused_by=("nvls-multicast-failed", "env-mismatch"),
-            hosts=first.whole_hosts or first.hosts,
-            first=first,
-        )
+        yield ctx.says("found", first, comm_id=first.comm_id, hosts=first.whole_hosts or first.hosts, first=first)
         return
     yield from _unused(run, counts, algorithm)
 
@@ -56,7 +49,6 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
         "nvls-not-used.unused",
         (*refs(support, 1), *refs(rows, 1), *refs(algorithm, 1)),
         whom=hosts,
-        caused_by=("nvls-multicast-failed",),
         ranks_there=ranks_of(rows),
         forced=f"NCCL_ALGO={algorithm.item(0, 'value')} leaves NVLS out."
         if forced

@@ -39,7 +39,6 @@ def check(ctx: Context) -> Hits:
         (*refs(rows, 2), *refs(said, 1), *refs(off, 1)),
         whom=hosts_of(rows),
         comm_id=apart[0].comm_id,
-        caused_by=("mnnvl-imex-missing",),
         hosts=hosts,
         off=off,
         apart=apart,

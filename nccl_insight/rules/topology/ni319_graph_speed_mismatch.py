@@ -39,7 +39,6 @@ def check(ctx: Context) -> Hits:
             "found",
             odd,
             comm_id=odd.comm_id,
-            caused_by=("nvlink-degraded", "nic-count-mismatch", "gpu-nic-distance"),
             who=subject(odd),
             value=float(odd.value),
             words=words,

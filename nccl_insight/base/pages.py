@@ -10,8 +10,9 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``class``, ``severity``, ``action`` | F, P, I, S or L; the usual severity; what an operator does |
 | ``confidence`` | high (default), medium or low |
 | ``needs`` | tables of which at least one must have rows (default ``errors``) |
-| ``nature`` | what it is to other failures: see :mod:`nccl_insight.rules.natures` |
+| ``nature`` | what it is to other failures: see :mod:`nccl_insight.base.natures` |
 | ``distance`` | how far from a first cause it is seen, 0 (default) to 3 |
+| ``shows`` | facts of host tools that are no fault by themselves, and belong to its findings |
 | ``caused_by`` | names and natures (``any`` failure) that may explain it; ``-name`` leaves one out |
 | ``thresholds`` | ``key number, key number``: what the policy may change |
 | ``sources`` | where its facts come from, separated by ``;`` |
@@ -23,7 +24,8 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``steps`` | what to do: a list of ``check`` (a command that tells more), ``fix`` (a command that changes) and ``do``
   (words), each with ``where`` (to run it, or what it shows) |
 | ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (``explain`` only) or ``tools`` (host tools say) |
-| ``beside`` | a candidate, never a verdict: causes that it may be behind; not where those of ``unless`` are there |
+| ``beside`` | a candidate, never a verdict: names and natures that it may be behind |
+| ``unless`` | names and natures beside which it is not told; where there is logic, ``ctx.names("unless")`` |
 | ``advised`` | what NCCL's own advice names (topic ``advice``) where it makes the candidate a warning |
 | ``quiet`` | severity when all lines are INFO (default info) |
 | ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
@@ -35,11 +37,10 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 from nccl_insight.base import texts
@@ -52,7 +53,7 @@ _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = (
     "confidence", "needs", "nature", "distance", "caused_by", "thresholds", "sources", "speaks", "explanation",
-    "expected", "lines", "beside", "unless", "advised", "quiet", "on_one_host", "fatal", "got_over",
+    "expected", "lines", "beside", "unless", "shows", "advised", "quiet", "on_one_host", "fatal", "got_over",
     "leads_to",
 )  # fmt: skip
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
@@ -99,7 +100,12 @@ class Page:
 
     def words(self, key: str, default: str = "") -> tuple[str, ...]:
         """The words of a key of the front matter."""
-        return tuple(self.head.get(key, default).replace(",", " ").split())
+        return words(self.head.get(key, default))
+
+
+def words(value: str) -> tuple[str, ...]:
+    """The words of a value of the front matter."""
+    return tuple(value.replace(",", " ").split())
 
 
 def _front(text: str) -> tuple[dict[str, str], tuple[Step, ...]]:
@@ -138,8 +144,12 @@ def read_page(path: Path) -> Page:
     return page
 
 
-def pages(package: ModuleType) -> Iterator[Page]:
-    """The pages of a package of rules and of its families, by file name."""
-    for folder in sorted({Path(p) for p in package.__path__}):
-        for path in sorted(folder.rglob("NI*.md")):
-            yield read_page(path)
+def pages(folders: Iterable[str | Path]) -> Iterator[Page]:
+    """The pages of a package of rules and of its families, by file name. ``folders``: those of the package."""
+    for folder in sorted({Path(p) for p in folders}):
+        yield from _of_folder(folder)
+
+
+@cache
+def _of_folder(folder: Path) -> tuple[Page, ...]:
+    return tuple(read_page(path) for path in sorted(folder.rglob("NI*.md")))
