@@ -123,6 +123,8 @@ def test_a_new_diagnosis_starts_with_files_to_fill_in(
     assert set(HEADINGS) <= set(page.sections)
     if logic:
         compile(page.module.read_text(), page.module.name, "exec")
+        assert page.says["found"]["title"]
+        assert 'ctx.tells("found")' in page.module.read_text()
     code, _, err = run(monkeypatch, capsys, *new)
     assert code == 2
     assert "is there already" in err

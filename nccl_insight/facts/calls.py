@@ -13,6 +13,7 @@ import polars as pl
 from nccl_insight.base.bandwidth import BULK
 from nccl_insight.facts.ended import torn
 from nccl_insight.facts.identity import rank_in_job
+from nccl_insight.tables.notes import LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import OWNER, owner
 
@@ -327,7 +328,7 @@ def _sized(calls: pl.DataFrame) -> pl.DataFrame:
 
 def log_is_cut(run: Run) -> bool:
     """Whether an input says that lines are missing, or one ends within a record."""
-    if run.table("notes").filter(pl.col("kind").is_in(["log-truncated", "log-torn"])).height > 0:
+    if run.table("notes").filter(pl.col("kind").is_in([LOG_CUT, TORN])).height > 0:
         return True
     return torn(run) or _ends_within(run) == 1
 

@@ -19,6 +19,7 @@ from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.readers.embedded.forms import FAILURES
+from nccl_insight.tables.notes import CUT, LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
 
 _ROWS: Final = 4096
@@ -242,9 +243,9 @@ def damaged(run: Run) -> bool:
         return False
     sizes = run.table("inputs").select("input_id", "lines")
     last = notes.join(sizes, on="input_id", how="left").filter(
-        ((pl.col("kind") == "log-torn") & (pl.col("line") >= pl.col("lines")))
-        | ((pl.col("kind") == "log-truncated") & pl.col("detail").str.contains("damaged"))
-        | (pl.col("kind") == "trace-truncated")
+        ((pl.col("kind") == TORN) & (pl.col("line") >= pl.col("lines")))
+        | ((pl.col("kind") == LOG_CUT) & pl.col("detail").str.contains("damaged"))
+        | (pl.col("kind") == CUT)
     )
     return last.height > 0
 
@@ -381,7 +382,7 @@ def _open_end(run: Run, rows: pl.DataFrame) -> str:
             f'{NO_PROBLEM}; how the job ended is not in the log, which ends with "{tail.last[:100]}" '
             f"({path_of(run, tail.input_id)}:{tail.last_line})"
         )
-    if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:
+    if run.table("notes").filter(pl.col("kind").is_in([TORN, LOG_CUT])).height:
         return "lines are torn or missing, and the log shows no end of the job"
     if counts_none(rows, "first_call"):
         return f"{NO_PROBLEM} in the init; whether the job ran, and how it ended, is not in the log"

@@ -11,7 +11,7 @@ from nccl_insight.loading.assemble.base import stack
 from nccl_insight.loading.assemble.hosts import mend_hosts
 from nccl_insight.loading.assemble.tables import assemble
 from nccl_insight.loading.reading import Part
-from nccl_insight.readers import host_tools, ras, side
+from nccl_insight.readers import host_tools, ras
 from nccl_insight.readers.embedded import endings, progress, tracebacks, value_checks
 from nccl_insight.readers.embedded.nccl_tests import scan_lines, scan_runs
 from nccl_insight.readers.forms import form_of
@@ -19,6 +19,7 @@ from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart, cores
 from nccl_insight.readers.nccl_log.records import Fate
 from nccl_insight.tables import match, schema
+from nccl_insight.tables.notes import CUT, LOG_CUT, TORN, note_rows
 from nccl_insight.tables.run import Deferred
 from nccl_insight.tables.schema import conform
 
@@ -35,7 +36,7 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
         **tools,
         "benchmarks": scan_lines(lines, file.display),
         "notes": pl.concat(
-            [side.note_rows(0, *ras.garbage(reports)), *([tools["notes"]] if "notes" in tools else [])],
+            [note_rows(0, *ras.garbage(reports)), *([tools["notes"]] if "notes" in tools else [])],
             how="diagonal_relaxed",
         ),
         "endings": endings.scan_lines(lines),
@@ -49,31 +50,19 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
 
 
 def _notes(part: Part, log: LogPart | None) -> pl.DataFrame | None:
-    rows: list[tuple[int, str, str]] = []
+    rows: list[tuple[str, str, int]] = []
     if part.index.damage:
-        rows.append((part.index.lines, "log-truncated", f"reading ended early: {part.index.damage}"))
+        rows.append((LOG_CUT, f"reading ended early: {part.index.damage}", part.index.lines))
     if part.index.long_line:
         most = part.file.limits.line_kib
-        rows.append(
-            (part.index.lines, "log-truncated", f"lines were read to their first {most:,} KiB (limit line-kib)")
-        )
+        rows.append((LOG_CUT, f"lines were read to their first {most:,} KiB (limit line-kib)", part.index.lines))
     if log is not None:
         torn = log.torn_lines.get(part.file.input_id, ())
-        rows += [(line, "log-torn", "several writers tore this line") for line in torn[:20]]
+        rows += [(TORN, "several writers tore this line", line) for line in torn[:20]]
         count, line = log.repeats.get(part.file.input_id, (0, 0))
         if count:
-            rows.append((line, "log-truncated", f"Ray left out {count} repeated lines (RAY_DEDUP_LOGS)"))
-    if not rows:
-        return None
-    return pl.DataFrame(
-        {
-            "input_id": [part.file.input_id] * len(rows),
-            "line": [r[0] for r in rows],
-            "kind": [r[1] for r in rows],
-            "detail": [r[2] for r in rows],
-        },
-        schema=dict(schema.SCHEMA["notes"]),
-    )
+            rows.append((LOG_CUT, f"Ray left out {count} repeated lines (RAY_DEDUP_LOGS)", line))
+    return note_rows(part.file.input_id, *rows) if rows else None
 
 
 def _input_row(part: Part, log: LogPart | None, embedded: Mapping[str, pl.DataFrame]) -> dict[str, object]:
@@ -148,11 +137,11 @@ def join_parts(
             add(name, frame)
         add("notes", _notes(part, own))
         if part.file.checked is False and not part.file.damage and not part.index.damage:
-            add("notes", side.note_rows(number, ("no-checksum", "the compressed stream holds no checksum of its text")))
+            add("notes", note_rows(number, ("no-checksum", "the compressed stream holds no checksum of its text")))
         for name, frame in (part.partial.tables if part.partial else {}).items():
             add(name, frame)
         if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
-            add("notes", side.note_rows(number, ("trace-truncated", part.file.damage)))
+            add("notes", note_rows(number, (CUT, part.file.damage)))
         inputs.append(_input_row(part, own, embedded))
     # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
     joined = {"tuning_choice"} if "collectives" in frames else set()

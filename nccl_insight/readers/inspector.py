@@ -21,6 +21,7 @@ from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
+from nccl_insight.tables.notes import DROPPED
 from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import known_op
 
@@ -80,7 +81,7 @@ def read(source: InputFile) -> Partial:
         problems.append(
             f"{found.bare:,} records stand behind no dump marker, so their rank and communicator are unknown"
         )
-    return _side.partial(source, tables, *problems, notes=(("telemetry-dropped", d) for d in found.dropped))
+    return _side.partial(source, tables, *problems, notes=((DROPPED, d) for d in found.dropped))
 
 
 @dataclass(frozen=True)

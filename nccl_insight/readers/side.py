@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.tables import schema
+from nccl_insight.tables.notes import CUT, note_rows
 from nccl_insight.tables.run import Partial
 
 # Writers that cut a JSON string may cut a character beyond 16 bits in two; no table takes half of one.
@@ -44,19 +44,6 @@ def read_content(source: InputFile, limit_bytes: int | None = None) -> Content:
         return Content(data, f"{stream.damage} (after {len(data):,} bytes)" if stream.damage else "")
 
 
-def note_rows(input_id: int, *rows: tuple[str, str]) -> pl.DataFrame:
-    """Rows of the ``notes`` table from (kind, detail) pairs."""
-    return pl.DataFrame(
-        {
-            "input_id": [input_id] * len(rows),
-            "line": [None] * len(rows),
-            "kind": [kind for kind, _ in rows],
-            "detail": [detail for _, detail in rows],
-        },
-        schema=dict(schema.SCHEMA["notes"]),
-    )
-
-
 def lines_frame(text: str) -> pl.DataFrame:
     """The text as ``line`` (1-based) and ``text``, carriage returns removed."""
     rows = [row.rstrip("\r") for row in text.split("\n")]
@@ -74,7 +61,7 @@ def partial(
     """The tables that have rows, and notes: ``problems`` say what the file lacks (empty: nothing), ``notes`` are (kind,
     detail) pairs beside them."""
     kept = {name: with_input(frame, source.input_id) for name, frame in tables.items() if frame.height}
-    rows = [*(("trace-truncated", problem) for problem in problems if problem), *notes]
+    rows = [*((CUT, problem) for problem in problems if problem), *notes]
     return Partial({**kept, "notes": note_rows(source.input_id, *rows)} if rows else kept)
 
 

@@ -22,7 +22,7 @@ action: config
     where: <where it runs: on the host named, inside the container>
   - fix: <what to change, as a command>
   - do: <what to do, in words>
----
+{tail}---
 <One sentence that says what this is.>
 
 ## What it finds
@@ -66,6 +66,9 @@ expect: error, host gpu01, line 1
 _WITHOUT_LOGIC: Final = """title: <the finding in one sentence, without figures>
 since: <the next version>
 """
+_WITH_LOGIC: Final = """says: found
+  title: <the finding in one sentence>
+"""
 _MODULE: Final = '''"""<One sentence that says what this is.>"""
 
 from nccl_insight.rules.context import Context, Hits
@@ -73,7 +76,7 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines that the grammar gives this diagnosis."""
-    yield from ctx.report("<the finding in one sentence>")
+    yield from ctx.tells("found")
 '''
 
 
@@ -105,7 +108,13 @@ def skeleton(name: str, family: str, used: Mapping[str, str], logic: bool) -> di
     if name in used.values():
         raise UsageError(f"{name} is there already: {next(c for c, n in used.items() if n == name)}")
     code = next_code(family, used)
-    values = {"{head}": "" if logic else _WITHOUT_LOGIC, "{name}": name, "{line}": _LINE, "{healthy}": _HEALTHY}
+    values = {
+        "{head}": "" if logic else _WITHOUT_LOGIC,
+        "{tail}": _WITH_LOGIC if logic else "",
+        "{name}": name,
+        "{line}": _LINE,
+        "{healthy}": _HEALTHY,
+    }
 
     def filled(text: str) -> str:
         for key, value in values.items():

@@ -18,6 +18,7 @@ from nccl_insight.base.bandwidth import dtype_size
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.flight_recorder.pickle import load_plain
+from nccl_insight.tables.notes import LACKS
 from nccl_insight.tables.run import Partial
 
 MAX_ENTRIES = 500_000
@@ -68,7 +69,7 @@ def read(source: InputFile) -> Partial:
     rows = [_entry(e, rank, config) for e in raw if e]
     entries = pl.DataFrame(rows, schema=ENTRIES, strict=False)
     groups = pl.DataFrame(_groups(dump, rank, config, rows), schema=GROUPS, strict=False)
-    nameless = ("trace-metadata-missing", "the dump does not say its rank and the file name has no number")
+    nameless = (LACKS, "the dump does not say its rank and the file name has no number")
     tables = {"flight_recorder": entries, "flight_recorder_groups": groups, "collectives": _collectives(entries)}
     return _side.partial(source, tables, content.problem, problem, notes=[nameless] if rank is None else ())
 

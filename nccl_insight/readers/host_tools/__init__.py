@@ -28,6 +28,7 @@ from nccl_insight.readers.host_tools import (
 )
 from nccl_insight.readers.host_tools.cut import ANSI, Cutter
 from nccl_insight.readers.host_tools.model import Found, Lines, described
+from nccl_insight.tables.notes import LOG_CUT
 
 TOOLS: Final = described(
     {
@@ -104,7 +105,7 @@ def scan(lines: pl.DataFrame, path: str = "") -> dict[str, pl.DataFrame]:
     if found.lost:
         kept = len(found.facts) + len(found.stacks)
         detail = f"{found.lost:,} rows of host tools beyond the first {kept:,} were left out"
-        tables["notes"] = pl.DataFrame({"line": [None], "kind": ["log-truncated"], "detail": [detail]})
+        tables["notes"] = pl.DataFrame({"line": [None], "kind": [LOG_CUT], "detail": [detail]})
     return {name: frame for name, frame in tables.items() if frame.height}
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import gpu_activity, side
+from nccl_insight.readers import gpu_activity
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
 from nccl_insight.readers.kernels import COMM
@@ -21,6 +21,7 @@ from nccl_insight.readers.kineto.layout import KinetoLayout
 from nccl_insight.readers.kineto.merged import Label, MergedEvents, is_merged, ranks_of
 from nccl_insight.readers.kineto.meta import small_int
 from nccl_insight.readers.kineto.rows import Group, collective_table, cpu_step_table, engine_collectives, process_groups
+from nccl_insight.tables.notes import CUT, LACKS, note_rows
 from nccl_insight.tables.run import Partial
 
 _KEYS: Final = (
@@ -148,7 +149,7 @@ class _Builder:
             if frame.width
         }
         named["trace_info"] = self._info(rank, origin, activity, duplicates)
-        named["notes"] = side.note_rows(self.source.input_id, *self.notes)
+        named["notes"] = note_rows(self.source.input_id, *self.notes)
         return Partial(tables=named)
 
     def _with_hashes(self, activity: pl.DataFrame) -> pl.DataFrame:
@@ -195,42 +196,38 @@ class _Builder:
     def _notes(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> None:
         damage: Damage = self.scan.damage
         if damage.no_events and not self.scan.size:
-            self._note("trace-truncated", damage.truncated or "the file is empty")
+            self._note(CUT, damage.truncated or "the file is empty")
             return
         if damage.no_events:
             why = damage.truncated or "there is no list of events (traceEvents) in it"
-            self._note("trace-truncated", why)
+            self._note(CUT, why)
             return
         if damage.truncated:
-            self._note("trace-truncated", f"{damage.truncated}; {self.scan.events:,} events were read")
+            self._note(CUT, f"{damage.truncated}; {self.scan.events:,} events were read")
         elif not self.scan.events:
-            self._note("trace-truncated", "the list of events is empty")
+            self._note(CUT, "the list of events is empty")
         if damage.unreadable_events:
             at = damage.first_unreadable
             self._note(
-                "trace-truncated",
+                CUT,
                 f"{damage.unreadable_events:,} events are not valid JSON and were left out, the first near byte {at:,}",
             )
         if self.events.rejected:
-            self._note(
-                "trace-truncated",
-                f"{self.events.rejected:,} GPU events have no valid time or duration and were left out",
-            )
+            self._note(CUT, f"{self.events.rejected:,} GPU events have no valid time or duration and were left out")
         if origin == "file_name":
             self._note(
-                "trace-metadata-missing",
-                f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file",
+                LACKS, f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file"
             )
         elif rank is None and self.whose is not None and activity.height:
             names = "-".join(f"{kind}{number}" for kind, number in self.whose[1]) or "events without a mark"
             self._note(
-                "trace-metadata-missing",
+                LACKS,
                 f"the file holds several ranks and does not tell the rank of {names}: cross-rank figures leave it out; "
                 "give the traces of the ranks as they were before they were merged",
             )
         elif rank is None and not damage.truncated and (found.height or activity.height):
             self._note(
-                "trace-metadata-missing",
+                LACKS,
                 "the trace names no rank (distributedInfo): cross-rank figures leave it out; start the profiler after "
                 "torch.distributed.init_process_group",
             )
@@ -240,13 +237,13 @@ class _Builder:
         ).height
         if bare:
             self._note(
-                "trace-metadata-missing",
+                LACKS,
                 f"{bare:,} of {kernels.height:,} communication kernels have no message size or operation, so no "
                 f"bandwidth is known for them; {_RECORD}",
             )
         if activity.is_empty() and not damage.truncated and (self.events.param_comms or self.events.ranges):
             self._note(
-                "trace-metadata-missing",
+                LACKS,
                 f"{max(self.events.param_comms, len(self.events.ranges)):,} calls of collectives but no GPU activity "
                 "was recorded, so their duration is unknown; record with ProfilerActivity.CUDA",
             )

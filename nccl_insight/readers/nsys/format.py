@@ -16,6 +16,7 @@ from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify
 from nccl_insight.readers.nsys.calls import COLLECTIVE, attach_calls, process_ranks
 from nccl_insight.readers.nsys.database import Database, read_database
 from nccl_insight.readers.nsys.nvtx import Schemas, ranges, schemas
+from nccl_insight.tables.notes import CUT, LACKS
 from nccl_insight.tables.run import Partial
 
 _KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -44,7 +45,7 @@ def read(source: InputFile) -> Partial:
 def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFile) -> dict[str, pl.DataFrame]:
     """The tables of an open export; what is missing or damaged goes to ``notes``."""
     if "StringIds" not in database.columns:
-        notes.append(("trace-truncated", "the database is not an Nsight Systems export (no table StringIds)"))
+        notes.append((CUT, "the database is not an Nsight Systems export (no table StringIds)"))
         return {}
     activity = _activity(database, source.communication)
     marks = ranges(database)
@@ -272,7 +273,7 @@ def _note(
             if traced
             else "no GPU activity was recorded; record with nsys profile --trace=cuda,nvtx"
         )
-        notes.append(("trace-metadata-missing", why))
+        notes.append((LACKS, why))
         return
     if found.is_empty():
         return
@@ -280,7 +281,7 @@ def _note(
     if bare:
         notes.append(
             (
-                "trace-metadata-missing",
+                LACKS,
                 f"{bare:,} of {found.height:,} communication kernels have no message size: the export holds no NVTX "
                 f"payloads; {_BLOBS}",
             )
@@ -288,7 +289,7 @@ def _note(
     if not ranks:
         notes.append(
             (
-                "trace-metadata-missing",
+                LACKS,
                 "the report names no ranks, so its GPUs are not compared with each other; NVTX payloads of "
                 f"ncclCommInitRank would: {_BLOBS}",
             )

@@ -10,11 +10,12 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import gpu_activity, side
+from nccl_insight.readers import gpu_activity
 from nccl_insight.readers.kernels import COMM, MEMCPY, classify
 from nccl_insight.readers.nsys import MAGIC
 from nccl_insight.readers.nsys.database import Database, read_database
 from nccl_insight.readers.rocpd.results import LANES, read_results
+from nccl_insight.tables.notes import LACKS, note_rows
 from nccl_insight.tables.run import Partial
 
 _RECORD: Final = "record with torch.profiler beside it for sizes, groups and ranks"
@@ -28,7 +29,7 @@ def read(source: InputFile) -> Partial:
         stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
         made = _tables(activity, source, notes, host)
         stamped = {name: frame.with_columns(stamp) for name, frame in made.items() if frame.width}
-        return Partial(tables={**stamped, "notes": side.note_rows(source.input_id, *notes)})
+        return Partial(tables={**stamped, "notes": note_rows(source.input_id, *notes)})
     return read_database(
         source, lambda database, notes: _tables(_activity(database, source.communication), source, notes)
     )
@@ -52,10 +53,10 @@ def _tables(
         )
     )  # fmt: skip
     if activity.is_empty():
-        notes.append(("trace-metadata-missing", "no GPU activity was recorded; record with rocprofv3 --kernel-trace"))
+        notes.append((LACKS, "no GPU activity was recorded; record with rocprofv3 --kernel-trace"))
     elif comm.height:
         what = f"{comm.height:,} communication kernels have no message size, group or step in a profile of rocprofv3"
-        notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
+        notes.append((LACKS, f"{what}; {_RECORD}"))
     tables = {
         "collectives": collectives,
         "steps": gpu_activity.step_table(activity, _no_steps()),

@@ -13,6 +13,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import side
 from nccl_insight.readers.gpu_activity import ACTIVITY
 from nccl_insight.readers.kernels import MEMCPY, classify
+from nccl_insight.tables.notes import CUT
 
 ROOT: Final = "rocprofiler-sdk-tool"
 LANES: Final = {**ACTIVITY, "pid": pl.Int64, "agent": pl.Int64}
@@ -33,7 +34,7 @@ def read_results(source: InputFile, notes: list[tuple[str, str]]) -> tuple[pl.Da
     except orjson.JSONDecodeError as error:
         problem = problem or f"no valid JSON: {error}"
     if problem:
-        notes.append(("trace-truncated", f"the profile is damaged or cut ({problem})"))
+        notes.append((CUT, f"the profile is damaged or cut ({problem})"))
     rows: list[_Row] = []
     host = None
     for process in _list(_dict(whole).get(ROOT)):

@@ -18,6 +18,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed
+from nccl_insight.tables.notes import CUT, LACKS, note_rows
 from nccl_insight.tables.run import Partial
 
 _GPU: Final = re.compile(r"/device:GPU:([0-9]{1,6})")
@@ -68,11 +69,11 @@ def read(source: InputFile) -> Partial:
     content = side.read_content(source)
     found = _scan(content.data)
     problem = content.problem or found.damage
-    notes = [("trace-truncated", f"the profile is damaged or cut ({problem})")] if problem else []
+    notes = [(CUT, f"the profile is damaged or cut ({problem})")] if problem else []
     tables = _tables(found, source.communication, notes)
     stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
     stamped = {n: f.with_columns(stamp) for n, f in tables.items() if f.width and (f.height or n == "trace_info")}
-    return Partial(tables={**stamped, "notes": side.note_rows(source.input_id, *notes)})
+    return Partial(tables={**stamped, "notes": note_rows(source.input_id, *notes)})
 
 
 def _scan(data: bytes) -> _Found:
@@ -272,10 +273,10 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
     )  # fmt: skip
     if activity.is_empty() and not notes:
         where = f" ({', '.join(sorted(found.other_devices))} is not read)" if found.other_devices else ""
-        notes.append(("trace-metadata-missing", f"the profile holds no activity of a GPU{where}"))
+        notes.append((LACKS, f"the profile holds no activity of a GPU{where}"))
     if comm.height:
         what = f"{comm.height:,} communication kernels have no message size or group in a profile of XLA"
-        notes.append(("trace-metadata-missing", f"{what}; {_RECORD}"))
+        notes.append((LACKS, f"{what}; {_RECORD}"))
     parts = {
         "collectives": collectives,
         "steps": gpu_activity.step_table(activity, steps),

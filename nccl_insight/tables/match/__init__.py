@@ -21,6 +21,7 @@ from nccl_insight.tables.match.jobs import (
     without_device_numbers,
 )
 from nccl_insight.tables.match.partners import matched, members_of
+from nccl_insight.tables.notes import CLOCKS, JOBS, LACKS, note_rows
 
 
 def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -42,12 +43,12 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         tables = result = {**result, **unranked}
         collectives = result["collectives"]
         text = "several profiles number their GPUs from 0 each and name no ranks, so their GPUs are not compared"
-        _add_note(result, "trace-metadata-missing", f"{text}; give the profile of one host alone")
+        _add_note(result, LACKS, f"{text}; give the profile of one host alone")
     jobs = jobs_of(tables)
     if jobs.height:
         result["trace_info"] = tables["trace_info"].join(jobs, on="input_id", how="left", maintain_order="left")
         tables = {**tables, "collectives": collectives.join(jobs, on="input_id", how="left", maintain_order="left")}
-        _add_note(result, "several-jobs", jobs_text(result["trace_info"]))
+        _add_note(result, JOBS, jobs_text(result["trace_info"]))
     collectives = peers_of_job(ranks_of_job(join_log(tables)))
     rows = pl.concat([candidates(collectives), transfers(collectives)], how="diagonal_relaxed")
     result["collectives"] = collectives
@@ -84,10 +85,10 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         .drop("row")
     )
     if not comparable:
-        _add_note(result, "clocks-not-comparable", clocks_text(clocks))
+        _add_note(result, CLOCKS, clocks_text(clocks))
     alone = _without_other_side(rows, members)
     if alone.height > 0.02 * rows.filter(pl.col("op").is_in(POINT_TO_POINT)).height:
-        _add_note(result, "trace-metadata-missing", _alone_text(alone))
+        _add_note(result, LACKS, _alone_text(alone))
     if (missing := rows.height - members.height - alone.height) > 0.02 * rows.height:
         _add_unmatched(result, missing)
     return _with_statistics(result)
@@ -143,16 +144,13 @@ def _alone_text(alone: pl.DataFrame) -> str:
 def _add_unmatched(result: dict[str, pl.DataFrame], count: int) -> None:
     _add_note(
         result,
-        "trace-metadata-missing",
+        LACKS,
         f"{count:,} collectives could not be matched over the ranks (no sequence numbers, and the ranks show different "
         "sequences): skew and waiting time are unknown for them; record the same steps on all ranks",
     )
 
 
 def _add_note(result: dict[str, pl.DataFrame], kind: str, detail: str) -> None:
-    row = pl.DataFrame(
-        {"input_id": [None], "line": [None], "kind": [kind], "detail": [detail]},
-        schema={"input_id": pl.UInt16, "line": pl.UInt64, "kind": pl.String, "detail": pl.String},
-    )
+    row = note_rows(None, (kind, detail))
     notes = result.get("notes")
     result["notes"] = row if notes is None else pl.concat([notes, row], how="diagonal_relaxed")
