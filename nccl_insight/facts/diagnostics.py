@@ -4,6 +4,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.facts.members import rank_hosts
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import Columns
 
@@ -42,9 +43,9 @@ def findings(run: Run, *checks: str) -> pl.DataFrame:
     return rows.filter(pl.col("diag_check").is_in(list(checks))) if checks else rows
 
 
-def hosts_of_ranks(run: Run, comm_id: str | None, ranks: tuple[int, ...]) -> tuple[str, ...]:
+def hosts_in(run: Run, comm_id: str | None, ranks: tuple[int, ...]) -> tuple[str, ...]:
     """Hosts of some ranks of a communicator, as far as the log names them."""
-    known = run.table("ranks").filter(pl.col("rank").is_in(list(ranks)))
+    known = rank_hosts(run).filter(pl.col("rank").is_in(ranks))
     if comm_id is not None and (known["comm_id"] == comm_id).any():
         known = known.filter(pl.col("comm_id") == comm_id)
     elif known["comm_id"].n_unique() > 1:

@@ -235,6 +235,10 @@ def identities(run: Run) -> Identities:
         if (host, pid) in rank_of_process and rank_of_process[host, pid] != rank:
             shared.add((host, pid))
         rank_of_process[host, pid] = rank
+    if not host_of_rank:
+        host_of_rank = dict(run.table("trace_info", "rank", "host").drop_nulls().iter_rows())
+        for rank, host in host_of_rank.items():
+            on_host.setdefault(host, []).append(rank)
     for (host, pid), rank in rank_of_process.items():
         if (host, pid) not in shared:
             by_pid.setdefault(pid, []).append((host, rank))

@@ -76,6 +76,17 @@ def rank_hosts(run: Run) -> pl.DataFrame:
     )
 
 
+def placed(run: Run, rows: pl.DataFrame, rank: str = "rank", host: str = "host") -> pl.DataFrame:
+    """Rows of ranks of communicators with the host of each, by :func:`rank_hosts`."""
+    known = rank_hosts(run).rename({"rank": rank, "host": host})
+    return rows.join(known, on=["comm_id", rank], how="left", nulls_equal=True, maintain_order="left")
+
+
+def ends_placed(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of pairs of ranks with the hosts of both, ``src_host`` and ``dst_host``."""
+    return placed(run, placed(run, rows, "src_rank", "src_host"), "dst_rank", "dst_host")
+
+
 @dataclass(frozen=True)
 class Comm:
     """A communicator as rules see it. ``nodes`` is what NCCL says (MNNVL joins hosts into one node)."""

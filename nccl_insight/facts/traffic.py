@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.members import ends_placed
 from nccl_insight.facts.transports import net_links
 from nccl_insight.tables.run import Run, fact
 
@@ -71,16 +71,8 @@ def ring_hops(run: Run) -> pl.DataFrame:
         .select(*keys, pl.col("rank").alias("src_rank"), pl.col("next_rank").alias("dst_rank"), "input_id", "line")
         .unique([*keys, "src_rank"], keep="first", maintain_order=True)
     )
-    hosts = rank_hosts(run).lazy()
-    source = hosts.select("comm_id", pl.col("rank").alias("src_rank"), pl.col("host").alias("src_host"))
-    target = hosts.select("comm_id", pl.col("rank").alias("dst_rank"), pl.col("host").alias("dst_host"))
-    hops = (
-        pl.concat([printed, neighbours])
-        .join(source, on=["comm_id", "src_rank"], how="left", maintain_order="left")
-        .join(target, on=["comm_id", "dst_rank"], how="left", maintain_order="left")
-        .with_columns((pl.col("src_host") != pl.col("dst_host")).alias("crosses"))
-        .collect()
-    )
+    hops = ends_placed(run, pl.concat([printed, neighbours]).collect())
+    hops = hops.with_columns(crosses=pl.col("src_host") != pl.col("dst_host"))
     sizes = run.table("communicators").select("comm_id", "nranks").unique("comm_id", keep="first")
     whole = (
         hops.group_by(keys)

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.members import ends_placed
 from nccl_insight.tables.run import Run, fact
 
 
@@ -13,18 +13,9 @@ def links(run: Run) -> pl.DataFrame:
     Columns of ``connections`` with ``src_host, dst_host, same_host`` (null where a host is unknown),
     ``transport`` as text. ``self`` connections are left out.
     """
-    hosts = rank_hosts(run).lazy()
-    source = hosts.select("comm_id", pl.col("rank").alias("src_rank"), pl.col("host").alias("src_host"))
-    target = hosts.select("comm_id", pl.col("rank").alias("dst_rank"), pl.col("host").alias("dst_host"))
-    return (
-        run.lazy("connections")
-        .with_columns(pl.col("transport").cast(pl.String), pl.col("direction").cast(pl.String))
-        .filter(pl.col("transport").ne_missing("self"))
-        .join(source, on=["comm_id", "src_rank"], how="left", nulls_equal=True, maintain_order="left")
-        .join(target, on=["comm_id", "dst_rank"], how="left", nulls_equal=True, maintain_order="left")
-        .with_columns((pl.col("src_host") == pl.col("dst_host")).alias("same_host"))
-        .collect()
-    )
+    rows = run.table("connections").with_columns(pl.col("transport", "direction").cast(pl.String))
+    rows = ends_placed(run, rows.filter(pl.col("transport").ne_missing("self")))
+    return rows.with_columns(same_host=pl.col("src_host") == pl.col("dst_host"))
 
 
 @fact

@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.diagnostics import findings, hosts_of_ranks
+from nccl_insight.facts.diagnostics import findings, hosts_in
 from nccl_insight.facts.settings import named
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
@@ -34,7 +34,7 @@ def located(
 ) -> tuple[tuple[int, ...], tuple[str, ...], str]:
     """Ranks (of the lines' rank sets unless given) and their hosts, and both in words."""
     ranks = _ranks(rows) if ranks is None else ranks
-    hosts = hosts_of_ranks(run, _comm(rows), ranks) if ranks else ()
+    hosts = hosts_in(run, _comm(rows), ranks) if ranks else ()
     words = rank_words(ranks) if ranks else "some ranks"
     total = rows["n_ranks"].max()
     if isinstance(total, int) and total > len(ranks) > 0:

@@ -8,10 +8,11 @@ from typing import Final
 
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
+from nccl_insight.facts.identity import identities
 from nccl_insight.facts.overlap import wait_share
 from nccl_insight.facts.replay import LATE, WIRE, Gain, what_if
 from nccl_insight.rules._late_reason import Why, why_late
-from nccl_insight.rules._traces import hosts_of, input_of_rank, trace_refs, with_hosts
+from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
@@ -70,8 +71,12 @@ def late_hit(run: Run, one: Mended) -> Hit:
     scenario = one.gain.scenario
     ranks = scenario.ranks
     host = scenario.kind == "host"
-    who = f"The ranks of {hosts_of(run, ranks)[0]}" if host and hosts_of(run, ranks) else capital(rank_words(ranks))
-    hosts = hosts_of(run, ranks)
+    who = (
+        f"The ranks of {identities(run).hosts(ranks)[0]}"
+        if host and identities(run).hosts(ranks)
+        else capital(rank_words(ranks))
+    )
+    hosts = identities(run).hosts(ranks)
     why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks))
     stage = scenario.kind == "compute"
     does = why.short or ("are late" if len(ranks) > 1 else "is late")
@@ -137,7 +142,7 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
     scenario = one.gain.scenario
     others = "pairs" if scenario.kind == "pair" else "groups"
     slower = scenario.took_ns / scenario.usual_ns if scenario.usual_ns else 0.0
-    hosts = hosts_of(run, scenario.ranks)
+    hosts = identities(run).hosts(scenario.ranks)
     return says(
         "busbw-outlier.wire",
         _evidence(run, scenario.ranks, one),

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from nccl_insight.base.model import Ref
+from nccl_insight.facts.identity import identities
 from nccl_insight.tables.run import Run
 
 
@@ -24,19 +25,9 @@ def input_of_rank(run: Run) -> dict[int, int]:
     return dict(rows.group_by("rank").agg(pl.col("input_id").min()).iter_rows())
 
 
-def host_of_rank(run: Run) -> dict[int, str]:
-    """Hosts by rank of the job: from the traces' headers, else from the largest communicator of the log."""
-    log = run.table("ranks").filter(pl.col("host").is_not_null() & pl.col("rank").is_not_null())
-    largest = log.filter(pl.col("nranks") == pl.col("nranks").max())
-    known: dict[int, str] = {}
-    if largest["comm_id"].n_unique() == 1:
-        known = dict(largest.select("rank", "host").iter_rows())
-    return known | dict(run.table("trace_info", "rank", "host").drop_nulls().iter_rows())
-
-
 def nodes_of_ranks(run: Run) -> dict[int, str]:
     """A name for the node of each rank: its host, else its place among the GPUs that each machine shows."""
-    known = host_of_rank(run)
+    known = identities(run).host_of_rank
     info = run.table("trace_info")
     gpus, ranks = info["visible_gpus"].drop_nulls().unique().to_list(), info["rank"].drop_nulls().to_list()
     if len(gpus) == 1 and gpus[0] > 0 and not known:
@@ -44,16 +35,10 @@ def nodes_of_ranks(run: Run) -> dict[int, str]:
     return known
 
 
-def hosts_of(run: Run, ranks: Iterable[int]) -> tuple[str, ...]:
-    """Sorted hosts of some ranks, as far as known."""
-    known = host_of_rank(run)
-    return tuple(sorted({known[r] for r in ranks if r in known}))
-
-
 def with_hosts(run: Run, ranks: Iterable[int]) -> tuple[int | str, ...]:
     """Ranks with their hosts, as far as known: whom a finding is about."""
     named = tuple(ranks)
-    return (*named, *hosts_of(run, named))
+    return (*named, *identities(run).hosts(named))
 
 
 def on_one_node(run: Run, ranks: Iterable[int], group_size: int) -> bool:
@@ -64,7 +49,7 @@ def on_one_node(run: Run, ranks: Iterable[int], group_size: int) -> bool:
     """
     info = run.table("trace_info")
     members = set(ranks)
-    hosts = host_of_rank(run)
+    hosts = identities(run).host_of_rank
     by_trace = len(members) == group_size and members <= hosts.keys() and len({hosts[r] for r in members}) == 1
     if len({hosts[r] for r in members if r in hosts}) > 1:
         return False

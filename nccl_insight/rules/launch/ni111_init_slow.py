@@ -4,7 +4,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.members import placed
 from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
@@ -60,11 +60,7 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
     phase = max((*_OWN, *_WAIT), key=lambda p: first[p] or 0.0)
     some = named_ranks.height < every.height
     ranks = ranks_of(named_ranks) if some else ()
-    hosts = hosts_of(
-        rank_hosts(run).join(
-            named_ranks.select("comm_id", "rank"), on=["comm_id", "rank"], how="semi", nulls_equal=True
-        )
-    )
+    hosts = hosts_of(placed(run, named_ranks.select("comm_id", "rank")))
     median = first["median_s"]
     who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
     word = phase.removesuffix("_s")

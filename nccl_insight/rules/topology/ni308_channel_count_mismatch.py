@@ -1,6 +1,6 @@
 """Ranks of one communicator have different numbers of channels."""
 
-from nccl_insight.facts.members import rank_hosts, unambiguous
+from nccl_insight.facts.members import placed, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
@@ -17,9 +17,7 @@ _FACTS = (
 def check(ctx: Context) -> Hits:
     """One finding for each set of odd ranks, for the first count that differs."""
     run = ctx.run
-    counts = unambiguous(run, run.table("channel_counts")).join(
-        rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left"
-    )
+    counts = placed(run, unambiguous(run, run.table("channel_counts")))
     found: dict[tuple[tuple[int, ...], tuple[str, ...]], tuple[Outlier, str]] = {}
     for column, words in _FACTS:
         for odd in outliers(counts, column):

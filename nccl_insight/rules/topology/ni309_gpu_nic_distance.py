@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.members import placed
 from nccl_insight.facts.networks import networks_in_use
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.reach import spans_hosts
@@ -19,11 +19,11 @@ def check(ctx: Context) -> Hits:
     networks = networks_in_use(run)
     if spans_hosts(run) is not True or (networks and not any(is_rdma(n) for n in networks)):
         return
-    graphs = (
+    graphs = placed(
+        run,
         run.table("graphs")
         .filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4) & pl.col("type_inter").is_not_null())
-        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
-        .join(rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left")
+        .unique(["comm_id", "rank"], keep="first", maintain_order=True),
     )
     far = graphs.filter(pl.col("type_inter").is_in(_FAR))
     if far.is_empty():

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import rank_hosts
+from nccl_insight.facts.members import placed
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, settings
@@ -15,11 +15,11 @@ _ENV = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 def check(ctx: Context) -> Hits:
     """One finding for the run."""
     run = ctx.run
-    graphs = (
+    graphs = placed(
+        run,
         run.table("graphs")
         .filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4) & pl.col("type_intra").is_not_null())
-        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
-        .join(rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left")
+        .unique(["comm_id", "rank"], keep="first", maintain_order=True),
     )
     far = graphs.filter(pl.col("type_intra").is_in(_FAR))
     if far.is_empty() or settings(run).filter(pl.col("name").is_in(_ENV)).height:

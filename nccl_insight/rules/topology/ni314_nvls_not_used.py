@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.members import members, rank_hosts, unambiguous
+from nccl_insight.facts.members import members, placed, unambiguous
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting
 from nccl_insight.rules.context import Context, Hits, says
@@ -15,14 +15,9 @@ from nccl_insight.tables.run import Run
 def check(ctx: Context) -> Hits:
     """One finding for hosts that differ, else one for the run."""
     run = ctx.run
-    counts = (
-        unambiguous(run, run.table("channel_counts"))
-        .filter(pl.col("nvls_channels").is_not_null())
-        .join(rank_hosts(run), on=["comm_id", "rank"], how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(
-            pl.when(pl.col("nvls_channels") > 0).then(pl.lit("used")).otherwise(pl.lit("not used")).alias("nvls")
-        )
-    )
+    counts = placed(run, unambiguous(run, run.table("channel_counts")).filter(pl.col("nvls_channels").is_not_null()))
+    used = pl.when(pl.col("nvls_channels") > 0).then(pl.lit("used")).otherwise(pl.lit("not used"))
+    counts = counts.with_columns(nvls=used)
     odd = [o for o in outliers(counts, "nvls") if o.value == "not used"]
     off = setting(run, "NCCL_NVLS_ENABLE").filter(pl.col("value") == "0")
     algorithm = setting(run, "NCCL_ALGO")

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import members, rank_hosts, unambiguous
+from nccl_insight.facts.members import members, placed, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
@@ -22,12 +22,12 @@ def check(ctx: Context) -> Hits:
         .agg(pl.col("len").n_unique().alias("sizes"))
         .filter(pl.col("sizes") > 1)
     )
-    graphs = (
+    graphs = placed(
+        run,
         unambiguous(run, run.table("graphs"))
         .filter((pl.col("pattern") == _RING) & (pl.col("n_channels") > 0) & pl.col("comm_id").is_not_null())
         .unique(["comm_id", "rank"], keep="first", maintain_order=True)
-        .join(rank_hosts(run), on=["comm_id", "rank"], how="left", maintain_order="left")
-        .join(per_host, on="comm_id", how="anti", maintain_order="left")
+        .join(per_host, on="comm_id", how="anti", maintain_order="left"),
     )
     found: dict[tuple[int, ...], tuple[Outlier, str]] = {}
     for column, words in _FACTS:
