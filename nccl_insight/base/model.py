@@ -464,6 +464,16 @@ class Analysis:
     outputs: tuple[ToolOutput, ...] = ()
     story: tuple[Moment, ...] = ()
 
+    @property
+    def loud(self) -> tuple[Finding, ...]:
+        """The findings that are no notes."""
+        return tuple(f for f in self.findings if f.severity is not Severity.INFO)
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The loud ones that follow from no other; all of them where each does."""
+        return tuple(f for f in self.loud if f.role is not Role.CASCADE) or self.loud
+
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""
         return sum(f.severity is severity for f in self.findings)

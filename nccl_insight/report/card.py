@@ -6,7 +6,7 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from nccl_insight.base.model import Analysis, Finding, Moment, Role, Severity
+from nccl_insight.base.model import Analysis, Finding, Moment
 from nccl_insight.report import story, words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.page import asset
@@ -33,8 +33,7 @@ def render(analysis: Analysis, figure: Figure | None = None) -> str:
     """
     word = words.verdict_word(analysis)
     ink = _INK.get(word, "#4d5666")
-    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
-    first = next((f for f in loud if f.role is not Role.CASCADE), next(iter(loud), None))
+    first = next(iter(analysis.causes), None)
     told = story.told(analysis)
     fits = figure is not None and first is not None and not (figure.wide and told)
     drawing = figure.svg if figure is not None and fits else ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nccl_insight.base.model import Analysis, Ref, Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import listed, plural
 from nccl_insight.base.version import __version__
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import diff
@@ -70,8 +70,7 @@ def _hero(comparison: Comparison) -> Markup:
 
 
 def _paths(paths: Sequence[tuple[int, str]]) -> str:
-    shown = ", ".join(one_line(path, 200) for _, path in paths[:4])
-    return shown + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
+    return listed(one_line(path, 200) for _, path in paths)
 
 
 def _first(comparison: Comparison) -> Markup | None:

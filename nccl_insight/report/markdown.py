@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from nccl_insight.base.model import Analysis, Finding, Role, Step
-from nccl_insight.base.units import format_bytes, plural
+from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line, sanitize
 
@@ -195,9 +195,8 @@ def _not_judged(analysis: Analysis) -> list[str]:
         return []
     rows = []
     for group in groups[:20]:
-        names = ", ".join(f"`{name}`" for name in group.names[:8])
-        more = f" and {len(group.names) - 8} more" if len(group.names) > 8 else ""
-        rows.append([names + more, escape(group.reason), inline(group.how_to_enable)])
+        names = listed((f"`{name}`" for name in group.names), 8)
+        rows.append([names, escape(group.reason), inline(group.how_to_enable)])
     left = [f"*... and {plural(len(groups) - 20, 'more reason')}.*", ""] if len(groups) > 20 else []
     return ["### Not judged", "", *table(["Diagnoses", "Because", "To enable"], rows), *left]
 

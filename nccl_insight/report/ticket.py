@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from nccl_insight.base.model import Analysis, Finding, Role, Severity
-from nccl_insight.base.units import capital, plural
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import capital, listed, plural
 from nccl_insight.report import markdown, story, words
 from nccl_insight.report.html.details import scrub
 from nccl_insight.report.sanitize import one_line
@@ -66,7 +66,7 @@ def chat(analysis: Analysis) -> str:
         lines.append(f"Job: {job}" + (f". {capital(analysis.progress.line)}" if analysis.progress else ""))
     elif analysis.progress:
         lines.append(capital(analysis.progress.line))
-    loud = _loud(analysis)
+    loud = analysis.causes
     if loud:
         first = words.primary(loud[0])
         if first is not None:
@@ -89,14 +89,9 @@ def _one(values: Sequence[str]) -> str:
     return "network " + " and ".join(one_line(v, 40) for v in values[:3]) if values else ""
 
 
-def _loud(analysis: Analysis) -> list[Finding]:
-    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
-    return [f for f in loud if f.role is not Role.CASCADE] or loud
-
-
 def _impact(analysis: Analysis) -> str:
     """The option of the form that fits best; a request where none does."""
-    loud = _loud(analysis)
+    loud = analysis.causes
     if not loud:
         return "_Please choose: lower performance than expected, application crash, data corruption, application hang._"
     first = loud[0]
@@ -110,7 +105,7 @@ def _impact(analysis: Analysis) -> str:
 
 
 def _logs(analysis: Analysis) -> list[str]:
-    loud = _loud(analysis)[:_MOST_FINDINGS]
+    loud = analysis.causes[:_MOST_FINDINGS]
     rows = []
     for item in loud:
         lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in item.evidence[:8] if e.text]
@@ -119,10 +114,8 @@ def _logs(analysis: Analysis) -> list[str]:
                 "<details>", f"<summary>{markdown.escape(one_line(item.title, 300))}</summary>", "",
                 markdown.fence(lines, "log"), "", "</details>", "",
             ]  # fmt: skip
-    names = ", ".join(markdown.code_span(one_line(i.path, 200)) for i in analysis.inputs[:8])
-    rows.append(
-        f"Inputs: {names or 'none'}" + (f" and {len(analysis.inputs) - 8} more" if len(analysis.inputs) > 8 else "")
-    )
+    names = listed((markdown.code_span(one_line(i.path, 200)) for i in analysis.inputs), 8)
+    rows.append(f"Inputs: {names or 'none'}")
     rows.append(
         "_Attach the complete logs (`nccl-insight analyze ... --redact --bundle ticket.zip` makes a redacted zip)._"
     )
@@ -198,7 +191,7 @@ def _nics(view: Platform) -> str:
 
 
 def _behavior(analysis: Analysis) -> list[str]:
-    loud = _loud(analysis)
+    loud = analysis.causes
     rows = [f"**{markdown.escape(words.cause(analysis))}**", ""]
     for item in loud[:_MOST_FINDINGS]:
         where, word = words.affected(item), words.severity_word(item.severity)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nccl_insight.base.model import Analysis, Finding, Role, Severity
+from nccl_insight.base.model import Analysis, Finding
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line
@@ -38,13 +38,12 @@ def _named(ranks: tuple[int, ...], hosts: tuple[str, ...], known: Who) -> bool:
 
 def _part(analysis: Analysis, known: Who) -> Iterator[str]:
     """What it has to do with the cause."""
-    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
-    causes = [f for f in loud if f.role is not Role.CASCADE] or loud
+    causes = analysis.causes
     if not causes:
         yield f"{words.verdict_word(analysis)}: {words.cause(analysis)}"
     elif own := next((f for f in causes if _named(f.ranks, f.hosts, known)), None):
         yield from (f"The cause: {one_line(own.title, 300)}", *_steps(own))
-    elif effect := next((f for f in loud if _named(f.ranks, f.hosts, known)), None):
+    elif effect := next((f for f in analysis.loud if _named(f.ranks, f.hosts, known)), None):
         yield f"Not the cause, but hit by it: {one_line(effect.title, 300)}"
         yield f"Look first at: {one_line(causes[0].title, 300)}"
     else:

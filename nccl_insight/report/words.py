@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from nccl_insight.base.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity, Step
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.units import listed, plural, rank_words
 from nccl_insight.report.sanitize import one_line
 
 EXCERPT = 400
@@ -33,9 +33,8 @@ def cause(analysis: Analysis) -> str:
     """The cause in words: the headline of every output."""
     if analysis.headline:
         return one_line(analysis.headline, 500)
-    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
-    if loud:
-        return one_line(loud[0].title, 500)
+    if analysis.loud:
+        return one_line(analysis.loud[0].title, 500)
     return {"ok": "No problem found", "inconclusive": "No cause found"}.get(analysis.status, "Nothing to judge")
 
 
@@ -116,8 +115,7 @@ def affected(finding: Finding, limit: int = 12) -> str:
 
 def host_list(hosts: tuple[str, ...], limit: int = 4) -> str:
     """The first host names, and how many more there are."""
-    shown = ", ".join(one_line(h, 80) for h in hosts[:limit])
-    return shown + (f" and {len(hosts) - limit} more" if len(hosts) > limit else "")
+    return listed((one_line(h, 80) for h in hosts), limit)
 
 
 def observed_expected(finding: Finding) -> tuple[str, str]:
@@ -141,10 +139,9 @@ def job_part(part: JobPart) -> str:
     """``2 ranks, NCCL 2.21.5 (b.log)``, and how far it got."""
     size = plural(part.nranks, "rank") if part.nranks is not None else "unknown size"
     version = f", NCCL {' and '.join(part.nccl_versions)}" if part.nccl_versions else ""
-    files = ", ".join(one_line(name, 120) for name in part.inputs[:3])
-    more = f" and {len(part.inputs) - 3} more" if len(part.inputs) > 3 else ""
+    files = listed((one_line(name, 120) for name in part.inputs), 3)
     reached = f": {part.reached}" if part.reached else ""
-    return f"{part.label}: {size}{version} ({files}{more}){reached}"
+    return f"{part.label}: {size}{version} ({files}){reached}"
 
 
 def crossed(low: int, high: int, least: int, places: str) -> str:

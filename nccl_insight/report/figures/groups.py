@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nccl_insight.base.units import format_ranks, plural, rank_words
+from nccl_insight.base.units import format_ranks, listed, plural, rank_words
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.views.groups import Group, Groups
@@ -39,8 +39,7 @@ def groups(view: Groups) -> Figure:
 
 
 def _behind(row: Group) -> str:
-    shown = ", ".join(f"rank {r} by {n}" for r, n in sorted(row.behind.items())[:12])
-    return shown + (f" and {len(row.behind) - 12} more" if len(row.behind) > 12 else "") or "none"
+    return listed((f"rank {r} by {n}" for r, n in sorted(row.behind.items())), 12) or "none"
 
 
 def _label(group: Group, by_watchdog: bool) -> str:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from nccl_insight.base.model import Analysis
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import listed, plural
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.nodes import KIND, KINDS, named_ranks
@@ -179,5 +179,4 @@ def _alike(view: Matrix, where: Place) -> str:
         return f"; inside, all {votes} nodes are connected alike"
     odd = [where.hosts[n] for n in sorted(n for p in patterns[1:] for n in p.nodes)]
     known = votes + len(odd)
-    more = f" and {len(odd) - 6} more" if len(odd) > 6 else ""
-    return f"; inside, {votes} of {known} nodes are connected alike, different are {', '.join(odd[:6])}{more}"
+    return f"; inside, {votes} of {known} nodes are connected alike, different are {listed(odd, 6)}"

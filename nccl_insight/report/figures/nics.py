@@ -3,7 +3,7 @@
 from typing import Final
 
 from nccl_insight.base.model import Analysis
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import listed, plural
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.views.nics import GpuNics
@@ -59,10 +59,7 @@ def _said(view: GpuNics) -> str:
             parts.append("one NIC per GPU" if len(used) == len(locals_) else "several NICs per GPU")
         odd = view.odd_hosts
         if odd:
-            more = f" and {len(odd) - 6} more" if len(odd) > 6 else ""
-            parts.append(
-                f"{view.alike} of {view.hosts} nodes use their NICs alike, different are {', '.join(odd[:6])}{more}"
-            )
+            parts.append(f"{view.alike} of {view.hosts} nodes use their NICs alike, different are {listed(odd, 6)}")
         elif view.hosts > 1:
             parts.append(f"{'both' if view.hosts == 2 else f'all {view.hosts:,}'} nodes use their NICs alike")
     if view.distance:

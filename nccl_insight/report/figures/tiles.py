@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nccl_insight.base.model import Analysis, Severity
-from nccl_insight.base.units import format_ranks, plural, rank_words
+from nccl_insight.base.units import format_ranks, listed, plural, rank_words
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import MAX_ROWS, Figure
 from nccl_insight.report.figures.nodes import KIND, trouble
@@ -52,8 +52,7 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
         else f" in {plural(len(set(classes)), 'class', 'classes')} of alike nodes"
     )
     if hosts_in:
-        named = sorted(hosts_in)
-        said += f"; findings name {', '.join(named[:6])}" + (f" and {len(named) - 6} more" if len(named) > 6 else "")
+        said += f"; findings name {listed(sorted(hosts_in), 6)}"
     if len(where.hosts) > _MOST:
         said += f"; the first {_MOST:,} are drawn"
     order = sorted(range(len(where.hosts)), key=lambda n: (_severity(hosts_in.get(where.hosts[n])), n))

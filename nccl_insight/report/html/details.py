@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from nccl_insight.advise.settings import catalog as envdata
-from nccl_insight.base.model import Analysis, Severity
-from nccl_insight.base.units import format_bytes, format_ranks, plural
+from nccl_insight.base.model import Analysis
+from nccl_insight.base.units import format_bytes, format_ranks, listed, plural
 from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, el, prose, table
 from nccl_insight.report.html.summary import badge, driver, to_see_more
@@ -88,7 +88,7 @@ def _on(processes: int, hosts: tuple[str, ...]) -> str:
 def gaps(analysis: Analysis, notes: Notes) -> Markup:
     """What was not judged, suppressed or not understood."""
     parts: list[Child] = [el("h2", "What was not analyzed", id="gaps")]
-    if any(f.severity is not Severity.INFO for f in analysis.findings):
+    if analysis.loud:
         parts.append(to_see_more(analysis))  # of the others the first screen says it
     rows: list[list[Child]]
     missing = _not_judged(words.not_judged_groups(analysis.not_judged))
@@ -143,8 +143,7 @@ def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
         return el("p", "Every check could run.")
     rows: list[list[Child]] = []
     for group in groups:
-        names = ", ".join(group.names[:12]) + (f" and {len(group.names) - 12} more" if len(group.names) > 12 else "")
-        rows.append([group.reason, prose(group.how_to_enable), len(group.names), names])
+        rows.append([group.reason, prose(group.how_to_enable), len(group.names), listed(group.names, 12)])
     header = ["Because", "To enable", "Count", "Checks"]
     first = table("Checks that could not run", header, rows[:REASONS], numeric=[2])
     if len(rows) <= REASONS:

@@ -52,8 +52,7 @@ def related(finding: Finding, figures: Sequence[Figure]) -> tuple[Figure, ...]:
 
 def proof(analysis: Analysis, figures: Sequence[Figure]) -> Figure | None:
     """The figure of the first screen: what shows the first cause, or the machine where nothing is wrong."""
-    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
-    causes = [f for f in loud if f.role is not Role.CASCADE] or loud
+    causes = analysis.causes
     shown = related(causes[0], figures) if causes else figures[:1] if analysis.status == "ok" else ()
     return next((f for f in shown if f.svg or (causes and f.plot)), None)
 

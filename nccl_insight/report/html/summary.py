@@ -2,8 +2,8 @@
 
 import re
 
-from nccl_insight.base.model import Analysis, Finding, Role, Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.model import Analysis, Finding, Severity
+from nccl_insight.base.units import listed, plural
 from nccl_insight.report import story, words
 from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
 from nccl_insight.report.sanitize import one_line
@@ -24,7 +24,7 @@ _TITLE, _QUOTED = 220, 260
 
 def summary(analysis: Analysis, first: Markup | None = None, *, wide: bool = False) -> Markup:
     """The hero and the two columns under it; ``first`` is the figure that shows the cause, or a healthy machine."""
-    loud = any(f.severity is not Severity.INFO for f in analysis.findings)
+    loud = bool(analysis.loud)
     top = _top(analysis) if analysis.findings or first is None else None
     left = el(
         "div",
@@ -108,9 +108,8 @@ def _story(analysis: Analysis) -> Markup | None:
 
 
 def _top(analysis: Analysis) -> Markup:
-    loud = [f for f in analysis.findings if f.severity is not Severity.INFO]
-    causes = [f for f in loud if f.role is not Role.CASCADE] or loud
-    shown = causes[:_TOP] or list(analysis.findings[:_TOP])
+    loud = analysis.loud
+    shown = analysis.causes[:_TOP] or list(analysis.findings[:_TOP])
     title = "What to do first" if loud else "Worth knowing"
     if not shown:
         body: Child = el("p", _nothing(analysis))
@@ -219,8 +218,7 @@ def _job(analysis: Analysis) -> Markup | None:
 
 
 def _versions(values: tuple[str, ...]) -> str:
-    shown = ", ".join(one_line(v, 60) for v in values[:4])
-    return shown + (f" and {len(values) - 4} more" if len(values) > 4 else "")
+    return listed(one_line(v, 60) for v in values)
 
 
 def driver(version: str) -> str:
