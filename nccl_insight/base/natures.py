@@ -19,6 +19,11 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 OTHERS: Final[Mapping[str, str]] = {
     "echo": "what the peers of a process that ended report",
+    "missed": "what others report of ranks that are gone",
+    "logged": "what the kernel's log still holds of earlier days",
+    "link": "a port that went down or changed",
+    "flap": "a port that went down",
+    "path": "the way of the data: GPUDirect, RDMA or peer-to-peer lost",
     "hang": "a job that stands still",
     "leaving": "what processes report of those that leave before them, whether the job failed or came to its end",
     "remark": "said of the machine as a warning, and by healthy jobs, too",

@@ -24,8 +24,8 @@ from nccl_insight.base.units import plural
 from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S, since
 from nccl_insight.facts.course import Course, course
-from nccl_insight.facts.ends import CRASHED, KILLED
 from nccl_insight.facts.errors import causes
+from nccl_insight.tables.normalise.ends import CRASHED, FAILED, GONE, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run, fact
 
 Process: TypeAlias = tuple[int, str, int]
@@ -86,9 +86,6 @@ def first_lines(run: Run) -> FirstLines:
 
 # A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
 _LINK_REACH_S: Final = 60.0
-# What others report of ranks that are gone.
-_MISSED: Final = ("collective-not-reached", "rank-desync", "rank-missing-in-init", "ib-completion-retry-exceeded")
-_LINK: Final = ("ib-port-error", "link-flap", "ib-gid-changed")
 
 
 def _after(cause: Draft, effect: Draft) -> bool:
@@ -102,8 +99,6 @@ def _after(cause: Draft, effect: Draft) -> bool:
 
 # No zone of time is further off, and no job waits so long for a process that is gone.
 _OLD_S: Final = 26 * 3600.0
-# What the kernel's log still holds of earlier days.
-_LOGGED: Final = ("xid-error", "process-killed", "process-crashed")
 
 
 def old(drafts: Sequence[Draft]) -> set[int]:
@@ -112,17 +107,17 @@ def old(drafts: Sequence[Draft]) -> set[int]:
     Not where a failure other than an exception of the program is on the same host, or on none known: it may come from
     a GPU that has been broken since.
     """
-    rest = [d for d in drafts if d.name not in _LOGGED]
+    rest = [d for d in drafts if d.name not in names("logged")]
     failed = [d for d in rest if d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE]
     begun = min((d.first_s for d in rest if d.first_s is not None), default=None)
     found: set[int] = set()
     for i, draft in enumerate(drafts):
         last = draft.last_s if draft.last_s is not None else draft.first_s
-        if draft.name not in _LOGGED or last is None or begun is None or begun < last + _OLD_S:
+        if draft.name not in names("logged") or last is None or begun is None or begun < last + _OLD_S:
             continue
         here = set(draft.hit.hosts)
         elsewhere = here and all(d.hit.hosts and here.isdisjoint(d.hit.hosts) for d in failed)
-        if failed and (elsewhere or all(d.name == "application-exception" for d in failed)):
+        if failed and (elsewhere or all(d.name == FAILED for d in failed)):
             found.add(i)
     return found
 
@@ -147,7 +142,7 @@ def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
         if d.first_s is not None and d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE
     ]
     found: dict[str, float] = {}
-    for closed in (d for d in drafts if d.name == "peer-died" and d.first_s is not None):
+    for closed in (d for d in drafts if d.name == GONE and d.first_s is not None):
         ends = [d for d in failed if d.name in names("outside") and len(d.hit.hosts) == 1 and _later(d, closed)]
         others = [d for d in failed if not nearness(d.name) and d not in ends]
         hosts = {d.hit.hosts[0] for d in ends}
@@ -180,7 +175,7 @@ def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
 
 def _behind(cause: Draft, effect: Draft) -> bool:
     """Whether a close was only seen behind a time-out: so leave processes that the watchdog ends."""
-    if (cause.name, effect.name) != ("peer-died", "watchdog-timeout") or cause.first[0] != effect.first[0]:
+    if (cause.name, effect.name) != (GONE, TIMED_OUT) or cause.first[0] != effect.first[0]:
         return False
     return (cause.first_s is None or effect.first_s is None) and cause.first > effect.first
 
@@ -241,7 +236,7 @@ def _shares(cause: Draft, effect: Draft) -> bool:
     """
     if cause.hit.comm_id and effect.hit.comm_id and cause.hit.comm_id != effect.hit.comm_id:
         return False
-    if cause.name in _LINK and effect.hit.devices:
+    if cause.name in names("link") and effect.hit.devices:
         if not set(cause.hit.devices) & set(effect.hit.devices):
             return False
         ended = cause.last_s if cause.last_s is not None else cause.first_s
@@ -364,13 +359,9 @@ def lowered(draft: Draft, cause: Draft) -> Severity:
 def _told(effect: Draft, cause: Draft) -> bool:
     """Whether others miss only whom the cause names already: that a rank that failed did not come."""
     ranks, hosts = set(effect.hit.ranks), set(effect.hit.hosts)
-    if effect.name not in _MISSED or cause.severity is not Severity.ERROR:
+    if effect.name not in names("missed") or cause.severity is not Severity.ERROR:
         return False
     return ranks <= set(cause.hit.ranks) if ranks else bool(hosts) and hosts <= set(cause.hit.hosts)
-
-
-# What is said of processes that leave, and of what the machine went through, without naming a rank that ended.
-_MACHINE: Final = ("xid-error", "process-killed", "process-crashed", "link-flap", "ib-port-error")
 
 
 def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
@@ -390,7 +381,7 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
             said = "The job counted steps long after it: it was none of its ranks."
         elif not completed:
             pass
-        elif draft.name in _MACHINE and told.outside(draft.first_s, draft.last_s):
+        elif draft.name in names("logged", "flap") and told.outside(draft.first_s, draft.last_s):
             said = "It is of another time than the job's own lines."
         elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks:
             said = "The job came to its end: it was none of its ranks."

@@ -19,6 +19,7 @@ from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.scheduler import scheduler
+from nccl_insight.tables.normalise.ends import CRASHED, ENDED, FAILED, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run
 
 # Each hole: the columns of the failure line that hold the value, and a command that finds it where none does.
@@ -40,9 +41,7 @@ _SETTINGS: Final = late.compiled(r"[A-Z][A-Z0-9_]*=\S+(?: [A-Z][A-Z0-9_]*=\S+)*"
 _LIVE: Final = late.compiled(r"\b(?:py-spy|gdb -p|ss -t[a-z]*p|nc -vz)\b|/proc/(?:<pid>|[0-9$])")
 _TEXT_MOST: Final = 500
 _EACH: Final = "for d in $(ls /sys/class/infiniband); do {}; done"
-_ENDED: Final = frozenset(
-    {"process-killed", "process-crashed", "application-exception", "watchdog-timeout", "job-ended-by-scheduler"}
-)
+_ENDED: Final = frozenset({KILLED, CRASHED, FAILED, TIMED_OUT, ENDED})
 _PEER: Final = late.compiled(
     r"(?<![0-9A-Za-z.:_%-])(?P<host>[0-9A-Za-z.:_%-]{1,64})\]?<(?P<port>[0-9]{1,5})>"
     r"|(?<![0-9.])(?P<v4>[0-9]{1,3}(?:\.[0-9]{1,3}){3}):(?P<p4>[0-9]{1,5})(?![0-9])"

@@ -19,6 +19,7 @@ from nccl_insight.facts.journey import end_of, init_words
 from nccl_insight.facts.last_words import tails
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
 from nccl_insight.readers.embedded.forms import step_words
+from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT, UNEXPLAINED
 from nccl_insight.tables.run import Run
 
 MOST: Final = 40
@@ -116,7 +117,7 @@ def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int
 
 
 # Time-outs and ends have moments of their own, and what everybody prints on the way out tells nothing.
-_TOLD_ELSEWHERE: Final = frozenset({"watchdog-timeout", "error-propagated", "unexplained-failure"})
+_TOLD_ELSEWHERE: Final = frozenset({TIMED_OUT, EFFECT, UNEXPLAINED})
 
 
 def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:

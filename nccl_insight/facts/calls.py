@@ -13,6 +13,7 @@ import polars as pl
 from nccl_insight.base.bandwidth import BULK
 from nccl_insight.facts.ended import torn
 from nccl_insight.facts.identity import rank_in_job
+from nccl_insight.facts.members import completed
 from nccl_insight.tables.notes import LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import OWNER, owner
@@ -192,7 +193,7 @@ def _mute(run: Run) -> pl.DataFrame:
     """Ranks that print no collective of a communicator although their calls would be here: ``comm_id, rank, host,
     input_id, line``. Their process prints other calls, or nearly all processes print theirs."""
     key = ["comm_id", "rank"]
-    made = run.table("ranks").filter(pl.col("init_complete")).drop_nulls([*key, "host", "pid"])
+    made = completed(run).drop_nulls([*key, "host", "pid"])
     made = made.unique(key, keep="first", maintain_order=True).select(*key, "host", "pid", "input_id", "line")
     told = sums(run).progress.select(key)
     spoke = made.join(pl.concat([told, sums(run).speaking]), on=key, how="semi").select("host", "pid").unique()
@@ -357,7 +358,7 @@ def unmatched(run: Run) -> pl.DataFrame:
     pairs = sums(run).pairs
     if pairs.is_empty() or log_is_cut(run):
         return pairs.clear()
-    known = run.table("ranks").filter(pl.col("init_complete")).select("comm_id", "rank").unique()
+    known = completed(run).select("comm_id", "rank").unique()
     counts = pairs.join(closed(run), on="comm_id", how="anti").filter(pl.col("sends") != pl.col("recvs"))
     speaking = pl.concat([sums(run).speaking, _mute(run).select("comm_id", "rank")])
     for side in ("src", "dst"):

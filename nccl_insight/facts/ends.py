@@ -24,7 +24,7 @@ from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import CRASHED as CRASHED
-from nccl_insight.tables.normalise.ends import EFFECT
+from nccl_insight.tables.normalise.ends import EFFECT, GONE
 from nccl_insight.tables.normalise.ends import ENDED as ENDED
 from nccl_insight.tables.normalise.ends import FAILED as FAILED
 from nccl_insight.tables.normalise.ends import KILLED as KILLED
@@ -165,7 +165,7 @@ def _where_peers_lost_it(run: Run, known: Identities, found: list[End]) -> list[
     to which all others lost their connections, if that is one, and none of its processes lost one."""
     if not found or any(e.hosts or e.ranks for e in found) or len(known.ranks_of_host) < 2:
         return found
-    closed = causes(run).filter(pl.col("cause") == "peer-died")
+    closed = causes(run).filter(pl.col("cause") == GONE)
     hosts = known.hosts_at(closed)
     if len(hosts) != 1 or not hosts <= known.ranks_of_host.keys() or hosts & set(closed["host"].drop_nulls()):
         return found

@@ -18,7 +18,7 @@ from nccl_insight.facts.topics import plays, told
 from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.endings import DONE, STEP
 from nccl_insight.readers.embedded.tags import read_tag
-from nccl_insight.tables.normalise.ends import EFFECT
+from nccl_insight.tables.normalise.ends import EFFECT, UNEXPLAINED
 from nccl_insight.tables.normalise.ends import OTHER as NOTE
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import is_loud
@@ -32,7 +32,7 @@ _TEST_HOST: Final = r"(\S+):\s*$"
 
 BENIGN: Final = "benign"
 CONSEQUENCE: Final = EFFECT
-OTHER: Final = "unexplained-failure"
+OTHER: Final = UNEXPLAINED
 ALLOC_FAILED: Final = "alloc-failed"
 SHM_FAILED: Final = "shm-failed"
 VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, NOTE})

@@ -19,6 +19,7 @@ from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.readers.embedded.forms import FAILURES
+from nccl_insight.tables.normalise.ends import ENDED
 from nccl_insight.tables.notes import CUT, LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
 
@@ -396,7 +397,7 @@ NO_PROBLEM: Final = "no problem found"
 def ended_by_user(run: Run) -> str:
     """That somebody pressed Ctrl-C, and when; empty where no line says so. What follows such a line is its noise."""
     rows = endings(run).select("input_id", pl.col("line").cast(pl.UInt64), "text")
-    errors = run.table("errors").filter(pl.col("diagnosis") == "job-ended-by-scheduler")
+    errors = run.table("errors").filter(pl.col("diagnosis") == ENDED)
     rows = pl.concat([rows, errors.select("input_id", "line", "text")], how="vertical_relaxed")
     rows = rows.filter(told(rows, "interrupted").is_not_null()) if rows.height else rows
     if rows.is_empty():

@@ -51,6 +51,11 @@ def begun(run: Run) -> pl.DataFrame:
     return pl.concat([part.select("host", "pid") for part in (rows, using, listed)]).unique()
 
 
+def completed(run: Run) -> pl.DataFrame:
+    """Rows of ``ranks`` whose init completed."""
+    return run.table("ranks").filter(pl.col("init_complete"))
+
+
 @fact
 def rank_hosts(run: Run) -> pl.DataFrame:
     """Host of each rank: ``comm_id, rank, host``, unique, from Init lines and from who printed a connection.

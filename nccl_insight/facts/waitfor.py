@@ -27,10 +27,10 @@ from nccl_insight.facts.instances import UNNAMED, Instance
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.witnesses import lost
+from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
 # What only a process in the middle of an operation meets, beside transfers that fail.
-_CLOSED: Final = "peer-died"
 _FEW: Final = 16
 _MOST_GROUPS: Final = 3
 _MOST_RANKS: Final = 1 << 20
@@ -453,7 +453,7 @@ def _stalled(group: Instance) -> Stalled:
 def _earliest(run: Run) -> dict[tuple[int, bool], float]:
     """When each rank first reported that its transfer failed (False), and that it lost a peer (True); before
     everything where a line has no time."""
-    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in([*names("completion", "transfer"), _CLOSED]))
+    rows = causes(run).filter(pl.col("loud") & pl.col("cause").is_in([*names("completion", "transfer"), GONE]))
     times = pl.col("time_s").cast(pl.Float64).fill_null(-math.inf)
-    found = rows.drop_nulls("rank").group_by("rank", closed=pl.col("cause") == _CLOSED).agg(times.min())
+    found = rows.drop_nulls("rank").group_by("rank", closed=pl.col("cause") == GONE).agg(times.min())
     return {(int(rank), bool(closed)): float(at) for rank, closed, at in found.iter_rows()}

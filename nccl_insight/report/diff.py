@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from nccl_insight.base.model import Ref, Severity
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import words
@@ -15,7 +16,6 @@ from nccl_insight.report.sanitize import one_line
 _LIMIT = 400
 _TITLE = 200
 _BRIEF = 40
-_PATHS = ("gdr-not-used", "net-socket-fallback", "p2p-not-available", "gpu-isolation")
 _STATUSES = ("new", "worse", "other", "better", "gone")
 
 
@@ -129,7 +129,7 @@ def headline(comparison: Comparison) -> str:
     loud = [f for f in comparison.findings if (f.severity_bad or f.severity_good) is not Severity.INFO]
     raised = [f for f in loud if f.status in ("new", "worse")]
     # The way of the data outranks seconds of init: GPUDirect, RDMA or peer-to-peer lost.
-    raised = raised or [f for f in comparison.findings if f.status in ("new", "worse") and f.name in _PATHS]
+    raised = raised or [f for f in comparison.findings if f.status in ("new", "worse") and f.name in names("path")]
     settled = [f for f in loud if f.status in ("gone", "better")]
     effects = [c for c in comparison.changes if c.effect and c.ratio]
     causes = [c for c in comparison.changes if not c.effect]

@@ -9,6 +9,7 @@ from nccl_insight.base.natures import names
 from nccl_insight.facts.course import in_order
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.topics import told
+from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
 __all__ = ["accepting", "after_the_close", "before_the_close", "in_order"]
@@ -24,13 +25,13 @@ def accepting(run: Run) -> pl.DataFrame:
     Receiving goes through one or two functions of socket.cc before bootstrap.cc, accepting through at least three.
     None when the log holds a failure that ends ranks during start: then it is that rank that went away.
     """
-    rows = causes(run).filter(pl.col("cause").is_in(["peer-died", CONSEQUENCE]))
-    if rows.is_empty() or not (rows["cause"] == "peer-died").any() or present(run) & set(names("startup")):
+    rows = causes(run).filter(pl.col("cause").is_in([GONE, CONSEQUENCE]))
+    if rows.is_empty() or not (rows["cause"] == GONE).any() or present(run) & set(names("startup")):
         return pl.DataFrame(schema=_SCHEMA)
     process = ["input_id", "host", "pid", "tid"]
     marked = (
         rows.select(*process, "line", "cause", told(rows, "trail").alias("trail"))
-        .with_columns((pl.col("cause") == "peer-died").cum_sum().over(process).alias("nth"))
+        .with_columns((pl.col("cause") == GONE).cum_sum().over(process).alias("nth"))
         .filter(pl.col("nth") > 0)
     )
     frame = (pl.col("trail") == "socket").fill_null(False)

@@ -8,6 +8,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.diagnostics import findings, hosts_in
 from nccl_insight.facts.settings import named
+from nccl_insight.language.load import playing
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
@@ -97,7 +98,7 @@ def drivers_differ(run: Run) -> Iterator[Hit]:
 
 def ports_differ(run: Run) -> Iterator[Hit]:
     """Network ports whose speed, state or kind differs between hosts: one hit per device."""
-    rows = findings(run, "Net device").filter(pl.col("message") == "diag_port_differs")
+    rows = findings(run, "Net device").filter(pl.col("message").is_in(playing("port-differs")))
     for (name,), part in list(rows.group_by("hca_name", maintain_order=True))[:_MOST]:
         ranks, hosts, who = located(run, part)
         yield says(
@@ -114,7 +115,7 @@ def ports_differ(run: Run) -> Iterator[Hit]:
 
 def ports_missing(run: Run) -> Iterator[Hit]:
     """Network devices that only some hosts have: one hit."""
-    rows = findings(run, "Net device").filter(pl.col("message") == "diag_port_missing")
+    rows = findings(run, "Net device").filter(pl.col("message").is_in(playing("port-missing")))
     if rows.is_empty():
         return
     first = rows.row(0, named=True)

@@ -9,6 +9,7 @@ from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, Stand, named, stands
 from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
+from nccl_insight.tables.normalise.ends import CRASHED, ENDED, KILLED, UNEXPLAINED
 from nccl_insight.tables.run import Run
 
 _MEMLOCK: Final = 64 << 20
@@ -135,9 +136,9 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
-            crashed = "process-crashed" if signal or code in ("134", "136", "139") else "unexplained-failure"
-            name = "process-killed" if signal == "9" or code == "137" else crashed
-            known = name != "unexplained-failure"
+            crashed = CRASHED if signal or code in ("134", "136", "139") else UNEXPLAINED
+            name = KILLED if signal == "9" or code == "137" else crashed
+            known = name != UNEXPLAINED
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
             yield tools(
                 "unexplained-failure.slurm",
@@ -188,16 +189,16 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         reason = fact.value
         if reason == "OOMKilled" or number == "137":
             why = ": out of memory" if reason == "OOMKilled" else " (exit code 137)"
-            name, title = "process-killed", f"The container of {pod} was killed{why}"
+            name, title = KILLED, f"The container of {pod} was killed{why}"
         elif reason in _BY_KUBERNETES:
-            name, title = "job-ended-by-scheduler", f"Kubernetes ended {pod}: {reason}"
+            name, title = ENDED, f"Kubernetes ended {pod}: {reason}"
         elif number in ("139", "134", "136", "132"):
-            name, title = "process-crashed", f"The program in {pod} crashed (exit code {number})"
+            name, title = CRASHED, f"The program in {pod} crashed (exit code {number})"
         elif reason in _NOT_STARTED:
             name, title = "launch-failed", f"{pod} did not start: {reason}"
         elif reason in ("Error", "CrashLoopBackOff") or number not in ("", "0"):
             why = f" with exit code {number}" if number else f" ({reason})"
-            name, title = "unexplained-failure", f"The program in {pod} failed{why}"
+            name, title = UNEXPLAINED, f"The program in {pod} failed{why}"
         else:
             continue
         if (pod, name) in done:
@@ -209,7 +210,7 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
             of=name,
             title=title,
             next_step=step,
-            known=name != "unexplained-failure",
+            known=name != UNEXPLAINED,
             reason=" ".join(filter(None, (reason, number))),
         )
     for fact in named(run, r"event\.(?:warning|normal)\..*"):
@@ -233,8 +234,8 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
 
 
 _EVENTS: Final = (
-    ("process-killed", r"oomkilling|systemoom|oom.*"),
-    ("job-ended-by-scheduler", r"evicted|preempted|preempting|nodenotready|taintmanagereviction|nodeshutdown"
+    (KILLED, r"oomkilling|systemoom|oom.*"),
+    (ENDED, r"evicted|preempted|preempting|nodenotready|taintmanagereviction|nodeshutdown"
         r"|deadlineexceeded|exceededgraceperiod|terminationbynode"),
     ("launch-failed", r"failedscheduling|failedmount|failedattachvolume|failedcreatepodsandbox|errimagepull"
         r"|imagepullbackoff|inspectfailed|unexpectedadmissionerror|failedcreate"),

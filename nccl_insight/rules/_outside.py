@@ -15,6 +15,7 @@ from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._subjects import ranks_on
+from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
 ABORT = 6
@@ -151,7 +152,7 @@ def _reported(run: Run) -> _Reported:
     alone = rows.filter(pl.col("cause").is_in(list(names("bootstrap"))) & pl.col("loud"))
     lines = alone.drop_nulls("line").group_by("input_id").agg(pl.col("line").min())
     return _Reported(
-        frozenset(rows.filter(pl.col("cause") == "peer-died")["rank"].drop_nulls()),
+        frozenset(rows.filter(pl.col("cause") == GONE)["rank"].drop_nulls()),
         frozenset(own["rank"].drop_nulls()),
         startup.height > 0,
         first if isinstance(first, float) else None,

@@ -14,6 +14,7 @@ from nccl_insight.readers.embedded.tracebacks import exception_in
 from nccl_insight.readers.nccl_log import recover
 from nccl_insight.readers.nccl_log.extract import row_of
 from nccl_insight.readers.nccl_log.head import parse_heads
+from nccl_insight.tables.normalise.ends import FAILED
 from nccl_insight.tables.normalise.help import help_of
 from nccl_insight.tables.normalise.meaning import meanings, with_meaning
 
@@ -111,7 +112,7 @@ def _raised(text: str) -> Line | None:
         return None
     said = text[text.find(name) + len(name) :].lstrip(": ")
     row = pl.DataFrame({"exception": [name], "error_text": [said], "_body": [text], "_level": ["WARN"]})
-    meaning = Meaning("application-exception", "root", topic_cases("exception"))
+    meaning = Meaning(FAILED, "root", topic_cases("exception"))
     diagnosis, role = with_meaning(row, meaning).select("diagnosis", "role").row(0)
     given = row.with_columns(pl.lit(text).alias("text"), pl.lit(None, pl.String).alias("level"))
     return Line(text, None, None, {}, diagnosis, role, help_of(given, diagnosis, ""))

@@ -5,13 +5,11 @@ is never lost. ``family`` is the older name of ``diagnosis``, with ``other`` whe
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import polars as pl
 
 from nccl_insight.loading.assemble.base import POSITION, column
-
-UNEXPLAINED: Final = "unexplained-failure"
+from nccl_insight.tables.normalise.ends import UNEXPLAINED
 
 
 def error_rows(known: pl.DataFrame | None, loud: Sequence[pl.DataFrame]) -> pl.DataFrame | None:

@@ -3,6 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.model import Severity
+from nccl_insight.facts.members import completed
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
@@ -29,5 +30,5 @@ def _in_vain(run: Run, found: Trouble) -> bool:
     """Whether a process tried again and again and the log knows of no init that it finished."""
     tries = found.rows.group_by("host", "pid").agg(pl.col("repeats").fill_null(1).sum().alias("n"))
     often = tries.filter(pl.col("n") >= _OFTEN)
-    done = run.table("ranks").filter(pl.col("init_complete")).select("host", "pid").unique()
+    done = completed(run).select("host", "pid").unique()
     return often.join(done, on=["host", "pid"], how="anti").height > 0

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
+from nccl_insight.facts.members import completed
 from nccl_insight.facts.settings import hosts_of
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
@@ -21,8 +22,7 @@ def check(ctx: Context) -> Hits:
 
 def _compared(run: Run) -> Iterator[Hit]:
     """``cudaDriverVersion`` (1000 x major + 10 x minor) against ``+cudaX.Y``, where no init completed."""
-    works = run.table("ranks")["init_complete"].fill_null(False).any()
-    if works or any(run.has(table) for table in ("connections", "rings", "calls", "benchmarks")):
+    if completed(run).height or any(run.has(table) for table in ("connections", "rings", "calls", "benchmarks")):
         return
     built = run.table("processes")["cuda_version"].str.extract_groups(r"^([0-9]+)\.([0-9]+)").drop_nulls()
     numbers = [(int(g["1"]), int(g["2"])) for g in built.to_list() if g["1"] and g["2"]]

@@ -4,6 +4,7 @@ import polars as pl
 
 from nccl_insight.advise.settings.check import check_name
 from nccl_insight.facts.settings import hosts_of
+from nccl_insight.language.load import playing
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -30,6 +31,6 @@ def _names(run: Run) -> pl.DataFrame:
     columns = ["name", "host", "input_id", "line"]
     env = run.table("env").filter(pl.col("origin").cast(pl.String).is_in(["environment", "file"]))
     env = env.filter(pl.col("message").is_null())
-    unknown = run.table("env_rejected").filter(pl.col("message") == "env_key_unknown")
+    unknown = run.table("env_rejected").filter(pl.col("message").is_in(playing("unknown-setting")))
     both = [env.select(columns), unknown.select(columns)]
     return pl.concat(both, how="vertical_relaxed").drop_nulls("name")

@@ -8,6 +8,7 @@ from nccl_insight.advise.settings.check import check_deprecated
 from nccl_insight.base.model import Hit
 from nccl_insight.facts.settings import hosts_of
 from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.language.load import playing
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
@@ -28,9 +29,9 @@ def check(ctx: Context) -> Hits:
 
 def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
     rejected = run.table("env_rejected")
-    rows = rejected.filter(pl.col("message").is_in(["env_deprecated", "env_unused"])).drop_nulls("name")
+    rows = rejected.filter(pl.col("message").is_in(playing("old-setting"))).drop_nulls("name")
     for (name, message), group in rows.group_by(["name", "message"], maintain_order=True):
         if str(name) in named:
             continue
-        what = "has no effect in this release" if message == "env_unused" else "is deprecated"
+        what = "has no effect in this release" if message in playing("unused-setting") else "is deprecated"
         yield says("env-deprecated.said-by-nccl", group, whom=hosts_of(group), name=str(name), what=what)

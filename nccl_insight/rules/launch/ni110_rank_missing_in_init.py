@@ -132,7 +132,7 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
     """XLA: devices of a clique whose threads did not come to the rendezvous that gave the others up."""
     run = ctx.run
     rows = causes(run).filter(pl.col("xla_what").is_not_null())
-    if rows.filter(pl.col("message") == "xla_terminated").is_empty():
+    if rows.filter(pl.col("message").is_in(playing("given-up"))).is_empty():
         return  # those that only warn mostly go on
     parts = rows.with_columns(
         _came=pl.col("xla_what").str.extract(_CLIQUE, 1).cast(pl.Int64), _all=pl.col("xla_what").str.extract(_CLIQUE, 2)
@@ -172,7 +172,7 @@ def _no_id(ctx: Context) -> Iterator[Hit]:
         yield from _not_met(ctx, Trouble(met))
         return
     named_ids = found.rows["other_rank"].drop_nulls()
-    keys = found.rows.filter(pl.col("message") == "c10d_key")
+    keys = found.rows.filter(pl.col("message").is_in(playing("no-key")))
     if keys.height and named_ids.is_empty():
         yield from _no_key(ctx, Trouble(keys))
         return

@@ -4,6 +4,7 @@ import polars as pl
 
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.members import completed
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 
@@ -22,7 +23,7 @@ def check(ctx: Context) -> Hits:
     named_hosts = {known.host(name) for name in rows["node_name"].drop_nulls()}
     hosts = tuple(sorted(host for host in named_hosts if host))
     ranks = run.table("ranks")
-    came_up = bool(ranks["init_complete"].fill_null(False).any()) or run.has("connections")
+    came_up = completed(run).height > 0 or run.has("connections")
     came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
     # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
     end = max(signs_of_life(run).values(), default=0)

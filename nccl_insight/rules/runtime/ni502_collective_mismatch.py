@@ -111,7 +111,7 @@ def _crossed(run: Run, found: Crossed) -> Hit:
 
 def _odd_rank(said: Trouble) -> int | None:
     """The rank that all others differ from: torch's wrapper tells each rank the first one with another call."""
-    rows = said.rows.filter(pl.col("message") == "torch_mismatch")
+    rows = said.rows.filter(pl.col("message").is_in(playing("pair-differs")))
     pairs = rows.select("rank", other=pl.col("other_rank").cast(pl.Int64)).drop_nulls().unique()
     votes = pairs.filter(pl.col("rank") != pl.col("other")).group_by("other").len().sort("len", descending=True)
     if votes.is_empty() or votes["len"][0] < 2 or (votes.height > 1 and votes["len"][1] > 1):

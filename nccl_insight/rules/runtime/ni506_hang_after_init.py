@@ -12,11 +12,13 @@ from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.last_words import unwell
+from nccl_insight.facts.members import completed
 from nccl_insight.facts.nvls import one_sided
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.transports import links
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.tables.normalise.ends import TIMED_OUT
 from nccl_insight.tables.run import Run
 
 _PCIE: Final = (
@@ -37,9 +39,9 @@ def check(ctx: Context) -> Hits:
     """A watchdog that saw no collective complete, after an init that did."""
     run = ctx.run
     ranks = run.table("ranks")
-    if ranks.is_empty() or not bool(ranks["init_complete"].fill_null(False).all()):
+    if ranks.is_empty() or completed(run).height < ranks.height:
         return
-    watchdog = trouble(run, "watchdog-timeout")
+    watchdog = trouble(run, TIMED_OUT)
     first = watchdog.telling("first-operation") if watchdog else None
     if first is not None and (absences(run) or _explained(run)):
         # The rank that did not come, or the failure, is the finding; that nothing completed follows from it.

@@ -9,6 +9,7 @@ from nccl_insight.base.model import Hit, Severity
 from nccl_insight.facts.topics import telling, told
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.normalise.ends import TIMED_OUT
 from nccl_insight.tables.run import Run
 
 
@@ -23,12 +24,12 @@ def check(ctx: Context) -> Hits:
     if first.height:
         yield from _hit(ctx, Trouble(first), ())
     if late.height:
-        yield from _hit(ctx, Trouble(late), ("watchdog-timeout", "ib-completion-retry-exceeded"))
+        yield from _hit(ctx, Trouble(late), (TIMED_OUT, "ib-completion-retry-exceeded"))
 
 
 def _after_abort(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """Late errors after the watchdog gave up: the abort of the communicators makes them."""
-    watchdog = trouble(run, "watchdog-timeout")
+    watchdog = trouble(run, TIMED_OUT)
     if watchdog is None or watchdog.first_s is None:
         return rows.clear()
     return telling(rows, "cuda-late", "said").filter(pl.col("time_s") > watchdog.first_s)

@@ -13,6 +13,7 @@ from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, with_who
 from nccl_insight.rules.context import Context, Hits, says
@@ -126,7 +127,7 @@ def check(ctx: Context) -> Hits:
         xid = int(number) if isinstance(number, int) else 79 if word == "fallen-off" else None
         # The cleanup of a process tells which error it comes from.
         xid = _number(text, "caused by previous Xid ") or xid
-        switch = text.startswith("SXid") or row["message"] == "kernel_sxid"
+        switch = text.startswith("SXid") or row["message"] in playing("switch")
         severity = Severity(weight(xid, word, switch=switch))
         kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
         rank, host = _place(run, row, known)

@@ -10,6 +10,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits, says
@@ -77,7 +78,7 @@ def _edges(run: Run) -> Iterator[Hit]:
 
 def _ecc(run: Run) -> Iterator[Hit]:
     rows = findings(run, "ECC")
-    hard = rows.filter(pl.col("message") == "diag_ecc_uncorrected")
+    hard = rows.filter(pl.col("message").is_in(playing("lost-bits")))
     shown = hard if hard.height else rows
     if shown.is_empty():
         return
@@ -106,7 +107,9 @@ def _inventory(run: Run) -> Iterator[Hit]:
 
 
 def _ports(run: Run) -> Iterator[Hit]:
-    rows = findings(run, "Net device").filter(~pl.col("message").is_in(["diag_port_differs", "diag_port_missing"]))
+    rows = findings(run, "Net device").filter(
+        ~pl.col("message").is_in([*playing("port-differs"), *playing("port-missing")])
+    )
     down = rows.filter(pl.col("port_note").str.contains("not active").fill_null(False))
     shown = down if down.height else rows
     if shown.is_empty():

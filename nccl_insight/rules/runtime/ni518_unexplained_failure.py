@@ -7,6 +7,7 @@ import polars as pl
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
+from nccl_insight.facts.members import completed
 from nccl_insight.facts.topics import telling
 from nccl_insight.facts.unread import unread
 from nccl_insight.language.load import playing
@@ -57,9 +58,7 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
 
     Others prove nothing: probes that fail (an optional network, DMA-BUF) print them in healthy jobs, too.
     """
-    traces = rows.filter(
-        (pl.col("cause") == CONSEQUENCE) & pl.col("message").fill_null("").str.starts_with("err_result_trace")
-    )
+    traces = rows.filter((pl.col("cause") == CONSEQUENCE) & pl.col("message").is_in(playing("trail")))
     left = telling(traces, "trail-end")
     if left.height:
         thread = ["input_id", "host", "pid"]
@@ -67,11 +66,7 @@ def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
     sizes = dict(run.table("inputs").select("input_id", "lines").iter_rows())
     last = traces.filter(pl.col("line") == pl.col("input_id").replace_strict(sizes, default=0).cast(pl.UInt64))
     # Where init lines are worded in a new way, nothing says whether init completed; who is connected completed it.
-    done = (
-        run.table("ranks")["init_complete"].fill_null(False).any()
-        or run.has("connected")
-        or any(u.about == "init" for u in unread(run))
-    )
+    done = completed(run).height > 0 or run.has("connected") or any(u.about == "init" for u in unread(run))
     return (traces.tail(_SHOWN), False) if last.height and traces.height > 1 and not done else None
 
 

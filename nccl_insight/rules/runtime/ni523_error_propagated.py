@@ -8,6 +8,7 @@ from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import FAILED, ends
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import exits_passed_on
 from nccl_insight.rules.context import Context, Hits
@@ -66,7 +67,7 @@ def _only(ctx: Context) -> Trouble | None:
         ctx.run.table("milestones").drop_nulls("init_started").group_by("input_id").agg(pl.col("init_started").min())
     )
     last = {**dict(first.iter_rows()), **{input_id: line for input_id, (line, _) in job.steps.items()}}
-    trail = pl.col("message").str.starts_with("err_result_trace")  # another check tells of it
+    trail = pl.col("message").is_in(playing("trail"))  # another check tells of it
     foreign = (pl.col("host").is_null() & pl.col("pid").is_null() & ~trail) | pl.col("message").str.starts_with(
         "tests_"
     )

@@ -14,6 +14,7 @@ from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import cut
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT
 from nccl_insight.tables.run import Run
 
 # What the C++ runtime says of an exception that nobody caught.
@@ -52,7 +53,7 @@ def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
             Step("check", "dmesg -T | grep -iE 'oom|killed process|segfault|xid'", "on its host"),
             Step("check", "<record of the job>", "preempted or evicted?"),
         ),
-        caused_by=(*before, *names("any", "-process-crashed"), "watchdog-timeout"),
+        caused_by=(*before, *names("any", "-process-crashed"), TIMED_OUT),
         subject=outside.subject(chosen, "A process of the job"),
         what=what,
         since=outside.since(chosen),
@@ -117,7 +118,7 @@ def check(ctx: Context) -> Hits:
         hit = says(
             "process-crashed.found",
             (),
-            caused_by=(*before, *names("any", "-process-crashed"), "watchdog-timeout"),
+            caused_by=(*before, *names("any", "-process-crashed"), TIMED_OUT),
             subject=outside.subject(chosen),
             since=outside.since(chosen),
             keeper=keeper,
@@ -133,7 +134,7 @@ def _quoted(run: Run, first: End) -> bool:
     if "heap" in first.parts or ("uncaught" in first.parts and "runtime_error" not in first.text):
         return False
     quotes = pl.col("message").is_in(playing("quoted-result")) | (
-        pl.col("message").is_in(playing("uncaught")) & (pl.col("diagnosis") == "error-propagated")
+        pl.col("message").is_in(playing("uncaught")) & (pl.col("diagnosis") == EFFECT)
     )
     told = run.table("errors").select(pl.col("message").cast(pl.String), pl.col("diagnosis").cast(pl.String))
     return told.filter(quotes).height > 0
@@ -174,7 +175,7 @@ def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool, before: tu
     return says(
         "process-crashed.crashed",
         (),
-        caused_by=before if hard else (*names("any", "-process-crashed"), "watchdog-timeout"),
+        caused_by=before if hard else (*names("any", "-process-crashed"), TIMED_OUT),
         subject=outside.subject(chosen),
         library=library,
         how=how,

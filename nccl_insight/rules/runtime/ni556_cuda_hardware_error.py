@@ -2,7 +2,7 @@
 
 from nccl_insight.base.model import Ref, Severity
 from nccl_insight.facts.identity import identities
-from nccl_insight.facts.topics import telling
+from nccl_insight.facts.topics import plays, telling
 from nccl_insight.rules._errors import cut, with_who
 from nccl_insight.rules.context import Context, Hits
 
@@ -22,7 +22,7 @@ def check(ctx: Context) -> Hits:
     found = ctx.lines()
     if found is not None:
         reason = found.value("error_text") or found.text
-        amd = "kernel_amdgpu" in found.rows["message"].to_list()
+        amd = bool(plays(found.rows, "amd-hardware").any())
         yield from ctx.tells(
             "found", next_step=_NEXT_AMD if amd else _NEXT, quiet=Severity.WARNING, rows=found, amd=amd, reason=reason
         )

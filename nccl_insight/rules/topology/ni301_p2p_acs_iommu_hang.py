@@ -6,6 +6,7 @@ from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.normalise.ends import TIMED_OUT
 
 
 def check(ctx: Context) -> Hits:
@@ -17,7 +18,7 @@ def check(ctx: Context) -> Hits:
     links = run.table("topology_links")
     if p2p.is_empty() or (links["link"].cast(pl.String) == "NVL").any():
         return
-    watchdog = trouble(run, "watchdog-timeout")
+    watchdog = trouble(run, TIMED_OUT)
     hung = watchdog is not None and watchdog.telling("first-operation") is not None
     stated = not mentions(run, "acs-on").is_empty()
     if not hung and not stated:

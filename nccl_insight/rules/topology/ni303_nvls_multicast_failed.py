@@ -8,6 +8,7 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import failures, one_sided
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.normalise.ends import TIMED_OUT
 from nccl_insight.tables.run import Run
 
 
@@ -15,7 +16,7 @@ def check(ctx: Context) -> Hits:
     """One finding for all lines; where NVLS failed on some ranks only and all hang, those ranks."""
     run = ctx.run
     sided = one_sided(run)
-    hanging = trouble(run, "watchdog-timeout")
+    hanging = trouble(run, TIMED_OUT)
     if sided is not None and hanging is not None:
         ranks, hosts = sided
         words = rank_words(ranks)

@@ -4,6 +4,7 @@ import polars as pl
 
 from nccl_insight.base.model import Severity
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.members import completed
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
@@ -15,9 +16,8 @@ def check(ctx: Context) -> Hits:
     found = ctx.lines() or _listed(run)
     if found is None:
         return
-    ranks = run.table("ranks").filter(pl.col("init_complete").fill_null(False))
     processes = found.rows.select("host", "pid")
-    went_on = ranks.join(processes, on=["host", "pid"], how="semi", nulls_equal=True).height > 0
+    went_on = completed(run).join(processes, on=["host", "pid"], how="semi", nulls_equal=True).height > 0
     yield from ctx.tells("found", quiet=Severity.INFO if went_on else None, rows=found, went_on=went_on)
 
 

@@ -15,6 +15,9 @@ ENDED: Final = "job-ended-by-scheduler"
 FAILED: Final = "application-exception"
 EFFECT: Final = "error-propagated"
 OTHER: Final = "plain-note"
+UNEXPLAINED: Final = "unexplained-failure"
+TIMED_OUT: Final = "watchdog-timeout"
+GONE: Final = "peer-died"
 
 _SIGNALS: Final = {
     9: KILLED,

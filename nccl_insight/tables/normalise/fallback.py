@@ -8,6 +8,7 @@ from importlib import resources
 from typing import Final
 
 from nccl_insight.language.meanings import Meaning, parse_case
+from nccl_insight.tables.normalise.ends import UNEXPLAINED
 
 _CASES: Final = resources.files(__package__).joinpath("fallback.txt").read_text("utf-8").splitlines()[1:]
-FALLBACK: Final = Meaning("unexplained-failure", "root", tuple(parse_case(c, "fallback") for c in _CASES))
+FALLBACK: Final = Meaning(UNEXPLAINED, "root", tuple(parse_case(c, "fallback") for c in _CASES))
