@@ -78,7 +78,7 @@ def exit_code(analysis: Analysis, policy: Policy, strict: bool = False) -> ExitC
     """What the verdict means for the shell. ``strict``: no proof of health counts as not judged."""
     if analysis.status == "not_judged" or (strict and analysis.status == "inconclusive"):
         return ExitCode.NOT_JUDGED
-    if policy.fail_on is not None and any(f.severity.order <= policy.fail_on.order for f in analysis.findings):
+    if policy.fails(analysis.findings):
         return ExitCode.FINDINGS
     return ExitCode.OK
 

@@ -5,7 +5,8 @@ compute kernel of the same device covers; copies do not count as compute.
 """
 
 import re
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import polars as pl
 
@@ -69,6 +70,30 @@ def _held_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
     )
     begin = pl.max_horizontal("start_ns", pl.min_horizontal("busy_to", "end_ns"))
     return at.select(pl.col("end_ns") - begin).to_series()
+
+
+def tables_of(activity: pl.DataFrame, collectives: pl.DataFrame, steps: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The tables that every profile with GPU activity fills. ``steps``: as :func:`step_table` makes them."""
+    return {
+        "collectives": collectives,
+        "steps": steps,
+        "memcpy": memcpy_table(activity),
+        "other_communication": other_communication_table(activity),
+        "gpu_work": work_table(activity),
+    }
+
+
+def by_name(activity: pl.DataFrame, op: Callable[[Mapping[str, Any]], str | None], *columns: str) -> pl.DataFrame:
+    """Collectives of a profile that tells nothing but names and times of kernels. ``op``: that of a kernel's row."""
+    comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
+    return with_bandwidth(
+        comm.select(
+            "start_ns", "stream", "device", *columns, kernel="name",
+            op=pl.Series([op(row) for row in comm.iter_rows(named=True)], dtype=pl.String),
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **exposure(comm, activity).to_dict(),
+            size_bytes=pl.lit(None, pl.UInt64), group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
+        )
+    )  # fmt: skip
 
 
 def with_bandwidth(collectives: pl.DataFrame) -> pl.DataFrame:

@@ -232,7 +232,7 @@ def _effects(comparison: Comparison) -> Figure | None:
     shown = measured[:30]
     names = [label(f"{c.area}: {c.subject}", 60) for c in shown]
     ratios = [float(c.ratio or 1) for c in shown]
-    worse = [(r < 1) if _more_is_better(c) else (r > 1) for c, r in zip(shown, ratios, strict=True)]
+    worse = [(r < 1) if c.area == "bandwidth" else (r > 1) for c, r in zip(shown, ratios, strict=True)]
     bars = [
         {
             "type": "bar",
@@ -275,8 +275,3 @@ def _effects(comparison: Comparison) -> Figure | None:
         "m",
         wide=True,
     )
-
-
-def _more_is_better(change: Change) -> bool:
-    """Bandwidth is better when it is more; everything else that is measured is a time."""
-    return change.area == "bandwidth"

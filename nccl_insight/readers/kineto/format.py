@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import gpu_activity
+from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan, Damage, header_values
 from nccl_insight.readers.kernels import COMM
@@ -21,7 +21,7 @@ from nccl_insight.readers.kineto.layout import KinetoLayout
 from nccl_insight.readers.kineto.merged import Label, MergedEvents, is_merged, ranks_of
 from nccl_insight.readers.kineto.meta import small_int
 from nccl_insight.readers.kineto.rows import Group, collective_table, cpu_step_table, engine_collectives, process_groups
-from nccl_insight.tables.notes import CUT, LACKS, note_rows
+from nccl_insight.tables.notes import CUT, LACKS
 from nccl_insight.tables.run import Partial
 
 _KEYS: Final = (
@@ -133,24 +133,11 @@ class _Builder:
         if activity.is_empty():
             table = cpu_step_table(collectives, steps)
         self._notes(rank, origin, activity, collectives)
-        tables = {
-            "collectives": collectives,
-            "steps": table,
-            "memcpy": gpu_activity.memcpy_table(activity),
-            "other_communication": gpu_activity.other_communication_table(activity),
-            "process_groups": _group_table(self.groups),
-            "gpu_work": gpu_activity.work_table(self._with_hashes(activity)),
-        }
-        named = {
-            name: frame.with_columns(
-                pl.lit(self.source.input_id, pl.UInt16).alias("input_id"), pl.lit(rank, pl.Int32).alias("rank")
-            )
-            for name, frame in tables.items()
-            if frame.width
-        }
+        tables = gpu_activity.tables_of(self._with_hashes(activity), collectives, table)
+        tables["process_groups"] = _group_table(self.groups)
+        named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width}
         named["trace_info"] = self._info(rank, origin, activity, duplicates)
-        named["notes"] = note_rows(self.source.input_id, *self.notes)
-        return Partial(tables=named)
+        return side.noted(self.source, named, self.notes)
 
     def _with_hashes(self, activity: pl.DataFrame) -> pl.DataFrame:
         names = pl.DataFrame({"name": self.events.names}, schema={"name": pl.String})
@@ -263,7 +250,6 @@ class _Builder:
         last = activity["end_ns"].max() if activity.height else max((c[1] for c in calls), default=None)
         return pl.DataFrame(
             {
-                "input_id": [self.source.input_id],
                 "rank": [rank],
                 "rank_origin": [origin],
                 "world_size": [small_int(world)],
@@ -286,7 +272,7 @@ class _Builder:
                 "bytes_read": [self.scan.size],
             },
             schema_overrides={
-                "input_id": pl.UInt16, "rank": pl.Int32, "rank_origin": pl.String, "world_size": pl.Int32,
+                "rank": pl.Int32, "rank_origin": pl.String, "world_size": pl.Int32,
                 "host": pl.String, "backend": pl.String, "nccl_version": pl.String, "gpu": pl.String,
                 "visible_gpus": pl.Int32, "step_source": pl.String,
                 "outside_steps_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64,

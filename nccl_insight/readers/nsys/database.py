@@ -19,7 +19,8 @@ from nccl_insight.inputs import temporary
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.inputs.limits import Limits
-from nccl_insight.tables.notes import CUT, note_rows
+from nccl_insight.readers import side
+from nccl_insight.tables.notes import CUT
 from nccl_insight.tables.run import Partial
 
 _BLOCK: Final = 8 << 20
@@ -151,9 +152,7 @@ def read_database(
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for names in a damaged database
         reason = "its names are not text" if isinstance(error, UnicodeDecodeError) else str(error)
         notes.append((CUT, f"the database is damaged or cut ({reason})"))
-    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
-    stamped = {name: frame.with_columns(stamp) for name, frame in tables.items() if frame.width}
-    return Partial(tables={**stamped, "notes": note_rows(source.input_id, *notes)})
+    return side.noted(source, tables, notes)
 
 
 def _bound(connection: sqlite3.Connection, size_bytes: int, limits: Limits) -> None:

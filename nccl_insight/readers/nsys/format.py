@@ -64,13 +64,7 @@ def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFil
     activity = _with_steps(activity, steps, launches)
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     collectives = _collectives(launches, comm, activity, marks, layouts)
-    tables = {
-        "collectives": collectives,
-        "steps": _step_rows(activity, steps, lanes),
-        "memcpy": gpu_activity.memcpy_table(activity),
-        "other_communication": gpu_activity.other_communication_table(activity),
-        "gpu_work": gpu_activity.work_table(activity),
-    }
+    tables = gpu_activity.tables_of(activity, collectives, _step_rows(activity, steps, lanes))
     finished = {n: _finish(f, lanes, ranks, offset) for n, f in tables.items() if f.width}
     finished["trace_info"] = _info(database, activity, lanes, ranks, origin, offset)
     _note(notes, database, activity, collectives, ranks)

@@ -10,12 +10,12 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import gpu_activity
-from nccl_insight.readers.kernels import COMM, MEMCPY, classify
+from nccl_insight.readers import gpu_activity, side
+from nccl_insight.readers.kernels import MEMCPY, classify
 from nccl_insight.readers.nsys import MAGIC
 from nccl_insight.readers.nsys.database import Database, read_database
 from nccl_insight.readers.rocpd.results import LANES, read_results
-from nccl_insight.tables.notes import LACKS, note_rows
+from nccl_insight.tables.notes import LACKS
 from nccl_insight.tables.run import Partial
 
 _RECORD: Final = "record with torch.profiler beside it for sizes, groups and ranks"
@@ -26,10 +26,7 @@ def read(source: InputFile) -> Partial:
     if not source.head().startswith(MAGIC):
         notes: list[tuple[str, str]] = []
         activity, host = read_results(source, notes)
-        stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
-        made = _tables(activity, source, notes, host)
-        stamped = {name: frame.with_columns(stamp) for name, frame in made.items() if frame.width}
-        return Partial(tables={**stamped, "notes": note_rows(source.input_id, *notes)})
+        return side.noted(source, _tables(activity, source, notes, host), notes)
     return read_database(
         source, lambda database, notes: _tables(_activity(database, source.communication), source, notes)
     )
@@ -43,44 +40,27 @@ def _tables(
         device=pl.col("lane").cast(pl.Int32), step=pl.lit(None, pl.Int32)
     )
     rank = gpu_activity.rank_in_name(source.display) if lanes.height == 1 else None
-    comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
-    ops = [classify(name).op for name in comm["name"]]
-    collectives = gpu_activity.with_bandwidth(
-        comm.select(
-            "start_ns", "stream", "device", "pid", kernel="name", op=pl.Series(ops, dtype=pl.String),
-            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **gpu_activity.exposure(comm, activity).to_dict(),
-            size_bytes=pl.lit(None, pl.UInt64), group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
-        )
-    )  # fmt: skip
+    collectives = gpu_activity.by_name(activity, lambda row: classify(row["name"]).op, "pid")
     if activity.is_empty():
         notes.append((LACKS, "no GPU activity was recorded; record with rocprofv3 --kernel-trace"))
-    elif comm.height:
-        what = f"{comm.height:,} communication kernels have no message size, group or step in a profile of rocprofv3"
-        notes.append((LACKS, f"{what}; {_RECORD}"))
-    tables = {
-        "collectives": collectives,
-        "steps": gpu_activity.step_table(activity, _no_steps()),
-        "memcpy": gpu_activity.memcpy_table(activity),
-        "other_communication": gpu_activity.other_communication_table(activity),
-        "gpu_work": gpu_activity.work_table(activity),
-    }
+    elif collectives.height:
+        what = "communication kernels have no message size, group or step in a profile of rocprofv3"
+        notes.append((LACKS, f"{collectives.height:,} {what}; {_RECORD}"))
+    no_steps = pl.DataFrame(schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64})
+    tables = gpu_activity.tables_of(activity, collectives, gpu_activity.step_table(activity, no_steps))
     named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height}
     named["trace_info"] = pl.DataFrame(
         {
             "rank": [rank], "rank_origin": ["file_name" if rank is not None else None], "clock": ["unknown"],
             "host": [host],
-            "gpu_events": [activity.height], "comm_kernels": [comm.height], "start_ns": [activity["start_ns"].min()],
-            "end_ns": [activity["end_ns"].max()],
+            "gpu_events": [activity.height], "comm_kernels": [collectives.height],
+            "start_ns": [activity["start_ns"].min()], "end_ns": [activity["end_ns"].max()],
         },
         schema_overrides={
             "rank": pl.Int32, "rank_origin": pl.String, "host": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64,
         },
     )  # fmt: skip
     return named
-
-
-def _no_steps() -> pl.DataFrame:
-    return pl.DataFrame(schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64})
 
 
 def _table(database: Database, stem: str, *columns: str) -> str | None:

@@ -18,7 +18,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed
-from nccl_insight.tables.notes import CUT, LACKS, note_rows
+from nccl_insight.tables.notes import CUT, LACKS
 from nccl_insight.tables.run import Partial
 
 _GPU: Final = re.compile(r"/device:GPU:([0-9]{1,6})")
@@ -71,9 +71,7 @@ def read(source: InputFile) -> Partial:
     problem = content.problem or found.damage
     notes = [(CUT, f"the profile is damaged or cut ({problem})")] if problem else []
     tables = _tables(found, source.communication, notes)
-    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
-    stamped = {n: f.with_columns(stamp) for n, f in tables.items() if f.width and (f.height or n == "trace_info")}
-    return Partial(tables={**stamped, "notes": note_rows(source.input_id, *notes)})
+    return side.noted(source, {n: f for n, f in tables.items() if f.height or n == "trace_info"}, notes)
 
 
 def _scan(data: bytes) -> _Found:
@@ -261,30 +259,15 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
     marks = pl.DataFrame(schema=gpu_activity.MARKS)
     activity = gpu_activity.with_launches(activity, launches)
     activity = activity.with_columns(gpu_activity.assign_steps(activity, steps, marks)["step"])
-    comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
-    ops = [_op(name, hlo) for name, hlo in comm.select("name", "hlo").iter_rows()]
-    collectives = gpu_activity.with_bandwidth(
-        comm.select(
-            "start_ns", "stream", "device", "step", kernel="name", op=pl.Series(ops, dtype=pl.String),
-            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **gpu_activity.exposure(comm, activity).to_dict(),
-            size_bytes=pl.lit(None, pl.UInt64),
-            group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
-        )
-    )  # fmt: skip
+    collectives = gpu_activity.by_name(activity, lambda row: _op(row["name"], row["hlo"]), "step")
     if activity.is_empty() and not notes:
         where = f" ({', '.join(sorted(found.other_devices))} is not read)" if found.other_devices else ""
         notes.append((LACKS, f"the profile holds no activity of a GPU{where}"))
-    if comm.height:
-        what = f"{comm.height:,} communication kernels have no message size or group in a profile of XLA"
+    if collectives.height:
+        what = f"{collectives.height:,} communication kernels have no message size or group in a profile of XLA"
         notes.append((LACKS, f"{what}; {_RECORD}"))
-    parts = {
-        "collectives": collectives,
-        "steps": gpu_activity.step_table(activity, steps),
-        "memcpy": gpu_activity.memcpy_table(activity),
-        "other_communication": gpu_activity.other_communication_table(activity),
-        "gpu_work": gpu_activity.work_table(activity),
-        "trace_info": _info(found, activity, absolute or bool(found.start_ns)),
-    }
+    parts = gpu_activity.tables_of(activity, collectives, gpu_activity.step_table(activity, steps))
+    parts["trace_info"] = _info(found, activity, absolute or bool(found.start_ns))
     return {n: f.with_columns(rank=pl.col("device").cast(pl.Int32)) for n, f in parts.items() if f.width}
 
 

@@ -61,13 +61,8 @@ def _tables(run: Run) -> Iterator[Hit]:
         whom=tuple(listed),
         starts=starts,
         listed=listed,
-        together=_together(twice),
+        together=bool((twice["listed"] == 0).all()),
     )
-
-
-def _together(rows: pl.DataFrame) -> bool:
-    """Whether no head but the last had listed its ranks: then two started at the same time for sure."""
-    return bool((rows["listed"] == 0).all())
 
 
 def _failed_between(run: Run, heads: pl.DataFrame) -> bool:

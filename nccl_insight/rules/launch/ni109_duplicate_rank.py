@@ -37,7 +37,7 @@ def check(ctx: Context) -> Hits:
             (*refs(rows, 3), *refs(stated, 1)),
             whom=(*ranks, *hosts_of(rows)),
             comm_id=rows.item(0, "comm_id"),
-            who=_who(ranks),
+            who=f"Rank {ranks[0]} appears" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} appear",
             hosts=hosts_of(rows),
             rows=rows,
             ranks=ranks,
@@ -45,7 +45,3 @@ def check(ctx: Context) -> Hits:
         )
     if doubled.is_empty() and stated.height:
         yield ctx.says("found-rank-joined", refs(stated, 2), whom=stated)
-
-
-def _who(ranks: tuple[int, ...]) -> str:
-    return f"Rank {ranks[0]} appears" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} appear"

@@ -37,7 +37,7 @@ def check(ctx: Context) -> Hits:
         hosts=" on " + ", ".join(hosts[:4]) if hosts else "",
         hurt=hurt,
         device=names.split(", ")[0] or "<device>",
-        sure=hurt or not _clocked(chosen),
+        sure=hurt or not all(f.first_s is not None for f in chosen),
     )
     yield _shared(run, chosen, hit) or hit
 
@@ -93,7 +93,3 @@ def _came_back(run: Run) -> Iterator[Hit]:
             flap=flap,
             device=flap.device or "<device>",
         )
-
-
-def _clocked(found: list[Flap]) -> bool:
-    return all(f.first_s is not None for f in found)

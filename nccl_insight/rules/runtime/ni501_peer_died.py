@@ -10,6 +10,7 @@ from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.members import completed
 from nccl_insight.facts.settings import named
 from nccl_insight.language.load import playing
 from nccl_insight.rules._closed import accepting, in_order
@@ -81,14 +82,13 @@ def _store_gone(ctx: Context, found: Trouble) -> Iterator[Hit]:
 
 def _restarted(run: Run, found: Trouble) -> bool:
     """Whether the same ranks began anew after these lines and came up: the log of an earlier attempt."""
-    ranks = run.table("ranks").drop_nulls(["rank", "line"])
     last = found.rows.group_by("input_id").agg(pl.col("line").max().alias("_last"))
-    later = ranks.join(last, on="input_id").filter(pl.col("line") > pl.col("_last"))
-    if later.is_empty():
-        return False
+    later, done = (
+        ranks.drop_nulls(["rank", "line"]).join(last, on="input_id").filter(pl.col("line") > pl.col("_last"))
+        for ranks in (run.table("ranks"), completed(run))
+    )
     size = later["nranks"].max()
-    done = later.filter((pl.col("nranks") == size) & pl.col("init_complete").fill_null(False))["rank"].n_unique()
-    return isinstance(size, int) and done == size
+    return isinstance(size, int) and done.filter(pl.col("nranks") == size)["rank"].n_unique() == size
 
 
 def _finished(run: Run, found: Trouble) -> bool:
