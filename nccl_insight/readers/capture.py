@@ -1,7 +1,7 @@
 """Result files of ``nccl-insight capture``: one JSON object a line, written as the measurements are made."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -9,6 +9,7 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import Columns, of_input
 
 BENCHMARKS = {
     "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
@@ -18,26 +19,15 @@ BENCHMARKS = {
     "wrong": pl.Int64, "nranks": pl.Int32, "gpu": pl.String, "backend": pl.String, "run": pl.Int32,
     "n_hosts": pl.Int32,
 }  # fmt: skip
-RANKS = {
-    "rank": pl.Int32, "world_size": pl.Int32, "local_rank": pl.Int32, "host": pl.String, "pid": pl.Int64,
-    "backend": pl.String, "torch": pl.String, "cuda": pl.String, "nccl": pl.String, "gpu": pl.String,
-    "slow_rank": pl.Int32, "joined": pl.Boolean, "finished": pl.Boolean,
-}  # fmt: skip
-COPIES = {
-    "host": pl.String, "rank": pl.Int32, "direction": pl.String, "pinned": pl.Boolean, "size_bytes": pl.UInt64,
-    "numa_node": pl.Int32, "gbps": pl.Float64,
-}  # fmt: skip
+RANKS: Final = of_input("capture_ranks")
+COPIES: Final = of_input("host_bandwidth")
 PEERS = {
     "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean,
     "size_bytes": pl.UInt64, "gbps": pl.Float64,
 }  # fmt: skip
 
-NODES = {"node": pl.Int32, "host": pl.String, "ranks": pl.List(pl.Int32), "verdict": pl.List(pl.String)}
-PAIRS = {
-    "round": pl.Int32, "first": pl.Int32, "second": pl.Int32, "local_rank": pl.Int32, "size_bytes": pl.UInt64,
-    "nranks": pl.Int32,
-    "busbw_gbps": pl.Float64,
-}  # fmt: skip
+NODES: Final = of_input("capture_nodes")
+PAIRS: Final = of_input("node_pairs")
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -94,7 +84,7 @@ def _rank(by_kind: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def _frame(rows: list[dict[str, Any]], schema: dict[str, Any]) -> pl.DataFrame:
+def _frame(rows: list[dict[str, Any]], schema: Columns) -> pl.DataFrame:
     return pl.DataFrame([{k: row.get(k) for k in schema} for row in rows], schema=schema, strict=False)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -11,8 +11,9 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.embedded import ras_text
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import of_input
 
-COUNTS = {"comm_hash": pl.String, "rank": pl.Int64, "op": pl.String, "op_count": pl.Int64}
+COUNTS: Final = of_input("ras_counts")
 _FLAGS = (
     "init_state",
     "async_error",
@@ -22,12 +23,7 @@ _FLAGS = (
     "unresponsive",
     "considered_dead",
 )
-RANKS = {
-    "comm_hash": pl.String, "size": pl.Int64, "rank": pl.Int64, "host": pl.String, "pid": pl.Int64,
-    "cuda_dev": pl.Int64, "nvml_dev": pl.Int64, "missing": pl.Boolean, "init_state": pl.Int64,
-    "async_error": pl.Int64, "finalize_called": pl.Boolean, "destroy_flag": pl.Boolean,
-    "abort_flag": pl.Boolean, "unresponsive": pl.Boolean, "considered_dead": pl.Boolean,
-}  # fmt: skip
+RANKS: Final = of_input("ras_ranks")
 
 
 def sniff(head: bytes, name: str) -> float:

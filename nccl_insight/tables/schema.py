@@ -57,6 +57,11 @@ FLOODS: Final = frozenset({"calls", "tuning_choice"})
 _PROVENANCE: Final[Columns] = {"input_id": pl.UInt16(), "line": pl.UInt64()}
 
 
+def of_input(name: str) -> Columns:
+    """The columns of a table as a reader fills them: without the number of the input."""
+    return {column: dtype for column, dtype in SCHEMA[name].items() if column != "input_id"}
+
+
 def empty(name: str) -> pl.DataFrame:
     """A frame of a table without rows (``input_id`` and ``line`` only for tables of extensions)."""
     return _empty(name).clone()

@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import late
+from nccl_insight.tables.schema import of_input
 
 TYPES = (
     "int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "char", "int",
@@ -82,10 +83,7 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
     return _measurements(rows).join(_runs(near, name), on="run", how="left").pipe(_finish)
 
 
-RUNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "line": pl.UInt64, "run": pl.Int32, "listed": pl.Int32, "hosts": pl.List(pl.String), "rows": pl.Int32,
-    "ended": pl.Boolean, "out_of_bounds": pl.Int64,
-}  # fmt: skip
+RUNS: Final = of_input("benchmark_runs")
 
 
 def scan_runs(lines: pl.DataFrame) -> pl.DataFrame:

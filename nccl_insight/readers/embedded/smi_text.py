@@ -5,8 +5,11 @@ read by their alphabet, not by columns.
 """
 
 import re
+from typing import Final
 
 import polars as pl
+
+from nccl_insight.tables.schema import of_input
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _WORD = re.compile(r"\S")
@@ -23,10 +26,7 @@ LINKS = {
     "line": pl.UInt64, "src": pl.String, "dst": pl.String, "link": pl.String, "path": pl.String,
     "count": pl.Int32, "section": pl.Int32,
 }  # fmt: skip
-NVLINKS = {
-    "line": pl.UInt64, "gpu": pl.Int32, "model": pl.String, "link": pl.Int32, "active": pl.Boolean,
-    "speed_gbps": pl.Float64, "replay_errors": pl.Int64, "recovery_errors": pl.Int64, "crc_errors": pl.Int64,
-}  # fmt: skip
+NVLINKS: Final = of_input("nvlinks")
 
 
 def scan_topology(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

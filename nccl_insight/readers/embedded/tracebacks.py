@@ -14,12 +14,9 @@ import polars as pl
 
 from nccl_insight.base import late, texts
 from nccl_insight.readers.embedded.tags import read_tag
+from nccl_insight.tables.schema import of_input
 
-SCHEMA: Final = {
-    "line": pl.UInt64, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "exception": pl.String,
-    "text": pl.String, "place": pl.String, "tag": pl.String, "traceback": pl.Boolean, "chained": pl.Boolean,
-    "timestamp": pl.String,
-}  # fmt: skip
+SCHEMA: Final = of_input("tracebacks")
 SIGNS: Final = (
     "Traceback (most recent call last)", "Error", "Exception", "above exception", '  File "', "-- Process ",
     "StopIteration", "TimeoutExpired", "Unsupported",

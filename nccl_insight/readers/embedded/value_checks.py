@@ -8,10 +8,9 @@ from typing import Final
 
 import polars as pl
 
-SCHEMA: Final = {
-    "line": pl.UInt64, "rank": pl.Int32, "expected": pl.Float64, "observed": pl.Float64, "assertion": pl.Boolean,
-    "text": pl.String,
-}  # fmt: skip
+from nccl_insight.tables.schema import of_input
+
+SCHEMA: Final = of_input("value_checks")
 SIGNS: Final = ("xpected", "XPECTED")
 _NUMBER: Final = r"(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
 _GAP: Final = r"[\s,;:)\]|.]{1,6}"

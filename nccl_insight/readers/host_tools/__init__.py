@@ -29,6 +29,7 @@ from nccl_insight.readers.host_tools import (
 from nccl_insight.readers.host_tools.cut import ANSI, Cutter
 from nccl_insight.readers.host_tools.model import Found, Lines, described
 from nccl_insight.tables.notes import LOG_CUT
+from nccl_insight.tables.schema import of_input
 
 TOOLS: Final = described(
     {
@@ -145,20 +146,10 @@ def kind_of(tables: Mapping[str, pl.DataFrame]) -> str:
 KINDS: Final = ("host_tool", "smi_topo", "smi_nvlink")
 _KINDS: Final = {"nvidia-smi topo -m": "smi_topo", "ncclras": "ras"}
 _TELLING: Final = frozenset({*stacks.READERS, *daemons.READERS})
-OUTPUTS: Final = {
-    "line": pl.UInt64, "last_line": pl.UInt64, "host": pl.String, "tool": pl.String, "what": pl.String,
-    "says": pl.String,
-    "facts": pl.UInt32, "unread": pl.UInt32,
-}  # fmt: skip
-FACTS: Final = {
-    "line": pl.UInt64, "host": pl.String, "device": pl.String, "name": pl.String, "value": pl.String, "unit": pl.String,
-    "tool": pl.String,
-}  # fmt: skip
+OUTPUTS: Final = of_input("host_tools")
+FACTS: Final = of_input("host_facts")
 ENV: Final = {"line": pl.UInt64, "host": pl.String, "name": pl.String, "value": pl.String}
-STACKS: Final = {
-    "line": pl.UInt64, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "thread": pl.String, "depth": pl.Int32,
-    "function": pl.String, "library": pl.String, "file": pl.String, "line_number": pl.Int64,
-}  # fmt: skip
+STACKS: Final = of_input("stacks")
 COPIES: Final = {
     "line": pl.UInt64, "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean,
     "gbps": pl.Float64,
