@@ -71,12 +71,8 @@ def late_hit(run: Run, one: Mended) -> Hit:
     scenario = one.gain.scenario
     ranks = scenario.ranks
     host = scenario.kind == "host"
-    who = (
-        f"The ranks of {identities(run).hosts(ranks)[0]}"
-        if host and identities(run).hosts(ranks)
-        else capital(rank_words(ranks))
-    )
     hosts = identities(run).hosts(ranks)
+    who = f"The ranks of {hosts[0]}" if host and hosts else capital(rank_words(ranks))
     why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks))
     stage = scenario.kind == "compute"
     does = why.short or ("are late" if len(ranks) > 1 else "is late")

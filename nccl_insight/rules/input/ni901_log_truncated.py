@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural
-from nccl_insight.rules._log_notes import log_notes
+from nccl_insight.rules._notes import log_notes
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
@@ -15,17 +15,8 @@ _NAMED = 3
 
 def check(ctx: Context) -> Hits:
     """One finding for all inputs that lack lines, one for all without a checksum."""
-    run = ctx.run
-    yield from log_notes(
-        run,
-        ctx.name,
-        "Lines are missing from the log",
-        "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p <the same job>   # one complete file per process; under Ray also "
-        "RAY_DEDUP_LOGS=0",
-        "Conclusions that need a complete log were not drawn.",
-        "every line that NCCL printed",
-    )
-    yield from _unchecked(run)
+    yield from log_notes(ctx)
+    yield from _unchecked(ctx.run)
 
 
 def _unchecked(run: Run) -> Iterator[Hit]:

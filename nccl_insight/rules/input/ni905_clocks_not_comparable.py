@@ -1,6 +1,6 @@
 """The traces have no common clock, so start skew is not judged."""
 
-from nccl_insight.rules._trace_notes import noted
+from nccl_insight.rules._notes import noted
 from nccl_insight.rules.context import Context, Hits
 
 

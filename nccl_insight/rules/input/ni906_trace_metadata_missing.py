@@ -1,6 +1,6 @@
 """A trace lacks what some figures need: rank, message sizes, groups."""
 
-from nccl_insight.rules._trace_notes import noted
+from nccl_insight.rules._notes import noted
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -1,7 +1,7 @@
 """A trace ends in the middle or is damaged; what could be read was used."""
 
 from nccl_insight.base.units import plural
-from nccl_insight.rules._trace_notes import noted
+from nccl_insight.rules._notes import noted
 from nccl_insight.rules.context import Context, Hits
 
 _NAMED = 8

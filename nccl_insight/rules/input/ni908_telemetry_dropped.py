@@ -1,7 +1,7 @@
 """A recorder dropped events."""
 
 from nccl_insight.base.units import plural
-from nccl_insight.rules._trace_notes import noted
+from nccl_insight.rules._notes import noted
 from nccl_insight.rules.context import Context, Hits
 
 
