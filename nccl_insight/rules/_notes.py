@@ -1,11 +1,11 @@
 """Findings made of what readers noted about the inputs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref
-from nccl_insight.rules.context import Context
+from nccl_insight.base.model import Ref
 from nccl_insight.tables.run import Run
 
 
@@ -28,18 +28,29 @@ def noted(run: Run, kind: str) -> tuple[Sequence[str], tuple[Ref, ...]]:
     return texts, tuple(refs)
 
 
-def log_notes(ctx: Context) -> Iterator[Hit]:
-    """One hit, ``log-notes`` of the page, for all notes about logs that lead to this diagnosis; else nothing."""
-    notes = ctx.run.table("notes").filter(pl.col("kind") == ctx.name)
+@dataclass(frozen=True)
+class Notes:
+    """What is noted about logs: the first lines, how many places, in which inputs, and the first note in words."""
+
+    evidence: tuple[Ref, ...]
+    places: int
+    where: str
+    details: str
+    absence: str | None
+
+
+def log_notes(run: Run, kind: str) -> Notes | None:
+    """The notes about logs that lead to a diagnosis, if any."""
+    notes = run.table("notes").filter(pl.col("kind") == kind)
     if notes.is_empty():
-        return
+        return None
+    first = notes.select("input_id", "line").head(4).drop_nulls()
     files = notes["input_id"].n_unique()
-    details = str(next(iter(notes["detail"].drop_nulls()), f"{notes.height} places"))
-    yield ctx.says(
-        "log-notes",
-        tuple(Ref(int(i), int(n)) for i, n in notes.select("input_id", "line").head(4).drop_nulls().iter_rows() if n),
-        absence=None if notes["line"].drop_nulls().len() else details,
-        notes=notes,
-        where=f" in {files} inputs" if files > 1 else "",
-        details=details,
+    details = str(next(iter(notes["detail"].drop_nulls()), ""))
+    return Notes(
+        tuple(Ref(int(i), int(n)) for i, n in first.iter_rows() if n),
+        notes.height,
+        f" in {files} inputs" if files > 1 else "",
+        details,
+        None if notes["line"].drop_nulls().len() else details,
     )

@@ -6,4 +6,6 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all inputs."""
-    yield from log_notes(ctx)
+    found = log_notes(ctx.run, ctx.name)
+    if found is not None:
+        yield ctx.says("log-notes", found.evidence, absence=found.absence, found=found)

@@ -26,6 +26,4 @@ def check(ctx: Context) -> Hits:
     size = found.value("wanted_bytes")
     wanted = f": {format_bytes(int(size))} did not fit" if size and len(size) < 16 else ""
     where = f" on {named(found.hosts)}" if found.hosts else ""
-    yield from ctx.report(
-        f"/dev/shm is too small{where}{wanted}", confidence=confidence, quiet=Severity.WARNING, rows=found
-    )
+    yield from ctx.tells("found", confidence=confidence, quiet=Severity.WARNING, rows=found, where=where, wanted=wanted)

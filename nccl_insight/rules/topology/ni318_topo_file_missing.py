@@ -8,8 +8,6 @@ from nccl_insight.facts.topics import told
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 
-_WHY = "NCCL was told to read a file that is not there or not readable, and uses its own detection instead."
-
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines, from the errors or from the notes about topology files."""
@@ -17,9 +15,7 @@ def check(ctx: Context) -> Hits:
     asked = causes(run).filter(pl.col("cause") == ctx.name)
     asked = asked.filter(told(asked, "default-topology").is_null())
     if asked.height:
-        yield from ctx.report(
-            "The requested topology file cannot be read", explanation=_WHY, quiet=None, rows=Trouble(asked)
-        )
+        yield from ctx.tells("asked", quiet=None, rows=Trouble(asked))
         return
     rows = run.table("topo").filter(pl.col("event") == "file_unopened")
     rows = rows.filter(told(rows, "default-topology").is_null())
@@ -28,11 +24,5 @@ def check(ctx: Context) -> Hits:
     hosts = hosts_of(rows)
     where = f" on {named(hosts)}" if hosts else ""
     yield ctx.says(
-        "found",
-        refs(rows),
-        whom=hosts,
-        explanation=_WHY,
-        observed=str(rows["reason"][0] or "not opened"),
-        rows=rows,
-        where=where,
+        "found", refs(rows), whom=hosts, observed=str(rows["reason"][0] or "not opened"), rows=rows, where=where
     )
