@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.base.units import format_bytes, format_span_gbps, plural
+from nccl_insight.base.units import format_bytes, format_span_gbps, listed, plural
 from nccl_insight.facts.copies import host_copies, peer_copies, reach
 from nccl_insight.facts.fabric import fabric_health
 from nccl_insight.tables.run import Run
@@ -88,8 +88,7 @@ def copy_sentences(run: Run) -> list[str]:
 def _named(odd: list[str]) -> str:
     if not odd:
         return ""
-    more = f" and {len(odd) - _NAMED} more" if len(odd) > _NAMED else ""
-    return f"; far below the others of their node: {', '.join(odd[:_NAMED])}{more}"
+    return f"; far below the others of their node: {listed(odd, _NAMED)}"
 
 
 def fabric_sentences(run: Run) -> list[str]:

@@ -8,12 +8,9 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Ref
-from nccl_insight.base.natures import names
 from nccl_insight.facts.clock import since, with_time
 from nccl_insight.readers.embedded.endings import BEGUN, COURSE, DONE, LAST, STEP
 from nccl_insight.tables.run import Run, fact
-
-LEAVING: Final = names("leaving")
 
 # Steps that were begun may still be counted so long after a rank is gone.
 _LONG_S: Final = 60.0

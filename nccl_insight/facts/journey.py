@@ -7,8 +7,9 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Milestones, Progress
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.facts.course import LEAVING, course
+from nccl_insight.facts.course import course
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.flight_recorder.entries import entries_of
 from nccl_insight.facts.identity import rank_in_job
@@ -18,6 +19,8 @@ from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.readers.embedded.forms import FAILURES
+from nccl_insight.tables.normalise.ends import ENDED
+from nccl_insight.tables.notes import CUT, LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
 
 _ROWS: Final = 4096
@@ -241,9 +244,9 @@ def damaged(run: Run) -> bool:
         return False
     sizes = run.table("inputs").select("input_id", "lines")
     last = notes.join(sizes, on="input_id", how="left").filter(
-        ((pl.col("kind") == "log-torn") & (pl.col("line") >= pl.col("lines")))
-        | ((pl.col("kind") == "log-truncated") & pl.col("detail").str.contains("damaged"))
-        | (pl.col("kind") == "trace-truncated")
+        ((pl.col("kind") == TORN) & (pl.col("line") >= pl.col("lines")))
+        | ((pl.col("kind") == LOG_CUT) & pl.col("detail").str.contains("damaged"))
+        | (pl.col("kind") == CUT)
     )
     return last.height > 0
 
@@ -380,7 +383,7 @@ def _open_end(run: Run, rows: pl.DataFrame) -> str:
             f'{NO_PROBLEM}; how the job ended is not in the log, which ends with "{tail.last[:100]}" '
             f"({path_of(run, tail.input_id)}:{tail.last_line})"
         )
-    if run.table("notes").filter(pl.col("kind").is_in(["log-torn", "log-truncated"])).height:
+    if run.table("notes").filter(pl.col("kind").is_in([TORN, LOG_CUT])).height:
         return "lines are torn or missing, and the log shows no end of the job"
     if counts_none(rows, "first_call"):
         return f"{NO_PROBLEM} in the init; whether the job ran, and how it ended, is not in the log"
@@ -394,7 +397,7 @@ NO_PROBLEM: Final = "no problem found"
 def ended_by_user(run: Run) -> str:
     """That somebody pressed Ctrl-C, and when; empty where no line says so. What follows such a line is its noise."""
     rows = endings(run).select("input_id", pl.col("line").cast(pl.UInt64), "text")
-    errors = run.table("errors").filter(pl.col("diagnosis") == "job-ended-by-scheduler")
+    errors = run.table("errors").filter(pl.col("diagnosis") == ENDED)
     rows = pl.concat([rows, errors.select("input_id", "line", "text")], how="vertical_relaxed")
     rows = rows.filter(told(rows, "interrupted").is_not_null()) if rows.height else rows
     if rows.is_empty():
@@ -439,7 +442,7 @@ def trouble_line(run: Run) -> str:
     past = ("launch-failed",) if known and all(c.init_complete for c in known) else ()
     found = course(run).not_stopped(
         unwell(run).filter(~pl.col("cause").is_in(list(past))),
-        pl.col("cause").is_in(list(LEAVING)),
+        pl.col("cause").is_in(names("leaving")),
         pl.concat_str(pl.col("launcher", "text").cast(pl.String).fill_null(""), separator=" "),
     )
     healed = {at for flap in flaps(run) if flap.back and not failed_after(run, flap) for at in flap.lines}

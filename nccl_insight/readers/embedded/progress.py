@@ -13,6 +13,7 @@ import polars as pl
 from nccl_insight.base import texts
 from nccl_insight.readers.embedded.forms import RAISED
 from nccl_insight.readers.embedded.tags import read_tag
+from nccl_insight.tables.schema import of_input
 
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
 _MARKS: Final = (
@@ -41,11 +42,7 @@ _MOST: Final = 1000
 # Lines of one piece of a log that are kept; of more, every second, third ... one.
 _PER_PIECE: Final = 4096
 _LAST: Final = 64
-_SCHEMA: Final = {
-    "line": pl.UInt64, "rank": pl.Int32, "series": pl.String, "unit": pl.String, "counter": pl.Float64,
-    "total": pl.Int64, "timestamp": pl.String, "elapsed_s": pl.Float64, "duration_s": pl.Float64, "rate": pl.Float64,
-    "pause": pl.String,
-}  # fmt: skip
+_SCHEMA: Final = of_input("progress")
 
 
 def progress_lines(text: pl.Expr) -> pl.Expr:
