@@ -118,6 +118,10 @@ class Catalog:
         """Literals of which at least one stands in every text that a headless rule accepts."""
         return self._headless_keys
 
+    def behind_speakers(self) -> list[str]:
+        """Words of which one stands in each text that :meth:`unspoken` finds something in."""
+        return list(self._behind_speaker)
+
     def unspoken(self, text: str) -> Iterator[tuple[str, str, int]]:
         """(rule, text with NCCL's own speaker, where its words begin) for words whose speaker was lost or changed in
         pasting: ``NET/IB:Got completion from peer``."""

@@ -88,8 +88,12 @@ class Owners:
             out = self._each(rows)
         else:
             out = rows.drop("comm_id", strict=False).hstack(kinds.owners[kinds.numbers])
-        own = pl.col("_own_rank")
-        return out.with_columns(rank=pl.coalesce("rank", own) if "rank" in out.columns else own).drop("_own_rank")
+        own = out.drop_in_place("_own_rank")
+        return (
+            out.with_columns(rank=pl.coalesce("rank", own))
+            if "rank" in out.columns
+            else out.hstack([own.alias("rank")])
+        )
 
     def _epoch(self, rows: pl.DataFrame) -> int | None:
         """Before how many lines at which an owner changes all these stand; None where one is among them.
@@ -144,7 +148,8 @@ class Owners:
             out = out.join(
                 self._single, on=["_host", "_pid", "comm_id"], how="left", nulls_equal=True, maintain_order="left"
             )
-            out = out.with_columns(_own_rank=pl.coalesce("_single_rank", "_own_rank")).drop("_single_rank")
+            single = out.drop_in_place("_single_rank")
+            out = out.with_columns(_own_rank=pl.coalesce(single, "_own_rank"))
         return out
 
 

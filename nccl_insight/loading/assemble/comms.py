@@ -196,9 +196,9 @@ def keyed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 def asof(left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward") -> pl.DataFrame:
     """As-of join on ``_pos`` with groups in which nulls are equal to each other; ``right`` is :func:`keyed`."""
-    rows = left.with_columns(pl.struct(by).hash().alias("_by"))
-    rows = rows if rows["_pos"].is_sorted() else rows.sort("_pos", maintain_order=True)
-    joined = rows.join_asof(right, on="_pos", by="_by", strategy=strategy, check_sortedness=False)
+    rows = left if left["_pos"].is_sorted() else left.sort("_pos", maintain_order=True)
+    hashed = rows.lazy().with_columns(pl.struct(by).hash().alias("_by"))
+    joined = hashed.join_asof(right.lazy(), on="_pos", by="_by", strategy=strategy, check_sortedness=False).collect()
     return joined[[name for name in joined.columns if name != "_by"]]
 
 

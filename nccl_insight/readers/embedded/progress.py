@@ -94,7 +94,9 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     # A bar that was drawn over and over is one line.
     rows = rows.with_columns(text=text.str.replace_all(r"\x1b\[[0-9;]*[A-Za-z]", "").str.split("\r")).explode("text")
     rows = rows.with_columns(text.str.slice(0, _MOST)).filter(near(text) & ~text.str.contains(RAISED))
-    bar, step, epoch = (text.str.extract_groups(p).struct for p in (_BAR, _COUNTER, _EPOCH))
+    counts = {"_bar": _BAR, "_step": _COUNTER, "_epoch": _EPOCH}
+    rows = rows.with_columns(**{name: text.str.extract_groups(p) for name, p in counts.items()})
+    bar, step, epoch = (pl.col(name).struct for name in counts)
     counter = pl.coalesce(bar.field("1"), step.field("1"), epoch.field("1"))
     total = pl.coalesce(bar.field("2"), step.field("2"), epoch.field("2"))
     unit = pl.coalesce(

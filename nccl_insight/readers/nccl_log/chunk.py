@@ -60,6 +60,7 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
     tries = parts = 0
     bodies, numbers = left["_body"].to_list(), left["_line"].to_list()
     shapes = work.classifier.classify(left["_body"])["rule"].to_list()
+    spoken = left["_body"].str.contains_any(catalog.behind_speakers()).to_list()
     for index, (number, body, shape) in enumerate(zip(numbers, bodies, shapes, strict=True)):
         match = (catalog.match(body) or catalog.match_collapsed(body)) if shape >= 0 else None
         following = _following(work, number) if match is None and tries < _JOINED_MOST else []
@@ -69,7 +70,7 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
             if joined is not None:
                 match, count = joined
                 work.used.update(range(number + 1, number + 1 + count))
-        if match is None and (unspoken := recover.match_unspoken(catalog, body)) is not None:
+        if match is None and spoken[index] and (unspoken := recover.match_unspoken(catalog, body)) is not None:
             match = unspoken[0]
         if match is None and parts < _PARTED_MOST:
             match = recover.match_unclosed(catalog, body)

@@ -19,7 +19,7 @@ _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
 _LIBRARIES: Final = "ldd $(ldconfig -p | awk '/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH"
 # What the dynamic linker of glibc says.
 _NEEDS: Final = re.compile(r"version [`']((?:GLIBC|GLIBCXX|CXXABI)_[0-9.]{1,12})' not found")
-_MISSING: Final = re.compile(r"(lib[\w+.-]{1,80}\.so[\w.]{0,20}): cannot open shared object")
+_MISSING: Final = re.compile(r"(lib[A-Za-z0-9_+.-]{1,80}\.so[A-Za-z0-9_.]{0,20}): cannot open shared object")
 _UNDEFINED: Final = re.compile(r"undefined symbol: (\w{1,80})")
 
 

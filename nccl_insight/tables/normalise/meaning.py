@@ -114,7 +114,7 @@ def _possible(rows: pl.DataFrame, cases: Sequence[Case]) -> Sequence[Case]:
         if test.column not in said:
             name = test.column if test.column in rows.columns else _HEAD.get(test.column, test.column)
             is_text = rows.schema.get(name) == pl.String
-            said[test.column] = "\n".join(rows[name].drop_nulls().to_list()).lower() if is_text else None
+            said[test.column] = "\n".join(filter(None, rows[name].to_list())).lower() if is_text else None
         whole = said[test.column]
         return whole is None or any(value.lower() in whole for value in test.values)
 
