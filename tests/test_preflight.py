@@ -20,6 +20,8 @@ from nccl_insight.advise.settings.lint import lint_text
 from nccl_insight.base import texts
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Action, Severity
+from nccl_insight.cli.cmd_preflight import _deadline_s
+from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import make_directory
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Output
@@ -617,3 +619,8 @@ def test_operations_and_sizes_can_be_chosen(tmp_path: Path) -> None:
     ):
         result = cli(*options, cwd=tmp_path)
         assert (result.returncode, says in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize(("ranks", "seconds"), [(2, 120), (8, 120), (64, 240), (4096, 480)])
+def test_the_deadline_of_a_job_grows_with_the_logarithm_of_its_ranks(ranks: int, seconds: int) -> None:
+    assert _deadline_s("full", World(0, ranks, 0, "n1", 29500)) == seconds

@@ -115,7 +115,7 @@ def register(app: typer.Typer) -> None:
 
             failing = [f"{c.name}: {c.observed}" for c in checks if c.status is Status.FAIL]
             measured = _measure(
-                backend, nproc, deadline or _DEADLINES[level], output, world, failing,
+                backend, nproc, deadline or _deadline_s(level, world), output, world, failing,
                 Surroundings(
                     nics=_whole(facts["nics"]), nic_gbit=_rate(facts["nic_gbit"]), layer=layer_of(ports_of(node)),
                     pcie_generation=_whole(facts["pcie_gen"]),
@@ -172,6 +172,13 @@ def _rate(value: str | float | None) -> float | None:
 
 def _whole(value: str | float | None) -> int | None:
     return int(value) if isinstance(value, float) else None
+
+
+def _deadline_s(level: str, world: World | None) -> float:
+    """More nodes take more rounds and longer connections: as much again for each eightfold, from eight ranks on."""
+    import math
+
+    return _DEADLINES[level] * (1 + math.log2(max(1.0, world.size / 8)) / 3 if world is not None else 1)
 
 
 def _judged(gpus: int, names: object, checks: Sequence[Check]) -> bool:

@@ -1,6 +1,6 @@
 """One rank of a capture: measures collectives and host copies, records a profiler trace. Runs in its own process.
 
-Only this module imports torch, and only inside functions. Every line of its result file is a JSON object with a
+Torch is imported inside functions only. Every line of its result file is a JSON object with a
 ``kind``; lines are written as they are known, so that a hang leaves what came before.
 """
 
