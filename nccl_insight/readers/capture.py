@@ -1,7 +1,7 @@
 """Result files of ``nccl-insight capture``: one JSON object a line, written as the measurements are made."""
 
 import json
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -10,24 +10,6 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import Columns, of_input
-
-BENCHMARKS = {
-    "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
-    "red_op": pl.String, "root": pl.Int32, "in_place": pl.Boolean, "time_us": pl.Float64,
-    "time_min_us": pl.Float64, "time_max_us": pl.Float64,
-    "iteration_min_us": pl.Float64, "iteration_max_us": pl.Float64, "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64,
-    "wrong": pl.Int64, "nranks": pl.Int32, "gpu": pl.String, "backend": pl.String, "run": pl.Int32,
-    "n_hosts": pl.Int32,
-}  # fmt: skip
-RANKS: Final = of_input("capture_ranks")
-COPIES: Final = of_input("host_bandwidth")
-PEERS = {
-    "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean,
-    "size_bytes": pl.UInt64, "gbps": pl.Float64,
-}  # fmt: skip
-
-NODES: Final = of_input("capture_nodes")
-PAIRS: Final = of_input("node_pairs")
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -54,14 +36,15 @@ def read(source: InputFile) -> Partial:
         by_kind.setdefault(str(item.get("kind")), []).append({**item, "line": number})
     rank = _rank(by_kind)
     rows = [{"gpu": rank.get("gpu"), "backend": rank.get("backend"), "run": 1, **row} for row in by_kind.get("row", [])]
-    tables = {
-        "benchmarks": _frame(rows, BENCHMARKS),
-        "capture_ranks": _frame([rank] if rank else [], RANKS),
-        "host_bandwidth": _frame(by_kind.get("copy", []), COPIES),
-        "peer_bandwidth": _frame(by_kind.get("peer", []), PEERS),
-        "capture_nodes": _frame(by_kind.get("node", []), NODES),
-        "node_pairs": _frame(by_kind.get("pair", []), PAIRS),
+    found = {
+        "benchmarks": rows,
+        "capture_ranks": [rank] if rank else [],
+        "host_bandwidth": by_kind.get("copy", []),
+        "peer_bandwidth": [{**row, "line": None} for row in by_kind.get("peer", [])],  # judged as a whole, not by line
+        "capture_nodes": by_kind.get("node", []),
+        "node_pairs": by_kind.get("pair", []),
     }
+    tables = {name: _frame(rows, of_input(name)) for name, rows in found.items()}
     problems = [content.problem]
     problems += [f"{item.get('what')} were not measured: {item.get('why')}" for item in by_kind.get("failed", [])]
     if broken:
