@@ -42,13 +42,14 @@ _TCL_SET: Final = re.compile(r"^[ \t]*set[ \t]+([A-Z]\w+)[ \t]+[^\n]", re.M)
 # one text in a list or behind a cast, by the key of a mapping.
 _PROGRAM: Final = re.compile(
     r"""(?xm)
-    (?:\bENV\[["']|\$ENV\{["']?|\$env:|process\.env\.|process\.env\[["']|\b(?:Setenv|set_var|setenv|putenv)\(["']
+    (?:\bENV\[["']|\$ENV\{["']?|\$env:|process\.env\.|process\.env\[["']|\b(?:Setenv|set_var|setenv|putenv|SetEnvironmentVariable)\(["']
       |\.env\(["'])
       (?P<set>[A-Za-z_]\w*)["'\]})]*[ \t]*(?:\|\|=|\?\?=|=(?!=)|,)[ \t]*
       (?:(["'])(?P<set_value>[^"'\n]*)\2|(?P<set_number>-?\d+))
     | (?:^|[\[,({=)])[ \t]*(["'`])(?P<one>[A-Z]\w*_\w+)=(?P<one_value>(?:[^"'`\s]*[^"'`\s.])?)\5
     | (?:(?:^|[{,])[ \t]*|\[?["'])(?P<key>[A-Z]\w*_\w+)(?:["']\]?)?[ \t]*(?:=>|:(?!:))[ \t]*
       (?:(["'`])(?P<key_value>[^"'`\n]*)\9|(?P<key_number>-?\d+)(?=[ \t]*(?:[,}]|//|$)))
+    | [\[,]\s{0,99}\((["'])(?P<pair>[A-Z]\w*_\w+)["'],[ \t]*(["'])(?P<pair_value>[^"'\n]*)["']\)
     """
 )
 _SECTION: Final = re.compile(r"^%(\w+)[^\n]*$", re.M)
@@ -156,8 +157,8 @@ def read_program(script: Script, text: str) -> None:
     for match in _PROGRAM.finditer(text):
         row = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip()
         if not row.startswith(("#", "//", "*", "--")):
-            form, name = next((key, name) for key in ("set", "one", "key") if (name := match[key]))
-            value = match[f"{form}_value"] if form == "one" else match[f"{form}_value"] or match[f"{form}_number"] or ""
+            form, name = next((key, name) for key in ("set", "one", "key", "pair") if (name := match[key]))
+            value = match[f"{form}_value"] or (match[f"{form}_number"] if form in {"set", "key"} else "") or ""
             complete = "$" not in value and "%" not in value
             # Which statements are run is not looked at.
             _add(script, name, value, line_at(text, match.start(form)), "program", complete, conditional=form == "set")

@@ -121,8 +121,8 @@ def kind_of_target(target: str, text: str, *, piped: bool = False) -> str | None
     """What text becomes that a script writes to ``target`` or hands to the program ``target``; None: not ours."""
     if piped:
         words = [w.rsplit("/", 1)[-1] for w in target.split()]
-        if any(w in {"kubectl", "oc"} for w in words[:2]):
-            return "yaml" if {"apply", "create", "replace"} & set(words) else "shell"
+        if any(w in {"kubectl", "oc"} for w in words[:2]) or words[:3] == ["podman", "kube", "play"]:
+            return "yaml" if {"apply", "create", "replace", "play"} & set(words) else "shell"
         if words[:1] == ["docker"] and "build" in words:
             return "dockerfile"
         if any(w.startswith("python") for w in words[:2]):

@@ -16,6 +16,10 @@ from nccl_insight.advise.settings.lint.words import line_at
 _STARTS: Final = frozenset({"init_process_group", "init_distributed", "initialize_model_parallel"})
 _TEXTS: Final = frozenset({"split", "sudo", "getoutput", "getstatusoutput"})
 _SHELLS: Final = _TEXTS | {"system", "popen", "run", "Popen", "call", "check_call", "check_output"}
+# What gets text for people.
+_SAYS: Final = frozenset(
+    {"print", "echo", "debug", "info", "warning", "warn", "error", "exception", "critical", "raises"}
+)
 _CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
 _LINE: Final = re.compile(r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']")
 _EXPORT: Final = re.compile(r"(?m)^[ \t]*(?:export[ \t]+([A-Za-z_]\w*)=|([A-Z_]{0,9}CCL_\w+)=\S*[ \t]+[^\s=])")
@@ -68,6 +72,8 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
         blocks = _blocks(statement)
         nodes = list(_own_nodes(statement))
         taken = {id(n.args[0]) for n in nodes if isinstance(n, ast.Call) and n.args and _method(n) in _SHELLS}
+        said = [a for n in nodes if isinstance(n, ast.Call) and _method(n) in _SAYS for a in n.args]
+        taken |= {id(part) for argument in said for part in ast.walk(argument)}
         taken |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
         if isinstance(statement, ast.Expr):
             taken.add(id(statement.value))  # a docstring
