@@ -4,18 +4,14 @@ Values can be garbage (releases before 2.27.5 report communicators that do not e
 """
 
 import re
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.base import late
+from nccl_insight.tables.schema import of_input
 
-SCHEMA = {
-    "line": pl.UInt64, "event": pl.String, "comm_hash": pl.String, "group": pl.Int64, "comms": pl.Int64,
-    "n_nodes": pl.Int64, "ranks_per_node": pl.String, "ranks_per_comm": pl.Int64, "ranks_in_group": pl.Int64,
-    "status": pl.String, "errors": pl.String, "op": pl.String, "op_count": pl.Int64, "count": pl.Int64,
-    "rank": pl.Int64, "host": pl.String, "pid": pl.Int64, "gpu": pl.String, "report": pl.Int32,
-    "text": pl.String,
-}  # fmt: skip
+SCHEMA: Final = of_input("ras")
 MARK = r"Group +Comms +Nodes|Job summary|Communicators\.\.\.|\((?:0x)?[0-9a-f]{6,16}\) (?:MISMATCH|INCOMPLETE|ERROR)"
 MONITOR = r"RAS Monitor Mode|\[[0-9 :-]{19}\] PEER_[A-Z_]+: Process [0-9]+ on node"
 MARK = rf"{MARK}|{MONITOR}"
