@@ -12,7 +12,7 @@ from nccl_insight.advise.settings.lint.kinds import PROSE, kind_of, kind_of_targ
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import not_exported, read_own_shell, read_shell
-from nccl_insight.advise.settings.lint.words import Known, line_at
+from nccl_insight.advise.settings.lint.words import Known, line_at, logical_lines
 
 _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
@@ -225,7 +225,7 @@ def read_make(script: Script, text: str) -> None:
     used = {a or b for a, b in _MAKE_USE.findall(text)} if "CCL_" in text else set()
     known = Known(script.room)
     recipe: list[tuple[int, str]] = []
-    for number, row in _logical(text):
+    for number, row in logical_lines(text):
         inside = row.startswith("\t") or (just and row[:1] == " ")
         if inside and row.strip():
             recipe.append((number, row.strip("\t ") if just else row.lstrip("\t")))
@@ -297,19 +297,6 @@ def _of_make(text: str, known: Known) -> str:
         lambda m: "$" if not (m[1] or m[2]) else known.put(m[1] or m[2]) or f"${m[1] or m[2]}", text
     )
     return re.sub(r"\$\((\w+)\)", r"$\1", filled)
-
-
-def _logical(text: str) -> Iterator[tuple[int, str]]:
-    held, start = "", 0
-    for number, row in enumerate(text.split("\n"), 1):
-        start = start or number
-        if row.endswith("\\"):
-            held += row + "\n"
-            continue
-        yield start, held + row
-        held, start = "", 0
-    if held:
-        yield start, held
 
 
 def read_notebook(script: Script, text: str) -> None:

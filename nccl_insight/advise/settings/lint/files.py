@@ -7,14 +7,14 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.model import Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
-from nccl_insight.advise.settings.lint.words import Known, expand, tokenize
+from nccl_insight.advise.settings.lint.words import Known, expand, logical_lines, tokenize
 
 _INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
 
 
 def read_dockerfile(script: Script, text: str) -> None:
     """Adds what ENV sets and what CMD and ENTRYPOINT start."""
-    for line, row in _logical_lines(text):
+    for line, row in logical_lines(text, commented=True):
         match = _INSTRUCTION.match(row)
         if match is None:
             continue
@@ -51,28 +51,9 @@ def _dockerfile_env(script: Script, rest: str, line: int, instruction: str) -> N
                 script.not_evaluated.append((at, f"{name}={value}: depends on build arguments"))
 
 
-def _logical_lines(text: str) -> list[tuple[int, str]]:
-    out: list[tuple[int, str]] = []
-    held, start = "", 0
-    for number, row in enumerate(text.split("\n"), 1):
-        row = row.rstrip("\r")
-        if row.lstrip().startswith("#"):
-            held += "\\\n" if held else ""
-            continue
-        start = start or number
-        if row.rstrip().endswith("\\"):
-            held += row.rstrip() + "\n"
-            continue
-        out.append((start, held + row))
-        held, start = "", 0
-    if held:
-        out.append((start, held))
-    return out
-
-
 def read_unit(script: Script, text: str) -> None:
     """A systemd unit or a Quadlet file: ``Environment=`` and the commands of ``Exec...=``."""
-    for line, row in _logical_lines(text):
+    for line, row in logical_lines(text, commented=True):
         key, equals, rest = row.partition("=")
         if not equals:
             continue

@@ -20,6 +20,7 @@ _SHELLS: Final = _TEXTS | {"system", "popen", "run", "Popen", "call", "check_cal
 _SAYS: Final = frozenset(
     {"print", "echo", "debug", "info", "warning", "warn", "error", "exception", "critical", "raises"}
 )
+_RECORDS: Final = frozenset({"SimpleNamespace", "Namespace", "dict"})
 _CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
 _LINE: Final = re.compile(r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']")
 _EXPORT: Final = re.compile(r"(?m)^[ \t]*(?:export[ \t]+([A-Za-z_]\w*)=|([A-Z_]{0,9}CCL_\w+)=\S*[ \t]+[^\s=])")
@@ -144,6 +145,8 @@ def _node(script: Script, node: ast.AST, conditional: bool) -> None:
 
 def _taken(script: Script, node: ast.Call) -> None:
     """Values that a call takes for an environment as they are; a mapping elsewhere may become strings later."""
+    if _method(node) in _RECORDS:
+        return
     ours = "env" in _method(node).lower()
     given = [k.value for k in node.keywords if "env" in (k.arg or "").lower()]
     given += node.args if ours else []

@@ -286,3 +286,25 @@ def split_pairs(text: str, separator: str = ",") -> list[tuple[str, str, list[st
         elif pairs and piece:
             pairs[-1][2].append(piece)
     return pairs
+
+
+def logical_lines(text: str, commented: bool = False) -> Iterator[tuple[int, str]]:
+    """Number and text of each line, with those that a backslash joins to it.
+
+    ``commented``: lines of a comment are left out, also between joined ones, and blanks may follow a backslash.
+    """
+    held, start = "", 0
+    for number, row in enumerate(text.split("\n"), 1):
+        row = row.rstrip("\r")
+        if commented and row.lstrip().startswith("#"):
+            held += "\\\n" if held else ""
+            continue
+        start = start or number
+        whole = row.rstrip() if commented else row
+        if whole.endswith("\\"):
+            held += whole + "\n"
+            continue
+        yield start, held + row
+        held, start = "", 0
+    if held:
+        yield start, held
