@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Any
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue, issue_of
@@ -301,7 +302,7 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
         _set(words, state)
         return
     if len(words) > 1 and words[1].text.startswith("=") and catalog().relevant(program):
-        _blanks(words[0], state)
+        _blanks(words[0].text, words[0].line, state)
         return
     if program in _WRITERS:
         _writes(program, command, words, state, everything)
@@ -412,7 +413,9 @@ def _set(words: list[Token], state: _State) -> None:
         return
     apart = state.dialect == "csh" and len(words) > 2 and words[2].text.startswith("=")
     if apart or (len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text)):
-        _no_setting(words[1], state)
+        name = words[1].text.partition("=")[0]  # a positional parameter in sh and bash, a variable of the shell in csh
+        if catalog().relevant(name):
+            _problem(state, words[1].line, "set-sets-environment", name)
     elif any(w.text in {"-a", "allexport"} or re.fullmatch(r"-[a-z]*a[a-z]*", w.text) for w in words[1:]):
         state.allexport = True
     elif any(w.text == "+a" for w in words[1:]):
@@ -430,7 +433,7 @@ def _fish_set(words: list[Token], state: _State) -> None:
         return
     name = plain[0].text
     if "=" in name and catalog().relevant(name.partition("=")[0]):
-        _blanks(Token("word", name.partition("=")[0], plain[0].line), state, f"set -gx {name.replace('=', ' ')}")
+        _blanks(name.partition("=")[0], plain[0].line, state, f"set -gx {name.replace('=', ' ')}")
         return
     parts = [expand(w.text, state.known) for w in plain[1:]]
     value, complete = " ".join(text for text, _ in parts), all(whole for _, whole in parts)
@@ -445,7 +448,7 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
         if state.dialect != "csh" and state.script.kind == "shell" and words and catalog().relevant(words[0].text):
             _foreign(words[0].text, tokens[0].line, "setenv belongs to csh: this shell does not know it", state)
         elif state.dialect == "csh" and words and "=" in words[0].text:
-            _blanks(Token("word", words[0].text.partition("=")[0], words[0].line), state, "setenv NAME VALUE")
+            _blanks(words[0].text.partition("=")[0], words[0].line, state, "setenv NAME VALUE")
         elif len(words) >= 2:
             value, complete = expand(words[1].text, state.known)
             _remember(state, words[0].text, value, complete, True)
@@ -463,17 +466,16 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
         following = words[position + 1].text if position + 1 < len(words) else ""
         if following.startswith("=") and _ASSIGNMENT.fullmatch(word.text) is None:
             if catalog().relevant(word.text):
-                _blanks(word, state)
+                _blanks(word.text, word.line, state)
             return True
         match = _ASSIGNMENT.fullmatch(word.text)
         if (
             match is not None
             and following
             and catalog().relevant(match[1])
-            and not re.match(r"[A-Za-z_]\w*\+?=|-|[A-Z_][A-Z0-9_]*$|\\?$", following)
-            and not re.match(r"\$", following)
+            and not re.match(r"[A-Za-z_]\w*\+?=|-|[A-Z_][A-Z0-9_]*$|\\?$|\$", following)
         ):
-            _blanks(Token("word", match[1], word.line), state)
+            _blanks(match[1], word.line, state)
             return True
         if match is None:
             if exported and not word.text.startswith("-"):
@@ -486,32 +488,19 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
     return True
 
 
+def _problem(state: _State, line: int, key: str, name: str, **values: Any) -> None:
+    if not state.dead:
+        state.script.problems.append((line, issue_of(key, name, name=name, **values)))
+
+
 def _foreign(name: str, line: int, why: str, state: _State) -> None:
-    if state.dead:
-        return
     good = f"setenv {name} VALUE" if state.dialect == "csh" else f"export {name}=VALUE"
-    state.script.problems.append((line, issue_of("foreign-set", name, name=name, why=why, good=good)))
+    _problem(state, line, "foreign-set", name, why=why, good=good)
 
 
-def _no_setting(word: Token, state: _State) -> None:
-    """``set NAME=value``: a positional parameter in sh and bash, a variable of the shell in csh."""
-    name = word.text.partition("=")[0]
-    if catalog().relevant(name) and not state.dead:
-        state.script.problems.append((word.line, issue_of("set-sets-environment", name, name=name)))
-
-
-def _blanks(word: Token, state: _State, good: str = "") -> None:
-    if state.dead:
-        return
+def _blanks(name: str, line: int, state: _State, good: str = "") -> None:
     wrong = "this shell wants a blank, not =" if good else "blanks around = keep the shell from setting it"
-    state.script.problems.append(
-        (
-            word.line,
-            issue_of(
-                "blanks", word.text, word=word, wrong=wrong, good=good or f"export {word.text}=VALUE without blanks"
-            ),
-        )
-    )
+    _problem(state, line, "blanks", name, wrong=wrong, good=good or f"export {name}=VALUE without blanks")
 
 
 def _add(
@@ -527,11 +516,11 @@ def _add(
         return
     script = state.script
     if state.prolog and how == "export" and not state.dead:
-        script.problems.append((line, issue_of("exported-taskprolog-which", name, name=name, value=value)))
+        _problem(state, line, "exported-taskprolog-which", name, value=value)
         return
     blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not complete else []
     if blank:
-        script.problems.append((line, issue_of("empty-there-variable", name, name=name, value=value, blank=blank)))
+        _problem(state, line, "empty-there-variable", name, value=value, blank=blank)
     script.settings.append(
         Setting(
             name, value, line, how, exported, state.conditional, complete, scope or state.scope, state.dead, script.seq
