@@ -332,8 +332,8 @@ def parents(drafts: Sequence[Draft], lines: FirstLines) -> list[int | None]:
 @fact
 def times(run: Run) -> Mapping[tuple[int, int], float]:
     """Clock of the lines of failures, by input and line."""
-    rows = causes(run).filter(pl.col("time_s").is_not_null() & pl.col("line").is_not_null())
-    return {(int(i), int(n)): float(t) for i, n, t in rows.select("input_id", "line", "time_s").iter_rows()}
+    rows = causes(run).select("input_id", "line", "time_s").drop_nulls(["time_s", "line"])
+    return {(i, n): t for i, n, t in rows.iter_rows()}
 
 
 def timed(run: Run, draft: Draft) -> Draft:
