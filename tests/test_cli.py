@@ -201,14 +201,16 @@ def test_grammar_commands(tmp_path: Path) -> None:
     assert '"Frobnicated " INT " of " PTR' in suggested
 
 
-def test_help_is_light() -> None:
+@pytest.mark.parametrize("command", [("--help",), ("lint", "run.sh"), ("expect",)])
+def test_what_asks_for_no_tables_is_light(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("export NCCL_DEBUG=INFO\npython train.py\n")
     code = (
-        "import sys; sys.argv=['nccl-insight','--help']\n"
+        f"import sys; sys.argv=['nccl-insight', *{command!r}]\n"
         "from nccl_insight import cli\n"
         "try: cli.main()\nexcept SystemExit: pass\n"
         "heavy={'polars','torch','plotly','lark'} & set(sys.modules); assert not heavy, heavy"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
 
 

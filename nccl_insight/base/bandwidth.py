@@ -6,9 +6,12 @@ AllToAll, Gather and Scatter the buffers of all ranks together. With one rank ev
 nothing: the result is then unknown (None / null), never "0 GB/s".
 """
 
-from typing import Final
+from __future__ import annotations
 
-import polars as pl
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # what needs names of operations alone does without
+    import polars as pl
 
 _TWICE: Final = frozenset({"AllReduce"})
 SHARED: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
@@ -48,6 +51,8 @@ def dtype_size(name: str | None) -> int | None:
 
 def dtype_size_expr(dtype: pl.Expr) -> pl.Expr:
     """Bytes of one element for a column of type names (UInt64, null if unknown)."""
+    import polars as pl
+
     key = dtype.cast(pl.String).str.to_lowercase().str.replace(r"^(nccl|torch\.|c10::)", "")
     return key.replace_strict(list(_DTYPE_BYTES), list(_DTYPE_BYTES.values()), default=None, return_dtype=pl.UInt64)
 
@@ -86,6 +91,8 @@ def busbw_gbps(op: str, size_bytes: int | None, duration_ns: float | None, nrank
 
 def busbw_factor_expr(op: pl.Expr, nranks: pl.Expr) -> pl.Expr:
     """:func:`busbw_factor` over columns."""
+    import polars as pl
+
     n = nranks.cast(pl.Float64)
     share = pl.when(n >= 2).then((n - 1) / n)
     name = op.cast(pl.String)
@@ -102,6 +109,8 @@ def busbw_factor_expr(op: pl.Expr, nranks: pl.Expr) -> pl.Expr:
 
 def algbw_expr(size_bytes: pl.Expr, duration_ns: pl.Expr) -> pl.Expr:
     """:func:`algbw_gbps` over columns."""
+    import polars as pl
+
     size, time = size_bytes.cast(pl.Float64), duration_ns.cast(pl.Float64)
     return pl.when((size > 0) & (time > 0)).then(size / time)
 
