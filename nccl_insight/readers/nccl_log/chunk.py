@@ -142,7 +142,8 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     found = found.filter(pl.Series(hopeful, dtype=pl.Boolean))
     if found.is_empty():
         return
-    alike = _alike(work, found.filter(_plain & ~pl.col("_line").is_in(list(seen))))
+    many = found.height >= _ALIKE_LEAST
+    alike = _alike(work, found.filter(_plain & ~pl.col("_line").is_in(list(seen)))) if many else []
     lines = [rows["_line"] for rows, _, _ in alike]
     _take_singly(work, found.filter(~pl.col("_line").is_in(pl.concat(lines).implode())) if lines else found, seen)
     missed = [_take_alike(work, *flood) for flood in alike]
@@ -167,7 +168,7 @@ def _alike(work: Work, found: pl.DataFrame) -> list[tuple[pl.DataFrame, Match, s
     for rows in found.filter(pl.len().over("_shape") >= _ALIKE_LEAST).partition_by("_shape", maintain_order=True):
         text = rows["_text"][0]
         hit = recover.match_headless(catalog, text)
-        if hit is not None and hit[2] >= 0 and not catalog.spans_lines(hit[0].message.name):
+        if hit is not None and 0 <= hit[2] <= _SHORT and not catalog.spans_lines(hit[0].message.name):
             floods.append((rows, hit[0], text[: hit[2]]))
     return floods
 
