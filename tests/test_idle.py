@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import nccl_insight
 
 STEP_US = 10_000.0
+TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 
 
 def _trace(rank: int, stall: tuple[str, str] | None, named: bool = True) -> dict[str, object]:
@@ -69,3 +72,32 @@ def test_where_no_event_stands_none_is_claimed(tmp_path: Path) -> None:
     assert "Nothing on the launching thread" in said
     assert "py-spy" in said
     assert "cudaMalloc" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "step"),
+    [
+        ("loader", "DataLoader", "more DataLoader workers"),
+        ("alloc", "cudaFree and cudaMalloc", "smaller batches"),
+        ("gc", "collect()", "gc.freeze()"),
+    ],
+)
+def test_one_gpu_alone_is_told_why_it_stands_idle(name: str, what: str, step: str) -> None:
+    found = nccl_insight.analyze(TRACES / "gpu_idle" / f"{name}.json.gz").findings[0]
+    assert (found.name, found.ranks) == ("gpu-idle", (0,))
+    assert found.title.startswith("The GPU stands idle for ")
+    assert what in found.title
+    assert step in found.next_step
+
+
+def test_one_gpu_that_computes_is_not_idle() -> None:
+    assert not nccl_insight.analyze(TRACES / "gpu_idle" / "healthy.json.gz").findings
+
+
+def test_a_gpu_whose_collective_runs_on_the_cpu_is_not_idle_meanwhile() -> None:
+    """Rank 1 sleeps 12 times 20 ms; the other waits for it in Gloo, its GPU as empty as that of the late one."""
+    analysis = nccl_insight.analyze(TRACES / "gloo_gpu_late_rank1")
+    loud = [f for f in analysis.findings if f.severity.name in ("ERROR", "WARNING")]
+    assert [(f.name, f.ranks) for f in loud] == [("straggler-rank", (1,))]
+    assert "sleep() (ddp.py(6): slow_augment)" in loud[0].next_step
+    assert analysis.what_if[0].gain_ns == pytest.approx(240e6, rel=0.05)

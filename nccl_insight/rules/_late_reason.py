@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import texts
+from nccl_insight.base import late, texts
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.idle import Why as Idle
 from nccl_insight.facts.idle import why_idle
@@ -22,16 +22,20 @@ _CALLS: Final = {
     "garbage": r"(?i)\bcollect\b|\bgc\b",
     "compiles": r"(?i)compil|dynamo|inductor|triton",
 }
+_TITLE: Final = 60
+# <built-in function sleep>, <built-in method run_backward of torch._C._EngineBase object at 0x7f91753b07f0>
+_BUILT_IN: Final = late.compiled(r"<built-in (?:function|method) (\w+)(?: of .*)?>")
 
 
 @dataclass(frozen=True)
 class Why:
     """``short``: a verb phrase for a title, ``text``: sentences, each empty where nothing is known; ``step``: what to
-    do next."""
+    do next; ``what``: what the CPU does meanwhile, in a few words."""
 
     short: str = ""
     text: str = ""
     step: str = ""
+    what: str = ""
 
 
 def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = (), where: str = "") -> Why:
@@ -80,6 +84,7 @@ def _idle_words(idle: Idle, where: str) -> Why:
             "the GPU waits for it.",
             step=f"py-spy record -d 30 --pid <pid> {where}; fewer and larger kernels: CUDA graphs, torch.compile, "
             "larger batches; pin the process to cores of the GPU's NUMA node",
+            what=f"the CPU needs {format_ns(idle.per_ns)} for each launch",
         )
     if idle.kind == "nothing":
         return Why(
@@ -87,7 +92,7 @@ def _idle_words(idle: Idle, where: str) -> Why:
             "stands there.",
             step=f"py-spy dump --native --pid <pid> {where} while it is slow, or record with with_stack=True",
         )
-    names = " and ".join(idle.names)
+    names = " and ".join(_BUILT_IN.sub(r"\1()", name) for name in idle.names)
     at = f" ({idle.line})" if idle.line else ""
     share = f"{format_ns(idle.named_ns)} of the {total}"
     words = (
@@ -99,4 +104,8 @@ def _idle_words(idle: Idle, where: str) -> Why:
     )
     told = (_LOOK["call"][name] for name, sign in _CALLS.items() if re.search(sign, f"{names} {idle.line}"))
     step = next(told, _LOOK["kind"]["call"])
-    return Why(text=f"{words} ({idle.steps} of {idle.of_steps} steps).", step=step.format(where=where))
+    within = f" ({idle.steps} of {idle.of_steps} steps)" if idle.of_steps > 1 else ""
+    what = f"{names}{at}"
+    short = what if len(what) <= _TITLE else f"{what[:_TITLE]} ..."
+    told_step = f"{what}: {share} of waiting{within}; {step.format(where=where)}"
+    return Why(text=f"{words}{within}.", step=told_step, what=short)

@@ -32,7 +32,7 @@ _GPU_KINDS: Final[dict[str, int]] = {
 _LAUNCH: Final = -2
 _GPU_KINDS.update(dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "runtime"), _LAUNCH))
 _PEER_COPY: Final = re.compile(r"(?i)\bPtoP\b|\bPeer\b|P2P")
-_CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
+CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
 _LATEST: Final = 1 << 61
 _FLOAT_LIMIT: Final = float(1 << 51)
@@ -226,7 +226,7 @@ class Events:
         step = _STEP.match(name)
         if step:
             self.steps.append((int(step[1]), start, start + duration))
-        elif name.startswith(_CPU_BACKENDS) and collective_op(name):
+        elif name.startswith(CPU_BACKENDS) and collective_op(name):
             self.cpu_ops.append((start, start + duration, integer(event.get("tid")), Meta.of_range(event)))
 
     def _flush(self) -> None:

@@ -20,7 +20,14 @@ from nccl_insight.readers.kineto.events import MARKERS, Events
 from nccl_insight.readers.kineto.layout import KinetoLayout
 from nccl_insight.readers.kineto.merged import Label, MergedEvents, is_merged, ranks_of
 from nccl_insight.readers.kineto.meta import small_int
-from nccl_insight.readers.kineto.rows import Group, collective_table, cpu_step_table, engine_collectives, process_groups
+from nccl_insight.readers.kineto.rows import (
+    Group,
+    collective_table,
+    cpu_step_table,
+    engine_collectives,
+    process_groups,
+    with_cpu_collectives,
+)
 from nccl_insight.tables.notes import CUT, LACKS
 from nccl_insight.tables.run import Partial
 
@@ -129,7 +136,7 @@ class _Builder:
         self.outside = activity.filter(pl.col("step").is_null()) if self.step_by else activity.clear()
         rank, origin = self._rank()
         collectives = collective_table(self.events, activity, steps, self.groups, self.base)
-        table = gpu_activity.step_table(activity, steps)
+        table = gpu_activity.step_table(with_cpu_collectives(activity, collectives), steps)
         if activity.is_empty():
             table = cpu_step_table(collectives, steps)
         self._notes(rank, origin, activity, collectives)

@@ -10,7 +10,7 @@ import polars as pl
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan
-from nccl_insight.readers.kineto.events import to_ns
+from nccl_insight.readers.kineto.events import CPU_BACKENDS, to_ns
 
 _CATS: Final = "cpu_op|user_annotation|python_function|cuda_runtime|cuda_driver|hip_runtime|hip_driver"
 _MARKERS: Final = (re.compile(rf'"cat"\s*:\s*"(?:{_CATS}|kernel|gpu_mem)'.encode()),)
@@ -23,7 +23,8 @@ _STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
 @dataclass(frozen=True)
 class HostTrace:
     """``cpu``: ``tid, name, cat, start_ns, end_ns`` of events of 2 us or more, sorted by thread, start and length;
-    ``gpu``: ``start_ns, end_ns`` of GPU work; ``steps``: ``step, start_ns, end_ns``; ``launches``: per thread.
+    ``gpu``: ``start_ns, end_ns`` of GPU work and of collectives on the CPU, for which it waits; ``steps``: ``step,
+    start_ns, end_ns``; ``launches``: per thread.
     """
 
     cpu: pl.DataFrame
@@ -45,7 +46,7 @@ def read_host(source: InputFile) -> HostTrace | None:
                 cat, name = event.get("cat"), event.get("name")
                 if start is None or length is None or not isinstance(cat, str) or not isinstance(name, str):
                     continue
-                if cat.startswith(("kernel", "gpu_mem")):
+                if cat.startswith(("kernel", "gpu_mem")) or name.startswith(CPU_BACKENDS):
                     gpu.append((start, start + length))
                     continue
                 step = _STEP.match(name)

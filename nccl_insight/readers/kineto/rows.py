@@ -235,6 +235,19 @@ def _largest_share(split: str | None) -> float | None:
     return max(parts) * len(parts) / sum(parts) if parts and sum(parts) and len(set(parts)) > 1 else None
 
 
+def with_cpu_collectives(activity: pl.DataFrame, collectives: pl.DataFrame) -> pl.DataFrame:
+    """GPU activity and the collectives that run on the CPU for it (Gloo), in which a GPU is not idle but waits."""
+    rows = collectives.filter(pl.col("source") == "cpu_op")
+    devices = activity["device"].unique()
+    if rows.is_empty() or devices.len() != 1:
+        return activity
+    rows = rows.select(
+        "start_ns", end_ns=pl.col("start_ns") + pl.col("duration_ns"), kind=pl.lit(COMM, activity["kind"].dtype),
+        device=pl.lit(devices[0], activity["device"].dtype), step=pl.col("step").cast(activity["step"].dtype),
+    )  # fmt: skip
+    return pl.concat([activity, rows], how="diagonal")
+
+
 def cpu_step_table(collectives: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Steps of a trace without GPU activity: time in communication threads; compute time is unknown."""
     if steps.is_empty():

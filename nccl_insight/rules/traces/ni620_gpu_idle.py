@@ -13,9 +13,9 @@ from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
-    """One finding for the steps."""
+    """One finding for the steps. A rank alone waits for nobody: there the idle time itself tells."""
     run = ctx.run
-    if not replayed(run):
+    if not replayed(run) and run.has("collectives"):
         return
     for one in mended(run, {"step"}):
         if one.gain.scenario.cause == IDLE:
@@ -32,7 +32,7 @@ def _always(ctx: Context) -> Iterator[Hit]:
     rows = run.table("steps").filter(pl.col("rank").is_not_null() & (pl.col("duration_ns") > 0))
     idle = pl.coalesce("idle_host_ns", "idle_ns").sum() / pl.col("duration_ns").sum()
     shares = rows.group_by("rank").agg(share=idle).drop_nulls().sort("rank")
-    if shares.height < 2 or float(shares["share"].min() or 0.0) < limit:  # type: ignore[arg-type]
+    if shares.is_empty() or float(shares["share"].min() or 0.0) < limit:  # type: ignore[arg-type]
         return
     ranks = tuple(shares["rank"].to_list())
     why = why_all_idle(run, ranks)
@@ -46,6 +46,7 @@ def _always(ctx: Context) -> Iterator[Hit]:
         whom=with_hosts(run, ranks),
         next_step=why.step or _LOOK,
         ranks=ranks,
+        alone=len(ranks) == 1,
         middle=middle,
         why=why,
         limit=limit,
