@@ -17,7 +17,7 @@ _OF_MEDIAN, _OF_DEVIATION = 1.25, 1.48
 #: So many of the nodes are good at least.
 _GOOD = 0.2
 #: So many pairs, or rounds more, decide about a suspect.
-_ENOUGH, _LEAST_AGAIN, _MOST_AGAIN = 9, 2, 8
+_ENOUGH, _LEAST_AGAIN, _MOST_AGAIN, _FEW = 9, 2, 8, 16
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _steadily_slow(measured: Sequence[Measurement], rates: Mapping[int, _Rate], 
     found = {}
     for node in less:
         own, noise = rates[node].own, rates[node].noise(others)
-        counts = 1 / max(1, len(own)) + 1 / max(1, 2 * len(others))
+        counts = 1 / max(1, len(own)) + 1 / max(1, len(others))
         error = math.hypot(_OF_MEDIAN * noise * math.sqrt(counts), spread / 2)
         if (
             len(own) >= _ENOUGH
@@ -190,6 +190,10 @@ def again(measured: Sequence[Measurement]) -> list[list[Pair]]:
         steady = math.ceil((_SURE * _OF_MEDIAN * noise / (_LESS * typical)) ** 2) - len(own) if node in weak else 0
         for turn in range(max(turns, min(_MOST_AGAIN, steady))):
             _pack(rounds, *((node, good[(number + turn + k) % len(good)]) for k in range(len(good))))
+    for number, one in enumerate(rounds if len(good) <= _FEW else ()):  # what is usual is better known then, too
+        busy = {node for pair in one for node in pair}
+        idle = [node for node in good[number % len(good) :] + good[: number % len(good)] if node not in busy]
+        one += [(min(pair), max(pair)) for pair in zip(idle[::2], idle[1::2], strict=False)]
     return rounds
 
 
