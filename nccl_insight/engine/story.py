@@ -103,7 +103,8 @@ def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int
     cause = next((f for f in loud if f.role is not Role.CASCADE), None) or next(iter(loud), None)
     quiet = (FindingClass.INFORMATION, FindingClass.INPUT, FindingClass.PERFORMANCE)
     for finding in findings:
-        if finding is not cause and (finding.finding_class in quiet or finding.name in _TOLD_ELSEWHERE):
+        elsewhere = finding.name in _TOLD_ELSEWHERE or (finding.name in (KILLED, CRASHED) and finding.ranks)
+        if finding is not cause and (finding.finding_class in quiet or elsewhere):
             continue
         places = [(inputs[e.input], e.line) for e in finding.evidence if e.line and e.input in inputs]
         at = min((p for p in places if p[0] == places[0][0]), default=None)
