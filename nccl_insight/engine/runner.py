@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from nccl_insight.base.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
-from nccl_insight.base.natures import shown_by
+from nccl_insight.base.natures import nearness, shown_by
 from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.errors import present
 from nccl_insight.rules import Rule
@@ -108,8 +108,9 @@ def run_rules(run: Run, rules: Sequence[Rule]) -> tuple[list[Draft], list[NotJud
         not_judged += open_
         notes += [note] if note else []
     for sentence in beside(run):
-        fitting = [(d.severity.order, n) for n, d in enumerate(drafts) if d.name in shown_by(sentence.shows)]
+        names = shown_by(sentence.shows)
+        fitting = [(nearness(d.name), d.severity.order, n) for n, d in enumerate(drafts) if d.name in names]
         if fitting:
-            at = min(fitting)[1]
+            at = min(fitting)[2]
             drafts[at] = replace(drafts[at], hit=sentence.added(drafts[at].hit))
     return drafts, list(dict.fromkeys(not_judged)), notes

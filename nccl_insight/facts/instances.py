@@ -127,11 +127,30 @@ class Instance:
         return self._those(n for n, (seq, inside) in told if seq == self.low and inside is False)
 
     @cached_property
-    def never(self) -> pl.DataFrame:
-        """The rows of ranks that have not issued its oldest collective, by their own words."""
+    def _never(self) -> list[int]:
         told = enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
         rows = [n for n, (seq, last) in told if seq is None and last is not None and last < (self.low or 0)]
-        return self.rows[rows if len(rows) < self.rows.height else []]
+        return rows if len(rows) < self.rows.height else []
+
+    @cached_property
+    def never(self) -> pl.DataFrame:
+        """The rows of ranks that have not issued its oldest collective, by their own words."""
+        return self.rows[self._never]
+
+    @cached_property
+    def ranks_behind(self) -> frozenset[int]:
+        """The ranks of ``behind``."""
+        return self._those(self._behind)
+
+    @cached_property
+    def ranks_inside(self) -> frozenset[int]:
+        """The ranks of ``inside``."""
+        return self._those(self._inside)
+
+    @cached_property
+    def ranks_never(self) -> frozenset[int]:
+        """The ranks of ``never``."""
+        return self._those(self._never)
 
     @property
     def complete(self) -> bool:

@@ -133,8 +133,8 @@ class _Graph:
     @cached_property
     def waiting(self) -> frozenset[int]:
         """The ranks of the job that wait for others, in a collective, a send or a receive."""
-        behind = {r for g in self.placed if g.comparable for r in g.ranks(g.behind)}
-        found = {r for g in self.placed for r in (g.ranks(g.inside) if g.listed else g.standing)}
+        behind = {r for g in self.placed if g.comparable for r in g.ranks_behind}
+        found = {r for g in self.placed for r in (g.ranks_inside if g.listed else g.standing)}
         return frozenset((found - behind) | {waits for waits, _ in self.pairs} | self.elsewhere)
 
     def verdict(self) -> Verdict:
@@ -162,9 +162,9 @@ class _Graph:
     def _claims(self) -> Iterator[Claim]:
         for group in self.groups:
             if group.comparable and not group.world:
-                yield from self._own_words(group, group.ranks(group.behind), group.ranks(group.never))
-        behind = {r for g in self.placed if g.comparable for r in g.ranks(g.behind)}
-        fewer = {r for g in self.placed if g.comparable for r in g.ranks(g.never)} - behind
+                yield from self._own_words(group, group.ranks_behind, group.ranks_never)
+        behind = {r for g in self.placed if g.comparable for r in g.ranks_behind}
+        fewer = {r for g in self.placed if g.comparable for r in g.ranks_never} - behind
         dumps = _of_dumps(self.run, frozenset()).waiting if fewer and self.source == WATCHDOG else frozenset()
         never = self._alone(fewer) - self.waiting - dumps
         never = self._unexcused(never) or never
@@ -191,14 +191,18 @@ class _Graph:
         """Those that no other rank which also counts less may wait with, where another source says that some wait."""
         if not fewer & self.elsewhere or not all(g.proof in COUNTED for g in self.placed):
             return fewer
-        mates = ((g, g.members & fewer - g.ranks(g.never)) for g in self.placed)
+        mates = ((g, g.members & fewer - g.ranks_never) for g in self.placed)
         return fewer - {r for g, here in mates if len(here) > 1 for r in here}
 
     def _hearsay(self, late: set[int]) -> bool:
         """Whether only reports of other ranks call these late, which may wait for each other, or for silent ones."""
         lines = watchdog.reported(self.run) if self.source == WATCHDOG else frozenset()
-        where = [g for g in self.placed if not lines.isdisjoint(g.never.select("input_id", "line").iter_rows())]
-        if not late & {r for g in where for r in g.ranks(g.never)}:
+        where = [
+            g
+            for g in self.placed
+            if g.ranks_never and not lines.isdisjoint(g.never.select("input_id", "line").iter_rows())
+        ]
+        if not late & {r for g in where for r in g.ranks_never}:
             return False
         told = self.waiting | {r for g in where for r in g.members}
         every = {*range(identities(self.run).world), *(r for g in self.placed for r in g.members | g.ranks(g.rows))}
@@ -211,7 +215,7 @@ class _Graph:
             return late
         less: dict[str, frozenset[int]] = {}
         for group in self.placed:
-            less[group.name] = less.get(group.name, frozenset()) | group.ranks(group.never)
+            less[group.name] = less.get(group.name, frozenset()) | group.ranks_never
         stuck = self.waiting | late
         paired = matched_pairs(self.run) if self.source == CALLS else ()
         late = late - {r for pair in paired if stuck.issuperset(pair) for r in pair}
@@ -219,8 +223,8 @@ class _Graph:
 
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""
-        late, all_late = group.ranks(group.behind) & set(behind), {*behind, *never}
-        own = group.ranks(group.never) & set(never)
+        late, all_late = group.ranks_behind & set(behind), {*behind, *never}
+        own = group.ranks_never & set(never)
         if own and (group.comparable or group.proof not in COUNTED):
             # Several ranks with fewer may wait for each other; all may wait for a process that is gone.
             unsure = group.proof in COUNTED and self._unexcused(all_late) != all_late
@@ -323,13 +327,13 @@ class _Graph:
         needs = [g for g in self.placed if g.comparable and g.members and g.low is not None and g.members - g.entered]
         stands: dict[int, list[Instance]] = {}
         for group in needs:
-            for rank in group.ranks(group.inside):
+            for rank in group.ranks_inside:
                 stands.setdefault(rank, []).append(group)
         for one in needs:
             lacks = one.members - one.entered
             for other in {g.name: g for r in lacks for g in stands.get(r, ())}.values():
-                there = lacks & other.ranks(other.inside)
-                here = one.ranks(one.inside) & (other.members - other.entered)
+                there = lacks & other.ranks_inside
+                here = one.ranks_inside & (other.members - other.entered)
                 if here and len(here) <= len(there):
                     yield Crossed(
                         tuple(sorted(here)), tuple(sorted(there)), _place(one), _place(other), _first_s(one.waits),

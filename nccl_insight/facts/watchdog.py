@@ -153,7 +153,8 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
         own = how.members(first)
         name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
         sure = identities(run).world > 0 or _size(rows) == len(own)
-        yield Instance(name, rows[part], own, True, True, whole=how.only and sure)
+        here = rows if len(parts) == 1 else rows[part]
+        yield Instance(name, here, own, True, True, whole=how.only and sure)
 
 
 def _of_group(run: Run, rows: pl.DataFrame) -> frozenset[int]:
