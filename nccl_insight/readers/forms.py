@@ -51,7 +51,7 @@ def _by_first(first: str, text: str) -> str:
 def _cut(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return len(text) < 1 << 16
     return False
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nccl_insight.base.errors import NotJudgedError, UsageError
+from nccl_insight.base.objects import object_of
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nccl_settings, save_node_facts
 from nccl_insight.live.capture.plan import Plan
@@ -135,19 +136,11 @@ def _entered(item: Mapping[str, Any]) -> str:
 
 def _items(path: Path) -> list[dict[str, Any]]:
     """The objects of a result file; a cut line is left out."""
-    found = []
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    for line in text.splitlines():
-        try:
-            item = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(item, dict):
-            found.append(item)
-    return found
+    return [item for line in text.splitlines() if (item := object_of(line))]
 
 
 def left_out(directory: Path) -> list[str]:

@@ -1,6 +1,5 @@
 """Health of the GPUs as NVML tells it, or nvidia-smi where NVML is missing: one record, one set of checks."""
 
-import json
 import re
 import statistics
 from collections.abc import Iterator, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nccl_insight.base.model import Action
+from nccl_insight.base.objects import object_of
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight import nvml
 from nccl_insight.live.preflight.model import Check, Status, check_of
@@ -107,7 +107,7 @@ def ask(node: Node) -> Answer:
     if done.state == "hung":
         return Answer("hung", "NVML")
     if done.state == "ok":
-        answer = _document(done.text)
+        answer = object_of(done.text)
         if "gpus" in answer:
             return Answer("ok", "NVML", gpus=tuple(_of_nvml(item) for item in answer["gpus"]))
         if answer and not nvml.unavailable(answer):
@@ -115,14 +115,6 @@ def ask(node: Node) -> Answer:
     return _of_tool(
         node.tool("nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", timeout_s=TOOL_S)
     )
-
-
-def _document(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _of_nvml(item: dict[str, Any]) -> Health:

@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from nccl_insight.base.errors import UsageError
+from nccl_insight.base.objects import object_of
 from nccl_insight.live.preflight.expect import RATES
 from nccl_insight.live.preflight.model import Check, Result, Status, check_of
 
@@ -136,11 +137,8 @@ def remember(path: Path, result: Result, time_text: str) -> None:
 
 
 def _entry(line: str) -> dict[str, Any]:
-    try:
-        item = json.loads(line)
-    except ValueError:
-        return {}
-    return item if isinstance(item, dict) and isinstance(item.get("facts"), dict) else {}
+    item = object_of(line)
+    return item if isinstance(item.get("facts"), dict) else {}
 
 
 def _clean(text: str) -> str:

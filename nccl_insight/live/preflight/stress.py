@@ -1,7 +1,7 @@
 """A node under load: products and memory of all GPUs at once, and each RDMA port against itself (perftest)."""
 
 import contextlib
-import json
+import math
 import re
 import shutil
 import socket
@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from nccl_insight.base.objects import object_of
 from nccl_insight.base.units import plural
 from nccl_insight.live.capture.processes import Task, run_group
 from nccl_insight.live.preflight.fabric import Port, compute_ports
@@ -55,19 +56,21 @@ def _burned(devices: Sequence[str], seconds: float, environ: Mapping[str, str], 
 def _told(output: Path | None) -> dict[str, Any]:
     """The last line of a child that is JSON; empty if there is none."""
     text = output.read_text("utf-8", "replace") if output is not None and output.exists() else ""
-    for line in reversed(text.splitlines()):
-        with contextlib.suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict):
-                return found
-    return {}
+    return next(filter(None, map(object_of, reversed(text.splitlines()))), {})
+
+
+def _rates(told: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    for device, one in told.items():
+        with contextlib.suppress(LookupError, TypeError, ValueError, OverflowError):  # a line of something else
+            if math.isfinite(rate := float(one["tflops"])):
+                yield device, rate
 
 
 def burn_checks(told: Mapping[str, Mapping[str, Any]], killed: Sequence[str], seconds: float) -> Iterator[Check]:
     """What the burn of each device says: wrong results, no end, less than the others."""
     wrong = [device for device, one in told.items() if one.get("words") or one.get("wrong")]
-    silent = [device for device, one in told.items() if "tflops" not in one and device not in killed]
-    rates = {device: float(one["tflops"]) for device, one in told.items() if "tflops" in one}
+    rates = dict(_rates(told))
+    silent = [device for device in told if device not in rates and device not in killed]
     usual = statistics.median(rates.values()) if rates else 0.0
     slow = [device for device, rate in rates.items() if len(rates) >= _LEAST and rate < _LESS_COMPUTE * usual]
     if wrong:
