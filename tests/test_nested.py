@@ -10,6 +10,7 @@ from nccl_insight.base.objects import object_of
 from nccl_insight.live.preflight.model import Status
 from nccl_insight.live.preflight.stress import burn_checks
 from nccl_insight.readers.forms import form_of
+from nccl_insight.readers.kineto.rows import Groups
 
 DEEP = '{"zq": ' + "[" * 20_000
 
@@ -38,3 +39,12 @@ def test_lines_of_a_child_that_are_nested_without_end_are_left_out(tmp_path: Pat
     rows = [DEEP, '{"kind": "skipped", "op": "all_reduce", "size_bytes": 8, "skipped": "no memory"}']
     (tmp_path / "capture.rank0.jsonl").write_text("\n".join(rows))
     assert [row.split()[0] for row in left_out(tmp_path)] == ["all_reduce"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [("[0, 1]", [0, 1]), ("[2,3 ]", [2, 3]), ("[]", None), ("[,]", None), ("[1,]", None), ("[1 2]", None),
+     ("[0, 1, ...]", None), ("[9999999999]", None), ("[" + "1" * 6000 + "]", None)],
+)  # fmt: skip
+def test_ranks_that_are_no_list_are_unknown(text: str, ranks: list[int] | None) -> None:
+    assert Groups().ranks_of("zz", text) == ranks

@@ -1,6 +1,5 @@
 """The ``collectives`` table of a Kineto trace: kernels joined with what the framework recorded about them."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -53,9 +52,9 @@ class Groups(tuple[Group, ...]):
             if group.name == name and group.ranks:
                 return list(group.ranks)
         if isinstance(recorded, str):
-            if "..." in recorded or not re.fullmatch(r"\[[0-9, ]*\]", recorded):
+            if not re.fullmatch(r"\[ *(?:[0-9]{1,10} *(?:, *[0-9]{1,10} *)*)?\]", recorded):
                 return None
-            recorded = json.loads(recorded) if recorded.strip("[] ") else []
+            recorded = [int(rank) for rank in re.findall("[0-9]+", recorded)]
         if isinstance(recorded, list) and recorded and all(isinstance(r, int) and 0 <= r < 1 << 31 for r in recorded):
             return list(recorded)
         return None
