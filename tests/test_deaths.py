@@ -335,3 +335,22 @@ def test_what_a_rank_says_goes_before_what_torchrun_says_of_it(
 def test_an_exception_that_names_a_step_is_no_progress() -> None:
     analysis = nccl_insight.analyze(RUNS / "torchrun-h100" / "nan.log")
     assert analysis.run.table("progress")["counter"].to_list() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "diagnosis", "title", "ranks", "step"),
+    [
+        ("kill", "process-killed", "Rank 1 was killed", (1,), "dmesg"),
+        ("exit", "application-exception", "Rank 3 ended with exit code 3", (3,), "this rank's own output"),
+        ("memory", "application-exception", "can't allocate memory", (0,), "memory.max"),
+        ("late", "watchdog-timeout", "Gloo gave up after 8000 ms", (0, 1, 3), "prints no such line"),
+    ],
+)
+def test_the_summary_of_newer_torchrun_names_the_rank(
+    name: str, diagnosis: str, title: str, ranks: tuple[int, ...], step: str
+) -> None:
+    """torch 2.13 puts the name of the signal, or a blank, behind the number of the process."""
+    first = nccl_insight.analyze(RUNS / "torchrun-gloo-2.13" / f"{name}.log").findings[0]
+    assert (first.name, first.ranks) == (diagnosis, ranks)
+    assert title in first.title
+    assert any(step in f"{one.text} {one.where}" for one in first.steps)

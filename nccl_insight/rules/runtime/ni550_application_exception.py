@@ -23,9 +23,9 @@ _PATH_MOST = 48
 _TEXT_MOST = 80
 _TEXT_LEAST = 50
 _CUT: Final = " ..."
-# Python's number of an error that its own words follow.
-_ERRNO: Final = late.compiled(r"\[Errno \d{1,4}\] ")
-_READ = "read the traceback of this rank"
+# Python's number of an error, or torch's condition, that its own words follow.
+_ERRNO: Final = late.compiled(r"\[Errno \d{1,4}\] |\[enforce fail at [^\]]{1,200}\] [^.]{1,200}\. (?=\S)")
+_READ = ("read the traceback of these ranks", "read the traceback of this rank")
 _FIRST = (
     "The program failed by itself. A rank that ends this way closes its connections: what other ranks report after it "
     "(closed connections, exhausted retries, time-outs) follows from it."
@@ -109,8 +109,10 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     place = f" ({_short(first.place)})" if first.place else ""
     cuda = first.message == "cuda"
     said = _help(first) or {}
-    read = f"{_READ}: it ends at {first.place}" if first.place else _READ
-    waits = "; the other ranks only wait for it" if outside.ranks_of(found) else ""
+    told = said.get("says", "")
+    alone = len(outside.ranks_of(found)) < 2
+    read = f"{_READ[alone]}: it ends at {first.place}" if first.place else _READ[alone]
+    waits = "; the other ranks only wait for it" if alone and outside.ranks_of(found) else ""
     causes_ = outside.strong_before(run, first, (KILLED, CRASHED))
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
@@ -120,7 +122,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
         steps=steps_of_help(said) or (Step("do", read + waits),),
-        explanation=f"{said.get('says', '')} {_ALONE if first.message == LAST_WORDS else _FIRST}".strip(),
+        explanation=" ".join(filter(None, (told and f"{told}.", _ALONE if first.message == LAST_WORDS else _FIRST))),
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,
