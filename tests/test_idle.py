@@ -101,3 +101,11 @@ def test_a_gpu_whose_collective_runs_on_the_cpu_is_not_idle_meanwhile() -> None:
     assert [(f.name, f.ranks) for f in loud] == [("straggler-rank", (1,))]
     assert "sleep() (ddp.py(6): slow_augment)" in loud[0].next_step
     assert analysis.what_if[0].gain_ns == pytest.approx(240e6, rel=0.05)
+
+
+def test_the_steps_of_a_capture_are_not_judged(tmp_path: Path) -> None:
+    head = {"kind": "head", "nccl_insight_capture": 1, "rank": 0, "world_size": 1, "local_rank": 0, "host": "vm"}
+    (tmp_path / "capture.rank0.jsonl").write_text("".join(json.dumps(x) + "\n" for x in (head, {"kind": "end"})))
+    trace = TRACES / "gpu_idle" / "loader.json.gz"
+    assert [f.name for f in nccl_insight.analyze([trace]).findings] == ["gpu-idle"]
+    assert not nccl_insight.analyze([trace, tmp_path]).findings
