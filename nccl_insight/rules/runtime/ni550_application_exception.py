@@ -74,6 +74,14 @@ def _help(end: End) -> Mapping[str, str] | None:
     return (help_of(row, "cuda-unhandled", "") if cuda else None) or help_of(row, FAILED, "")
 
 
+def _helped(run: Run, end: End) -> bool:
+    """Whether the message on the exception's own line brings help, which then goes before that of launchers' lines."""
+    own = causes(run).filter(
+        (pl.col("input_id") == end.ref.input_id) & (pl.col("line") == end.ref.line) & (pl.col("cause") == FAILED)
+    )
+    return own.height > 0 and help_of(own.head(1), FAILED, str(own["message"][0] or "")) is not None
+
+
 def _telling(first: End, raised: list[End]) -> End:
     """Of the exceptions that one process raised one upon the other, the one that says the reason."""
     if _help(first) is not None:
@@ -126,7 +134,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,
-        says_more=True,
+        says_more=not _helped(run, first),
     )
     return outside.placed(run, hit, first, found)
 
