@@ -11,6 +11,8 @@ import pytest
 import nccl_insight
 from tests.runs import RUNS
 
+TORCHRUN = RUNS.parent / "torchrun"
+
 HOSTS = ("gpu01", "gpu02")
 PIDS = (4100, 4101, 4102, 4103, 5200, 5201, 5202, 5203)
 
@@ -323,7 +325,7 @@ def test_what_a_rank_says_goes_before_what_torchrun_says_of_it(
     name: str, diagnosis: str, title: str, line: str | None, step: str
 ) -> None:
     """Runs under torchrun on a machine with one GPU, where torchrun calls the host localhost."""
-    found = nccl_insight.analyze(RUNS / "torchrun-h100" / f"{name}.log").findings
+    found = nccl_insight.analyze(TORCHRUN / "h100" / f"{name}.log").findings
     first = found[0]
     assert (first.name, first.ranks, first.hosts) == (diagnosis, (0,), ("vm",))
     assert title in first.title
@@ -333,7 +335,7 @@ def test_what_a_rank_says_goes_before_what_torchrun_says_of_it(
 
 
 def test_an_exception_that_names_a_step_is_no_progress() -> None:
-    analysis = nccl_insight.analyze(RUNS / "torchrun-h100" / "nan.log")
+    analysis = nccl_insight.analyze(TORCHRUN / "h100" / "nan.log")
     assert analysis.run.table("progress")["counter"].to_list() == [0.0, 1.0, 2.0]
 
 
@@ -343,14 +345,14 @@ def test_an_exception_that_names_a_step_is_no_progress() -> None:
         ("kill", "process-killed", "Rank 1 was killed", (1,), "dmesg"),
         ("exit", "application-exception", "Rank 3 ended with exit code 3", (3,), "this rank's own output"),
         ("memory", "application-exception", "can't allocate memory", (0,), "memory.max"),
-        ("late", "watchdog-timeout", "Gloo gave up after 8000 ms", (0, 1, 3), "prints no such line"),
+        ("late", "watchdog-timeout", "timed out on a collective after 8 s", (0, 1, 3), "prints no such line"),
     ],
 )
 def test_the_summary_of_newer_torchrun_names_the_rank(
     name: str, diagnosis: str, title: str, ranks: tuple[int, ...], step: str
 ) -> None:
     """torch 2.13 puts the name of the signal, or a blank, behind the number of the process."""
-    first = nccl_insight.analyze(RUNS / "torchrun-gloo-2.13" / f"{name}.log").findings[0]
+    first = nccl_insight.analyze(TORCHRUN / "gloo-2.13" / f"{name}.log").findings[0]
     assert (first.name, first.ranks) == (diagnosis, ranks)
     assert title in first.title
     assert any(step in f"{one.text} {one.where}" for one in first.steps)

@@ -204,7 +204,9 @@ def _without_breaks(work: pl.DataFrame, start: Floats, end: Floats) -> tuple[Flo
     turns = files.group_by("turn").agg(pl.col("start").min(), pl.col("end").max()).sort("turn")
     if turns.height < 2:
         return start, end
-    rows = work.select("rank", "input_id").join(files, on=["rank", "input_id"], how="left", maintain_order="left")
+    rows = work.select("rank", "input_id").join(
+        files, on=["rank", "input_id"], how="left", maintain_order="left", nulls_equal=True
+    )
     turn = rows["turn"].to_numpy().astype(np.int64)
     breaks = np.maximum(turns["start"].to_numpy()[1:] - turns["end"].to_numpy()[:-1], 0.0)
     less = np.concatenate(([0.0], np.cumsum(breaks)))[turn - 1]
