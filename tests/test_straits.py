@@ -122,8 +122,9 @@ def test_a_command_ends_in_order(tmp_path: Path, command: str, strait: str) -> N
         code = process.wait(600)
     text = errors.read_text(errors="replace")
     allowed = DOCUMENTED | _TERMINATED if strait in ("terminated", "interrupted", "reader gone") else DOCUMENTED
-    if strait == "little memory" and code == -signal.SIGABRT:  # no allocator of Rust gives way
-        assert "memory allocation" in text
+    # Neither an allocator of Rust nor glibc, which finds no room for a thread, gives way.
+    if strait == "little memory" and code in (-signal.SIGABRT, 127):
+        assert "memory allocation" in text or "cannot allocate memory for thread-local data" in text
         return
     assert code in allowed, (code, text[-600:])
     assert "Traceback" not in text, text[-600:]
