@@ -38,8 +38,6 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
             if not isinstance(call, ast.Call) or not call.args:
                 continue
             given = {str(keyword.arg) for keyword in call.keywords}
-            if isinstance(call.func, ast.Name) and call.func.id == "_tell":  # of shell text, handed on
-                yield call.args[2].value, {*given, "name"}
             if not isinstance(call.args[0], ast.Constant):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "tells":  # any of them, by the log
                     yield from ((f"{modules[path]}.{key}", given) for key in PAGES[modules[path]].says)

@@ -1,6 +1,6 @@
 """The result types that pass between rules, engine and renderers: frozen, serializable, free of polars."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
@@ -432,6 +432,17 @@ class ToolOutput:
     facts: tuple[tuple[str, str, str, str], ...]
 
 
+def loud_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that are no notes."""
+    return tuple(f for f in findings if f.severity is not Severity.INFO)
+
+
+def causes_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The loud ones that follow from no other; all of them where each does."""
+    loud = loud_of(findings)
+    return tuple(f for f in loud if f.role is not Role.CASCADE) or loud
+
+
 @dataclass(frozen=True)
 class Analysis:
     """The whole result; renderers read nothing else beside the run's tables.
@@ -467,12 +478,12 @@ class Analysis:
     @property
     def loud(self) -> tuple[Finding, ...]:
         """The findings that are no notes."""
-        return tuple(f for f in self.findings if f.severity is not Severity.INFO)
+        return loud_of(self.findings)
 
     @property
     def causes(self) -> tuple[Finding, ...]:
         """The loud ones that follow from no other; all of them where each does."""
-        return tuple(f for f in self.loud if f.role is not Role.CASCADE) or self.loud
+        return causes_of(self.findings)
 
     def count(self, severity: Severity) -> int:
         """Number of findings of one severity."""

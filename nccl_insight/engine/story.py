@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment, Role, Severity
+from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment, causes_of
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts import watchdog
@@ -99,8 +99,7 @@ def _init(run: Run) -> Iterator[_Told]:
 def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int]) -> Iterator[_Told]:
     """What the findings say, the first cause marked; not what is harmless or about the inputs."""
     waits = watchdog.begun(run)
-    loud = [f for f in findings if f.severity is not Severity.INFO]
-    cause = next((f for f in loud if f.role is not Role.CASCADE), None) or next(iter(loud), None)
+    cause = next(iter(causes_of(findings)), None)
     quiet = (FindingClass.INFORMATION, FindingClass.INPUT, FindingClass.PERFORMANCE)
     for finding in findings:
         elsewhere = finding.name in _TOLD_ELSEWHERE or (finding.name in (KILLED, CRASHED) and finding.ranks)

@@ -252,14 +252,14 @@ def capture(
         _tidy(directory, plan_file)
     done = Captured(directory, outcome, size)
     done = replace(done, ranks=size - len(done.absent[0]))
-    _record(done, "all" if world is None else str(world.rank))
+    _record(done, None if world is None else str(world.rank))
     return done
 
 
-def _record(captured: Captured, who: str) -> None:
+def _record(captured: Captured, rank: str | None) -> None:
     """Keeps how the processes ended beside what they left, for whoever analyzes it later."""
     said = describe(captured)
-    name = "capture.log" if who == "all" else f"capture.rank{who}.log"
+    name = "capture.log" if rank is None else f"capture.rank{rank}.log"
     with contextlib.suppress(OSError):  # a full disk costs this line, not the capture
         (captured.directory / name).write_text(f"nccl-insight capture: {said}\n", encoding="utf-8")
 
@@ -312,7 +312,7 @@ def wrap(
     except OSError as error:
         raise UsageError(f"{command[0]}: cannot be started ({error.strerror})") from error
     done = Captured(directory, outcome, 1)
-    _record(done, rank or "all")
+    _record(done, rank)
     return done
 
 

@@ -75,9 +75,7 @@ def measure(
         return Measured((_ended(done),), {}, timed_out=False, judged=False)
     run = api.load([directory])
     checks = [*_absent(done), _ended(done), *_results(run, done)]
-    checks += [
-        _finding(f) for f in api.analyze(run).findings if f.severity is not Severity.INFO and f.name not in _JUDGED_HERE
-    ]
+    checks += [_finding(f) for f in api.analyze(run).loud if f.name not in _JUDGED_HERE]
     checks += bandwidth_checks(run, around or Surroundings(), given)
     return Measured(tuple(checks), _facts(run, done), done.hung)
 

@@ -236,24 +236,23 @@ def _largest_share(split: str | None) -> float | None:
 
 def with_cpu_collectives(activity: pl.DataFrame, collectives: pl.DataFrame) -> pl.DataFrame:
     """GPU activity and the collectives that run on the CPU for it (Gloo), in which a GPU is not idle but waits."""
-    rows = collectives.filter(pl.col("source") == "cpu_op")
-    devices = activity["device"].unique()
-    if rows.is_empty() or devices.len() != 1:
+    rows = _on_cpu(collectives)
+    if rows.is_empty() or activity["device"].n_unique() != 1:
         return activity
-    rows = rows.select(
-        "start_ns", end_ns=pl.col("start_ns") + pl.col("duration_ns"), kind=pl.lit(COMM, activity["kind"].dtype),
-        device=pl.lit(devices[0], activity["device"].dtype), step=pl.col("step").cast(activity["step"].dtype),
-    )  # fmt: skip
-    return pl.concat([activity, rows], how="diagonal")
+    kind, device = pl.lit(COMM, activity["kind"].dtype), pl.lit(activity["device"][0], activity["device"].dtype)
+    return pl.concat([activity, rows.with_columns(kind=kind, device=device)], how="diagonal")
+
+
+def _on_cpu(collectives: pl.DataFrame) -> pl.DataFrame:
+    """Collectives that run on the CPU: ``step, start_ns, end_ns``."""
+    rows = collectives.filter(pl.col("source") == "cpu_op")
+    return rows.select(pl.col("step").cast(pl.Int32), "start_ns", end_ns=pl.col("start_ns") + pl.col("duration_ns"))
 
 
 def cpu_step_table(collectives: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Steps of a trace without GPU activity: time in communication threads; compute time is unknown."""
     if steps.is_empty():
         return pl.DataFrame()
-    rows = collectives.filter(pl.col("source") == "cpu_op").select(
-        device=pl.lit(0, pl.Int32), start_ns=pl.col("start_ns"), end_ns=pl.col("start_ns") + pl.col("duration_ns")
-    )
-    spans = steps.with_columns(device=pl.lit(0, pl.Int32))
+    spans, rows = (frame.with_columns(device=pl.lit(0, pl.Int32)) for frame in (steps, _on_cpu(collectives)))
     comm = _intervals.covered(spans, _intervals.union(rows))
     return spans.select("step", "start_ns", duration_ns=pl.col("end_ns") - pl.col("start_ns"), comm_ns=comm)

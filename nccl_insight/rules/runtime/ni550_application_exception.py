@@ -117,7 +117,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     place = f" ({_short(first.place)})" if first.place else ""
     cuda = first.message == "cuda"
     said = _help(first) or {}
-    told = said.get("says", "")
+    means = said.get("says", "")
     alone = len(outside.ranks_of(found)) < 2
     read = f"{_READ[alone]}: it ends at {first.place}" if first.place else _READ[alone]
     waits = "; the other ranks only wait for it" if alone and outside.ranks_of(found) else ""
@@ -130,7 +130,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
         steps=steps_of_help(said) or (Step("do", read + waits),),
-        explanation=" ".join(filter(None, (told and f"{told}.", _ALONE if first.message == LAST_WORDS else _FIRST))),
+        explanation=" ".join(filter(None, (means and f"{means}.", _ALONE if first.message == LAST_WORDS else _FIRST))),
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
         caused_by=causes_,

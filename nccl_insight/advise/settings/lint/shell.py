@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue, issue_of
@@ -415,7 +414,7 @@ def _set(words: list[Token], state: _State) -> None:
     if apart or (len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text)):
         name = words[1].text.partition("=")[0]  # a positional parameter in sh and bash, a variable of the shell in csh
         if catalog().relevant(name):
-            _tell(state, words[1].line, "set-sets-environment", name)
+            _tell(state, words[1].line, issue_of("set-sets-environment", name, name=name))
     elif any(w.text in {"-a", "allexport"} or re.fullmatch(r"-[a-z]*a[a-z]*", w.text) for w in words[1:]):
         state.allexport = True
     elif any(w.text == "+a" for w in words[1:]):
@@ -488,19 +487,20 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
     return True
 
 
-def _tell(state: _State, line: int, key: str, name: str, **values: Any) -> None:
+def _tell(state: _State, line: int, issue: Issue) -> None:
     if not state.dead:
-        state.script.problems.append((line, issue_of(key, name, name=name, **values)))
+        state.script.problems.append((line, issue))
 
 
 def _foreign(name: str, line: int, why: str, state: _State) -> None:
     good = f"setenv {name} VALUE" if state.dialect == "csh" else f"export {name}=VALUE"
-    _tell(state, line, "foreign-set", name, why=why, good=good)
+    _tell(state, line, issue_of("foreign-set", name, name=name, why=why, good=good))
 
 
 def _blanks(name: str, line: int, state: _State, good: str = "") -> None:
     wrong = "this shell wants a blank, not =" if good else "blanks around = keep the shell from setting it"
-    _tell(state, line, "blanks", name, wrong=wrong, good=good or f"export {name}=VALUE without blanks")
+    good = good or f"export {name}=VALUE without blanks"
+    _tell(state, line, issue_of("blanks", name, name=name, wrong=wrong, good=good))
 
 
 def _add(
@@ -516,11 +516,11 @@ def _add(
         return
     script = state.script
     if state.prolog and how == "export" and not state.dead:
-        _tell(state, line, "exported-taskprolog-which", name, value=value)
+        _tell(state, line, issue_of("exported-taskprolog-which", name, name=name, value=value))
         return
     blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not complete else []
     if blank:
-        _tell(state, line, "empty-there-variable", name, value=value, blank=blank)
+        _tell(state, line, issue_of("empty-there-variable", name, name=name, value=value, blank=blank))
     script.settings.append(
         Setting(
             name, value, line, how, exported, state.conditional, complete, scope or state.scope, state.dead, script.seq
