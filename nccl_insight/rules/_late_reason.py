@@ -24,7 +24,7 @@ _CALLS: Final = {
 }
 _TITLE: Final = 60
 # <built-in function sleep>, <built-in method run_backward of torch._C._EngineBase object at 0x7f91753b07f0>
-_BUILT_IN: Final = late.compiled(r"<built-in (?:function|method) (\w+)(?: of .*)?>")
+_BUILT_IN: Final = late.compiled(r"<built-in (?:function|method) (\w+)(?: of [^<>]*)?>")
 
 
 @dataclass(frozen=True)
