@@ -34,8 +34,12 @@ OTHERS: Final[Mapping[str, str]] = {
     "unanswered": "a queue pair that got no answer",
     "refused": "a queue pair that could not be set up",
     "no-memory": "a reason for which memory of a GPU cannot be had or mapped",
+    "starting": "a launcher that could not start a process: past once all are up",
+    "cuda-call": "a call of CUDA that failed, whoever made it",
+    "corruption": "data that came out wrong",
     "own": "what NCCL or torch failed at itself: what a program says behind it follows",
 }
+_RULES: Final = str(Path(__file__).parents[1] / "rules")
 NATURES: Final = frozenset({*GROUPS["any"], *OTHERS})
 
 
@@ -65,6 +69,18 @@ def names(*words: str) -> tuple[str, ...]:
 
 
 @cache
+def called(word: str) -> str:
+    """The diagnosis that code below the rules knows by this word (``called:``)."""
+    return next(page.name for page in pages([_RULES]) if page.head.get("called") == word)
+
+
+@cache
+def code_of(name: str) -> str | None:
+    """The code of a diagnosis; none for what is no diagnosis."""
+    return next((page.code for page in pages([_RULES]) if page.name == name), None)
+
+
+@cache
 def shown_by(fact: str) -> tuple[str, ...]:
     """The diagnoses beside which a fact of host tools is shown (``shows:``), by code."""
     return members(_words("shows"), fact)
@@ -72,7 +88,7 @@ def shown_by(fact: str) -> tuple[str, ...]:
 
 @cache
 def _words(key: str) -> Mapping[str, tuple[str, ...]]:
-    folders = [str(Path(__file__).parents[1] / "rules"), *(p for e in extensions.packages("rules") for p in e.__path__)]
+    folders = [_RULES, *(p for e in extensions.packages("rules") for p in e.__path__)]
     return {page.name: page.words(key) for page in sorted(pages(folders), key=lambda page: page.code)}
 
 

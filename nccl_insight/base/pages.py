@@ -11,6 +11,7 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``confidence`` | high (default), medium or low |
 | ``needs`` | tables of which at least one must have rows (default ``errors``) |
 | ``nature`` | what it is to other failures: see :mod:`nccl_insight.base.natures` |
+| ``called`` | the word by which code below the rules knows it (:func:`nccl_insight.base.natures.called`) |
 | ``distance`` | how far from a first cause it is seen, 0 (default) to 3 |
 | ``shows`` | facts of host tools that are no fault by themselves, and belong to its findings |
 | ``caused_by`` | names and natures (``any`` failure) that may explain it; ``-name`` leaves one out |
@@ -24,7 +25,8 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 | ``steps`` | what to do: a list of ``check`` (a command that tells more), ``fix`` (a command that changes) and ``do``
   (words), each with ``where`` (to run it, or what it shows) |
 | ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (``explain`` only) or ``tools`` (host tools say) |
-| ``beside`` | a candidate, never a verdict: names and natures that it may be behind |
+| ``beside`` | a candidate, never a verdict: names and natures that it may be behind; where there is logic,
+  ``ctx.names("beside")`` |
 | ``unless`` | names and natures beside which it is not told; where there is logic, ``ctx.names("unless")`` |
 | ``advised`` | what NCCL's own advice names (topic ``advice``) where it makes the candidate a warning |
 | ``quiet`` | severity when all lines are INFO (default info) |
@@ -52,9 +54,9 @@ FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = (
-    "confidence", "needs", "nature", "distance", "caused_by", "thresholds", "sources", "speaks", "explanation",
-    "expected", "lines", "beside", "unless", "shows", "advised", "quiet", "on_one_host", "fatal", "got_over",
-    "leads_to",
+    "confidence", "needs", "nature", "called", "distance", "caused_by", "thresholds", "sources", "speaks",
+    "explanation", "expected", "lines", "beside", "unless", "shows", "advised", "quiet", "on_one_host", "fatal",
+    "got_over", "leads_to",
 )  # fmt: skip
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)

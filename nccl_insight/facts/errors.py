@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.natures import names
+from nccl_insight.base.natures import called, names
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.identity import Identities, identities
@@ -49,7 +49,7 @@ def causes(run: Run) -> pl.DataFrame:
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(names("noteworthy")) | (diagnosis == NOTE)
     stated = pl.col("errno").is_not_null() | pl.col("error_text").is_not_null()
-    silent = message.str.starts_with("err_shm_") & (diagnosis == "shm-too-small") & ~stated
+    silent = pl.lit(plays(errors, "segment")) & ~stated
     # How a process ended, where its exit code or signal tells more than the wording.
     ended = pl.col("end_kind")
     cause = (
@@ -59,7 +59,7 @@ def causes(run: Run) -> pl.DataFrame:
         .then(pl.lit(BENIGN))
         .when(message == "err_cuda_alloc")
         .then(pl.lit(ALLOC_FAILED))
-        .when(silent & (message != "err_shm_extend"))
+        .when(silent)
         .then(pl.lit(SHM_FAILED))
         .otherwise(diagnosis)
     )
@@ -235,7 +235,7 @@ def _peer_address(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
         return rows
     chosen = run.table("interfaces").select("host", "pid", pl.lit(True).alias("_chosen")).drop_nulls().unique()
     rows = rows.join(chosen, on=["host", "pid"], how="left", maintain_order="left")
-    peers = pl.when(family & pl.col("_chosen").fill_null(False)).then(pl.lit("nccl-internal-error"))
+    peers = pl.when(family & pl.col("_chosen").fill_null(False)).then(pl.lit(called("internal")))
     return rows.with_columns(peers.otherwise("cause").alias("cause")).drop("_chosen")
 
 
@@ -244,7 +244,7 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(
         _refused=told(rows, "allocation-refused").is_not_null(), _trail=told(rows, "trail").eq_missing("shm")
     )
-    failed = pl.col("cause").is_in(["cuda-unhandled", "mnnvl-imex-missing", ALLOC_FAILED]) & pl.col("_refused")
+    failed = pl.col("cause").is_in([*names("cuda-call"), ALLOC_FAILED]) & pl.col("_refused")
     place = pl.col("source").fill_null("").str.split(":").list.first().str.split("/").list.last()
     in_alloc = failed & place.is_in(["alloc.h", "shm.cc"])
     if rows.filter(in_alloc).is_empty():
@@ -253,7 +253,7 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     near = pl.any_horizontal(pl.col("_trail").shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
     own = place == "shm.cc"
     return rows.with_columns(
-        pl.when(in_alloc & (near | own)).then(pl.lit("cumem-host-alloc-failed")).otherwise("cause").alias("cause")
+        pl.when(in_alloc & (near | own)).then(pl.lit(called("host-memory"))).otherwise("cause").alias("cause")
     ).drop("_refused", "_trail")
 
 

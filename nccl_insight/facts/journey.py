@@ -439,9 +439,9 @@ def trouble_line(run: Run) -> str:
     """
     known = comms(run)
     # A launcher that failed at first and came up later.
-    past = ("launch-failed",) if known and all(c.init_complete for c in known) else ()
+    past = names("starting") if known and all(c.init_complete for c in known) else ()
     found = course(run).not_stopped(
-        unwell(run).filter(~pl.col("cause").is_in(list(past))),
+        unwell(run).filter(~pl.col("cause").is_in(past)),
         pl.col("cause").is_in(names("leaving")),
         pl.concat_str(pl.col("launcher", "text").cast(pl.String).fill_null(""), separator=" "),
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.natures import names
+from nccl_insight.base.natures import called, names
 from nccl_insight.base.xids import weight
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.errors import BENIGN, causes
@@ -95,7 +95,7 @@ def unwell(run: Run) -> pl.DataFrame:
     """Rows of :func:`nccl_insight.facts.errors.causes` that are loud and not known to be harmless."""
     loud = pl.col("loud") & ~pl.col("cause").is_in([BENIGN, *names("remark")]) & pl.col("line").is_not_null()
     rows = causes(run).filter(loud)
-    xids = rows["cause"] == "xid-error"
+    xids = rows["cause"] == called("xid")
     if not xids.any():
         return rows
     # What the driver corrected, or keeps for the next reset.

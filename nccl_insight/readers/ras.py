@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.natures import called
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
@@ -168,7 +169,10 @@ def garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
         (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal("_size", pl.lit(1_000_000)))
     )
     return [
-        ("ras-incomplete", f"line {line}: {text} - more than the communicator has; the report itself is corrupt")
+        (
+            called("report-incomplete"),
+            f"line {line}: {text} - more than the communicator has; the report itself is corrupt",
+        )
         for line, text in odd.select("line", "text").iter_rows()
     ]
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.lint.model import CODES, LintFinding, LintResult
+from nccl_insight.advise.settings.lint.model import LintFinding, LintResult
 from nccl_insight.base.model import Severity
+from nccl_insight.base.natures import code_of
 from nccl_insight.base.units import plural
 from nccl_insight.report import sarif, words
 from nccl_insight.report.sanitize import one_line
@@ -67,7 +68,7 @@ def _where(path: str, line: int) -> str:
 
 def _finding(finding: LintFinding, color: bool) -> Iterator[str]:
     issue = finding.issue
-    code = CODES.get(issue.name)
+    code = code_of(issue.name)
     label = f"{code} {issue.name}" if code else issue.name
     yield f"{_paint(words.severity_word(finding.severity).upper(), color)}  {label}: {one_line(issue.title, 500)}"
     text = f"  {one_line(finding.text, 160)}" if finding.text else ""
@@ -91,7 +92,7 @@ def _file(result: LintResult) -> dict[str, object]:
         ],
         "findings": [
             {
-                "code": CODES.get(f.issue.name), "name": f.issue.name, "severity": f.severity.value,
+                "code": code_of(f.issue.name), "name": f.issue.name, "severity": f.severity.value,
                 "variable": one_line(f.issue.variable, 120) or None, "title": one_line(f.issue.title, 500),
                 "explanation": one_line(f.issue.explanation, 1000), "next_step": one_line(f.issue.next_step, 500),
                 "observed": one_line(f.issue.observed, _LIMIT), "expected": one_line(f.issue.expected, _LIMIT),
@@ -107,7 +108,7 @@ def _file(result: LintResult) -> dict[str, object]:
 def render_sarif(results: Sequence[LintResult]) -> str:
     """SARIF 2.1.0, as code-scanning pages of forges read it."""
     found = [_result(f) for r in results for f in r.findings]
-    names = {r.rule: CODES.get(r.rule, r.rule) for r in found}
+    names = {r.rule: code_of(r.rule) or r.rule for r in found}
     return sarif.document("nccl-insight lint", found, names, {r.rule: r.rule for r in found})
 
 

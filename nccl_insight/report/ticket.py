@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nccl_insight.base.model import Analysis
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import capital, listed, plural
 from nccl_insight.report import markdown, story, words
 from nccl_insight.report.html.details import scrub
@@ -95,7 +96,7 @@ def _impact(analysis: Analysis) -> str:
     if not loud:
         return "_Please choose: lower performance than expected, application crash, data corruption, application hang._"
     first = loud[0]
-    if first.name == "wrong-results" or "corrupt" in first.name:
+    if first.name in names("corruption"):
         return "Data corruption"
     if first.finding_class.value == "P":
         return "Lower performance than expected"

@@ -4,15 +4,16 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.natures import called
 from nccl_insight.tables import schema
 
-CUT: Final = "trace-truncated"
-LACKS: Final = "trace-metadata-missing"
-LOG_CUT: Final = "log-truncated"
-TORN: Final = "log-torn"
-DROPPED: Final = "telemetry-dropped"
-CLOCKS: Final = "clocks-not-comparable"
-JOBS: Final = "several-jobs"
+CUT: Final = called("trace-cut")
+LACKS: Final = called("trace-unnamed")
+LOG_CUT: Final = called("log-cut")
+TORN: Final = called("log-damaged")
+DROPPED: Final = called("records-dropped")
+CLOCKS: Final = called("clocks-apart")
+JOBS: Final = called("jobs")
 
 
 def note_rows(input_id: int | None, *rows: tuple[str, str] | tuple[str, str, int]) -> pl.DataFrame:

@@ -5,8 +5,8 @@ import resource
 from collections.abc import Iterator
 
 from nccl_insight.advise.settings.lint import lint_environment
-from nccl_insight.advise.settings.lint.model import CODES
 from nccl_insight.base.model import Action, Severity
+from nccl_insight.base.natures import code_of
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.live.preflight import fabric
 from nccl_insight.live.preflight.gpus import gpu_checks, gpus_of
@@ -87,7 +87,7 @@ def _environment(node: Node) -> Iterator[Check]:
         issue = finding.issue
         status = {Severity.ERROR: Status.FAIL, Severity.WARNING: Status.WARN}.get(issue.severity)
         if status is not None:
-            yield check_of("setting", status=status, code=CODES.get(issue.name, "-"), finding=finding, issue=issue)
+            yield check_of("setting", status=status, code=code_of(issue.name) or "-", finding=finding, issue=issue)
     if not any(f.issue.severity in (Severity.ERROR, Severity.WARNING) for f in result.findings):
         count = len(result.settings)
         yield check_of("environment", count=count)

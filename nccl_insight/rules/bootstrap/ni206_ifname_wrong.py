@@ -29,7 +29,7 @@ def check(ctx: Context) -> Hits:
     wrong &= ~pl.col("address").fill_null("").str.contains(r"^[23][0-9a-fA-F]{3}:")
     virtual = listed.filter(wrong)
     several = spans_hosts(run) is True
-    failed = trouble(run, "bootstrap-connect-refused", "bootstrap-connect-timeout")
+    failed = trouble(run, *ctx.names("beside"))
     if failed is None and not waiting(run):
         # Two hosts that are cabled to each other may have no other addresses.
         virtual = virtual.filter(pl.col("name").str.contains(VIRTUAL) | pl.col("name").str.contains(_MANAGED))

@@ -12,7 +12,7 @@ def check(ctx: Context) -> Hits:
     """Messages that only a missing interface causes, or no interface while a name was asked for."""
     run = ctx.run
     rows = setting(run, "NCCL_SOCKET_IFNAME").filter(pl.col("value").fill_null("") != "")
-    names = [ctx.name, *(["bootstrap-no-interface"] if rows.height else [])]
+    names = [ctx.name, *(ctx.names("beside") if rows.height else ())]
     found = trouble(run, *names)
     if found is None:
         return

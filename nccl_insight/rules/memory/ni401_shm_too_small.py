@@ -17,7 +17,7 @@ def check(ctx: Context) -> Hits:
         if present(run) & {*ctx.names("unless")}:
             return
         found = trouble(run, SHM_FAILED)
-        refused = trouble(run, "cuda-unhandled")
+        refused = trouble(run, *ctx.names("beside"))
         if refused is not None and found is not None and refused.telling("shared-memory"):
             return  # CUDA refused the segment, which was there
         confidence = Confidence.MEDIUM

@@ -36,7 +36,7 @@ def check(ctx: Context) -> Hits:
         )
         failed = failed.filter(told(failed, "plugin-absent").is_null())
         rows = pl.concat([_needed(run), failed.with_columns(text=pl.coalesce("detail", "name"))])
-    if rows.is_empty() or trouble(run, "ofi-plugin-init-failed") is not None:
+    if rows.is_empty() or trouble(run, *ctx.names("unless")) is not None:
         return
     old = mentions(run, "plugin-unusable", "too-old")
     old_only = not old.is_empty() and mentions(run, "plugin-unusable", "broken").is_empty()

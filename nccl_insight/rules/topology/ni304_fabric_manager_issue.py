@@ -10,7 +10,7 @@ def check(ctx: Context) -> Hits:
     if ctx.lines() is not None:
         yield from ctx.tells("found-gpu-fabric", quiet=None)
         return
-    nvls = trouble(run, "nvls-multicast-failed")
+    nvls = trouble(run, *ctx.names("beside"))
     if nvls is None:
         return
     stated = nvls.telling("advice", "fabric-manager") is not None

@@ -9,15 +9,17 @@ from typing import Final
 
 import polars as pl
 
-KILLED: Final = "process-killed"
-CRASHED: Final = "process-crashed"
-ENDED: Final = "job-ended-by-scheduler"
-FAILED: Final = "application-exception"
-EFFECT: Final = "error-propagated"
-OTHER: Final = "plain-note"
-UNEXPLAINED: Final = "unexplained-failure"
-TIMED_OUT: Final = "watchdog-timeout"
-GONE: Final = "peer-died"
+from nccl_insight.base.natures import called
+
+KILLED: Final = called("killed")
+CRASHED: Final = called("crashed")
+ENDED: Final = called("stopped")
+FAILED: Final = called("raised")
+EFFECT: Final = called("passed-on")
+OTHER: Final = called("note")
+UNEXPLAINED: Final = called("unexplained")
+TIMED_OUT: Final = called("timed-out")
+GONE: Final = called("gone")
 
 _SIGNALS: Final = {
     9: KILLED,

@@ -8,12 +8,13 @@ import polars as pl
 
 from nccl_insight.language.meanings import Case, Meaning, Test
 from nccl_insight.language.syntax import Message
+from nccl_insight.tables.normalise.ends import OTHER
 from nccl_insight.tables.normalise.fallback import FALLBACK
 from nccl_insight.tables.normalise.strerror import in_english
 from nccl_insight.tables.schema import is_loud
 
 # A warning of which the grammar knows the wording, and which says of no meaning: its values feed another table.
-_NOTE: Final = Meaning("plain-note", "benign")
+_NOTE: Final = Meaning(OTHER, "benign")
 
 _RANGE: Final = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)")
 _COLUMN: Final = re.compile(r"\{([a-z_]+)\}")

@@ -31,6 +31,7 @@ from nccl_insight.advise.settings.lint.shell import COMMAND, read_shell
 from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.advise.settings.lint.yaml_ import read_yaml
 from nccl_insight.base.model import Severity
+from nccl_insight.base.natures import called
 
 _READERS: Final[Mapping[str, Callable[[Script, str], object]]] = {
     "shell": read_shell, "csh": partial(read_shell, dialect="csh"), "fish": partial(read_shell, dialect="fish"),
@@ -125,8 +126,8 @@ def _quieter(item: tuple[int, Issue], alone: bool, bench: bool, amd: bool) -> tu
     """What is a choice, not a fault: an interface that reaches no other host where all ranks are on one; a benchmark
     that leaves only the network, to measure it; a level of RCCL on GPUs of AMD."""
     line, issue = item
-    chosen = (alone and issue.name == "ifname-wrong") or (
-        bench and issue.variable == "NCCL_SHM_DISABLE" and issue.name != "env-invalid-value"
+    chosen = (alone and issue.name == called("far-interface")) or (
+        bench and issue.variable == "NCCL_SHM_DISABLE" and issue.name != called("bad-value")
     )
     if chosen or (amd and "a level of RCCL" in issue.title):
         return line, replace(issue, severity=Severity.INFO)
@@ -149,7 +150,7 @@ def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:
     In a list of tests the program that was named last counts.
     """
     line, issue = item
-    if issue.name != "algorithm-unavailable":
+    if issue.name != called("no-algorithm"):
         return False
     named = [(line_at(text, m.start()), m[1].replace("_", "")) for m in _PERF.finditer(text)]
     above = [name for number, name in named if number <= line]
@@ -190,7 +191,7 @@ def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]
         for issue in check_setting(setting.name, setting.value if setting.complete else "", version)
         if not _own_name(script, setting, issue)
     ]
-    invalid = {issue.variable for _, issue in single if issue.name == "env-invalid-value"}
+    invalid = {issue.variable for _, issue in single if issue.name == called("bad-value")}
     yield from single
     groups = dict[str, dict[str, Setting]]()
     for setting in _effective(script):
@@ -208,7 +209,7 @@ def _settings(script: Script, version: str | None) -> Iterator[tuple[int, Issue]
 
 def _own_name(script: Script, setting: Setting, issue: Issue) -> bool:
     """Whether an unknown name is a variable of the script itself: not exported, or used by it and like no other."""
-    if issue.name != "env-unknown-name" or setting.name not in script.mentioned:
+    if issue.name != called("unknown-setting") or setting.name not in script.mentioned:
         return False
     return not setting.exported or issue.severity is Severity.INFO
 

@@ -9,6 +9,7 @@ from nccl_insight.advise.settings.check import as_number, check_value
 from nccl_insight.advise.settings.lint.check import lint_text
 from nccl_insight.advise.settings.lint.model import LintResult
 from nccl_insight.base.model import Severity
+from nccl_insight.base.natures import called
 
 _WORDS: Final = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "0"}
 _UNITS: Final = re.compile(r"(?i)([0-9]{1,9})([kmg])i?b?")
@@ -38,10 +39,10 @@ def _changes(result: LintResult, text: str) -> Iterator[str]:
     settings = {(s.line, s.name): s.value for s in result.settings if s.complete}
     for finding in result.findings:
         issue, line = finding.issue, finding.line
-        if issue.name == "env-unknown-name" and (meant := right_name(issue.variable)) is not None:
+        if issue.name == called("unknown-setting") and (meant := right_name(issue.variable)) is not None:
             yield re.sub(rf"(?<!\w){re.escape(issue.variable)}(?!\w)", meant, text)
         value = settings.get((line, issue.variable))
-        if issue.name != "env-invalid-value" or value is None or not 0 < line <= len(rows):
+        if issue.name != called("bad-value") or value is None or not 0 < line <= len(rows):
             continue
         quoted = issue.expected == f'"{issue.observed}"'  # not a value is wrong, but its type
         right = issue.expected if quoted else right_value(issue.variable, value)

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from nccl_insight.advise.settings.check import Issue
 from nccl_insight.advise.settings.lint.words import Room
 from nccl_insight.base.model import Severity
-
-# Codes of the diagnoses that lint shares with the rules. Checks of scripts only have no code.
-CODES: Final = {
-    "env-unknown-name": "NI105", "env-deprecated": "NI106", "env-tuning-pinned": "NI108", "env-invalid-value": "NI114",
-    "ifname-wrong": "NI206", "p2p-disabled-by-env": "NI209", "net-socket-by-config": "NI211",
-    "algorithm-unavailable": "NI317", "shm-too-small": "NI401", "memlock-limit": "NI407",
-    "debug-output-insufficient": "NI903", "env-mismatch": "NI107", "separate-jobs": "NI101",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
