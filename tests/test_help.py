@@ -113,6 +113,23 @@ def test_a_remedy_that_the_line_offers_is_shown(tmp_path: Path) -> None:
         tmp_path, "graph/x.cc:9 NCCL WARN Quux is off here. Set NCCL_QUUX_ENABLE=2 to enable it.", code="NI518"
     )
     assert (unknown.steps[0].label, unknown.steps[0].text) == ("fix", "export NCCL_QUUX_ENABLE=2")
+    words = first(
+        tmp_path, "graph/x.cc:9 NCCL WARN Quux is off here. Set NCCL_QUUX to a higher number to enable it.", code="NI518"
+    )
+    assert (words.steps[0].label, words.steps[0].text.partition(":")[0]) == ("do", "set NCCL_QUUX to a higher number")
+
+
+def test_the_address_that_a_line_names_is_in_its_step(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    head = "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to "
+    log.write_text(f"{head}10.0.0.1:1234\n", encoding="utf-8")
+    assert "10.0.0.1/1234" in nccl_insight.analyze(log).findings[0].steps[0].text
+    log.write_text(
+        "[W socket.cpp:436] [c10d] The server socket has failed to bind to 0.0.0.0:29400 (errno: 98 - Address already "
+        "in use).\n[E socket.cpp:472] [c10d] The server socket has failed to listen on any local network address.\n",
+        encoding="utf-8",
+    )
+    assert '":29400 "' in nccl_insight.analyze(log).findings[0].steps[0].text
 
 
 def test_a_way_to_silence_a_warning_is_no_remedy(tmp_path: Path) -> None:

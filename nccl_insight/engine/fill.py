@@ -130,8 +130,8 @@ def _known(run: Run, draft: Draft) -> dict[str, str]:
     found: dict[str, str] = {}
     row: dict[str, Any] = {}
     if refs and run.has("errors"):
-        here = (pl.col("input_id") == refs[0].input_id) & (pl.col("line") == refs[0].line)
-        row = next(causes(run).filter(here).head(1).iter_rows(named=True), {})
+        rows = causes(run).filter(pl.col("input_id") == refs[0].input_id)
+        row = next(rows.filter(pl.col("line") == refs[0].line).head(1).iter_rows(named=True), {})
     for hole, (columns, _) in HOLES.items():
         value = next((row[c] for c in columns if row.get(c) not in (None, "")), None)
         if value is not None:
@@ -143,14 +143,26 @@ def _known(run: Run, draft: Draft) -> dict[str, str]:
     if refs:
         path = paths_of(run).get(refs[0].input_id)
         found |= {"log": path} if path else {}
-    peer = _PEER.search(str(row.get("peer") or row.get("text") or "")[:_TEXT_MOST])
-    if peer is not None:
-        found["address"] = peer["host"] or peer["v4"]
-        found["port"] = peer["port"] or peer["p4"]
+    if peer := _peer(row) or (_peer_beside(rows, row) if row else None):
+        found["address"], found["port"] = peer
         host = identities(run).host(found["address"])
         found |= {"peer host": host} if host else {}
     pid = row.get("pid") or (_pid_of(run, draft.hit.ranks[0]) if draft.hit.ranks else None)
     return found | ({"pid": str(pid)} if pid else {})
+
+
+def _peer(row: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Address and port that a failure line names."""
+    named = _PEER.search(str(row.get("peer") or row.get("text") or "")[:_TEXT_MOST])
+    return (named["host"] or named["v4"], named["port"] or named["p4"]) if named else None
+
+
+def _peer_beside(rows: pl.DataFrame, row: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The address of the lines just above that tell of the same: a library names it once for each address family."""
+    above = rows.filter(
+        pl.col("diagnosis") == row["diagnosis"], pl.col("line").is_between(row["line"] - 4, row["line"])
+    )
+    return next((peer for other in above.iter_rows(named=True) if (peer := _peer(other))), None)
 
 
 def _pid_of(run: Run, rank: int) -> int | None:

@@ -23,7 +23,8 @@ from nccl_insight.tables.run import Run
 _OFFERED: Final = late.compiled(
     r"\b(?:set(?:ting)?|us(?:e|ing)|try(?:ing)?|export|specify|(?:de|in)creas(?:e|ing)) (?:the )?"
     r"(?:environment variable |env(?:ironment)? )?"
-    r"[`'\"]?(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)(?P<value>(?:=| to )[`'\"]?[A-Za-z0-9_./:-]*[A-Za-z0-9])?",
+    r"[`'\"]?(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+    r"(?:(?P<words> to (?:an?|the|your) [a-z]+(?: [a-z]+)?)|(?P<value>(?:=| to )[`'\"]?[A-Za-z0-9_./:-]*[A-Za-z0-9]))?",
     re.IGNORECASE,
 )
 _HIDES: Final = late.compiled(r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG", re.IGNORECASE)
@@ -88,7 +89,11 @@ def _offer(text: str) -> Step | None:
         return None
     name, value = match["name"], re.sub(r"^(?:=| to )|[`'\"]", "", match["value"] or "")
     told = "the line itself offers it"
-    return Step("fix", f"export {name}={value}", told) if value else Step("do", f"set {name}: {told}")
+    return (
+        Step("fix", f"export {name}={value}", told)
+        if value
+        else Step("do", f"set {name}{match['words'] or ''}: {told}")
+    )
 
 
 def _with_offer(draft: Draft, offered: Step | None) -> Draft:
