@@ -114,9 +114,18 @@ def test_a_remedy_that_the_line_offers_is_shown(tmp_path: Path) -> None:
     )
     assert (unknown.steps[0].label, unknown.steps[0].text) == ("fix", "export NCCL_QUUX_ENABLE=2")
     words = first(
-        tmp_path, "graph/x.cc:9 NCCL WARN Quux is off here. Set NCCL_QUUX to a higher number to enable it.", code="NI518"
+        tmp_path, "graph/x.cc:9 NCCL WARN Quux is off here. Set NCCL_QUUX to a higher number for it.", code="NI518"
     )
     assert (words.steps[0].label, words.steps[0].text.partition(":")[0]) == ("do", "set NCCL_QUUX to a higher number")
+
+
+def test_a_failed_test_is_placed_on_the_host_that_it_prints(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    for head in ("gpu09: ", "[1,3]<stdout>:gpu09: "):
+        log.write_text(
+            f"{head}Test CUDA failure common.cu:422 'uncorrectable ECC error encountered'\n", encoding="utf-8"
+        )
+        assert nccl_insight.analyze(log).findings[0].hosts == ("gpu09",)
 
 
 def test_the_address_that_a_line_names_is_in_its_step(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9
 
 # nccl-tests: "gpu01: Test CUDA failure ..", and behind it " .. gpu01 pid 4100: Test failure ..".
 _TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
-_TEST_HOST: Final = r"(\S+):\s*$"
+_TEST_HOST: Final = r"([A-Za-z0-9_.-]*[A-Za-z][A-Za-z0-9_.-]*):\s*$"
 
 BENIGN: Final = "benign"
 CONSEQUENCE: Final = EFFECT
@@ -69,11 +69,12 @@ def causes(run: Run) -> pl.DataFrame:
 
 
 def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
-    """Failures that nccl-tests print with a host alone, with the process that the line behind them names."""
-    if errors.filter(pl.col("message") == "tests_failure").is_empty():
+    """Failures that nccl-tests print with their host, and the process that the line behind them names."""
+    printed = errors.filter(pl.col("message").is_in(playing("tests")))
+    if printed.is_empty():
         return errors
     place = pl.col("launcher").str.extract_groups(_TEST_PLACE)
-    lines = errors.filter(pl.col("message").is_in(playing("tests"))).select(
+    lines = printed.select(
         "input_id",
         "line",
         pl.coalesce(place.struct.field("1"), pl.col("launcher").str.extract(_TEST_HOST)).alias("_host"),
@@ -82,9 +83,9 @@ def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
     # Processes of one host write at the same time: the next line counts only right behind its failure.
     behind = (pl.col("_host").shift(-1) == pl.col("_host")) & (pl.col("line").shift(-1) - pl.col("line") <= 1)
     follows = pl.when(behind.over("input_id")).then(pl.col("_pid").shift(-1).over("input_id"))
-    named = lines.with_columns(_pid=pl.coalesce("_pid", follows)).drop_nulls()
+    named = lines.with_columns(_pid=pl.coalesce("_pid", follows)).drop_nulls("_host")
     rows = errors.join(named, on=["input_id", "line"], how="left", maintain_order="left")
-    bare = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("_pid").is_not_null()
+    bare = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("_host").is_not_null()
     return rows.with_columns(
         host=pl.when(bare).then("_host").otherwise("host"), pid=pl.when(bare).then("_pid").otherwise("pid")
     ).drop("_host", "_pid")
