@@ -1,9 +1,10 @@
 """The result types that pass between rules, engine and renderers: frozen, serializable, free of polars."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
+
+from nccl_insight.base.data import dataclass, field
 
 
 class Severity(str, Enum):

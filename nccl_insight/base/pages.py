@@ -40,12 +40,12 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import texts
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Step
 

@@ -6,12 +6,12 @@ import datetime
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import ExitCode
 from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, option
 

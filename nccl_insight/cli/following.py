@@ -3,9 +3,9 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.model import Analysis
 from nccl_insight.facts.journey import ENDED_BY_USER

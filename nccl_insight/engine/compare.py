@@ -1,11 +1,11 @@
 """What changed between two runs, ranked by how likely it explains the findings that differ."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Finding, Ref, Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.job import AREAS, Fact, facts, knows

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from textwrap import shorten
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity, Step
 from nccl_insight.base.natures import nearness
 from nccl_insight.engine.steps import steps_of, text_of

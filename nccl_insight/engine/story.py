@@ -2,11 +2,11 @@
 tells: a moment without a clock says between which stamped lines it stands, and an end that is missing is said so."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment, causes_of
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.engine.evidence import paths_of

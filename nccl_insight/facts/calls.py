@@ -5,12 +5,12 @@ and with the calls of one rank, not with lines. The few rows that a finding show
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
 from nccl_insight.base.bandwidth import BULK
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.facts.ended import torn
 from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.members import completed

@@ -1,11 +1,11 @@
 """What NCCL's tuner chose, of which a log may have millions of rows: counted piece by piece, in one pass."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.members import main_comm
 from nccl_insight.tables.run import Run, fact
 

@@ -5,9 +5,9 @@
 :mod:`nccl_insight.facts.absent` puts them together.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Ref
 
 WATCHDOG: Final = "torch's watchdog"

@@ -7,11 +7,11 @@ rank and host. The reporter's host is never taken for the dead process's.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings

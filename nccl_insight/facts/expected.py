@@ -7,7 +7,6 @@ also notices when NCCL found less than there should be.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -17,6 +16,7 @@ from nccl_insight.advise.expect.machine import Machine, parse_nics
 from nccl_insight.advise.expect.model import OPS, parts_of
 from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Graph, Job, costs, time_us
 from nccl_insight.base.bandwidth import busbw_expr, busbw_factor
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run, fact

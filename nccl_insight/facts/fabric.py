@@ -1,10 +1,10 @@
 """What the health mask of a GPU's NVLink fabric says (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK)."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.settings import refs
 from nccl_insight.tables.run import Run

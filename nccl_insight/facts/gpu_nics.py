@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 #: From near to far (NCCL's ``graph/topo.h``, ``nvidia-smi topo -m``).

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import toml
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 

@@ -3,11 +3,11 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.embedded.tags import PathPlace, Tag, read_path, read_tag
 from nccl_insight.tables.run import Run, fact
 

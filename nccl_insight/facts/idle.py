@@ -10,12 +10,12 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 if TYPE_CHECKING:

@@ -1,11 +1,12 @@
 """A process group and where its ranks stand, as one source tells it: what :mod:`nccl_insight.facts.waitfor` reads."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
+
+from nccl_insight.base.data import dataclass
 
 # Between two ranks: the numbers of a group's sends and receives differ by rank.
 _PAIRS: Final = ("SEND", "RECV", "COALESCED")

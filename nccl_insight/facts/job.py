@@ -1,11 +1,11 @@
 """What a run is like, as named facts that two runs can be compared by."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.members import comms, main_comm, members, processes

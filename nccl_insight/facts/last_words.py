@@ -3,11 +3,11 @@ that the program came to its end. No wording of a single program is known here; 
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.natures import called, names
 from nccl_insight.base.xids import weight
 from nccl_insight.facts.course import signs_of_life

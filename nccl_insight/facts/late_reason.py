@@ -5,11 +5,11 @@ others in one of these kinds of time is its own lateness, whatever clock it has.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 
 _MOSTLY: Final = 0.6

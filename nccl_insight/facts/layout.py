@@ -6,7 +6,8 @@ job and its number in a group therefore tell the stride and size of all groups o
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from nccl_insight.base.data import dataclass, replace
 
 _MOST_RANKS = 1 << 20
 

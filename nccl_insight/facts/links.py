@@ -2,11 +2,11 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.natures import names
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import Identities, identities, without_port

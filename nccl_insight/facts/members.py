@@ -1,9 +1,8 @@
 """Who takes part: ranks with their hosts and processes, communicators, the main one."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 _VERSION = r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)"

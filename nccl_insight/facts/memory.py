@@ -1,10 +1,9 @@
 """Where NCCL's GPU memory goes: allocations of the log by rank and purpose, what connections need, what would save."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from nccl_insight.advise.expect.memory import Saving, connection_bytes, savings
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run, fact

@@ -1,11 +1,11 @@
 """A fact of every rank against the majority of its communicator."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 
 _EVIDENCE: Final = 3

@@ -1,11 +1,11 @@
 """Where the ranks of a communicator sit in the largest one: consecutive, at a stride, or anyhow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 

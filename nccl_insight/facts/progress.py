@@ -4,11 +4,11 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import with_time
 from nccl_insight.facts.course import course

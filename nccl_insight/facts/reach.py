@@ -1,9 +1,8 @@
 """Whether a job leaves its node, and what an absence in the log can prove."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, rank_hosts
 from nccl_insight.facts.settings import setting, switched_on

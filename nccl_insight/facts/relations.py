@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module, resources
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 from nccl_insight.tables import declared, sql
 from nccl_insight.tables.run import Run, TableMap, near

@@ -1,10 +1,10 @@
 """The scheduler that ran the job, and the job's number in it, as far as lines or names of files tell."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 _SPEAKS: Final = r"\b(?:srun|slurmstepd|sbatch|salloc): "

@@ -1,11 +1,11 @@
 """Steps that became slower from a moment on, and whose work it is."""
 
 import statistics
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.chance import larger_by_chance
 from nccl_insight.tables.run import Run
 

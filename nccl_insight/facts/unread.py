@@ -3,11 +3,11 @@
 A table that such lines would fill is empty or half empty then, without any other sign of it.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.topics import told
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import is_loud

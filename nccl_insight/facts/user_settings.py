@@ -1,10 +1,9 @@
 """What the user set in the environment, one entry for each name and value, with the release that read it."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.members import processes
 from nccl_insight.facts.settings import settings

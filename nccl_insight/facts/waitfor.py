@@ -7,13 +7,13 @@ tensor, pipeline and data-parallel groups, the late ranks are those that others 
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import rank_words

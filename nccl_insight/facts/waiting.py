@@ -1,11 +1,11 @@
 """Who waits for whom: the waiting inside matched collectives, counted for the rank that came last."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
 from nccl_insight.base.bandwidth import SYNCHRONISING
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 

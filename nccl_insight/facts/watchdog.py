@@ -5,11 +5,11 @@ issued it and waits; one whose last issued operation is below n never came to it
 of the group decides, so a gap of one is enough."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.clock import with_time

@@ -12,10 +12,10 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, Protocol
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.limits import Limits
 from nccl_insight.inputs.stream import Stream, compression_of

@@ -10,10 +10,10 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.inputs.stream import Stream
 

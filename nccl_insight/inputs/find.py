@@ -9,11 +9,11 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack

@@ -6,8 +6,8 @@ was read before a bound was hit is used, and a finding says which one it was.
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 
 

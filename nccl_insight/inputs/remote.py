@@ -8,9 +8,9 @@ HTTP one file, elsewhere also what a folder or a pattern of it holds.
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z][A-Za-z0-9+.-]*)*://")

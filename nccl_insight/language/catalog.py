@@ -7,11 +7,11 @@ compiled when a text first needs it.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
 from typing import Final, NamedTuple
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.compile import Compiled, compile_message, outline, python_pattern
 from nccl_insight.language.index import Outline

@@ -1,10 +1,10 @@
 """Which characters a terminal may start with and may hold; the base of the determinism checks."""
 
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
 
 if sys.version_info >= (3, 11):

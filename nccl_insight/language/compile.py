@@ -6,9 +6,9 @@ rejected afterwards, which is what "ends at the first occurrence" means.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.index import Outline
 from nccl_insight.language.starts import Chars, End, Lit, Start, Starts, leaves, may_start, show, told_apart

@@ -6,9 +6,9 @@ texts. Names of arguments (``algoStr``, ``hostname``, ``busId``) help to choose 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.sources import LogCall, Tree
 from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Repeat

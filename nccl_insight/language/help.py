@@ -7,10 +7,10 @@ in a block of its own (``help: NAME``), for messages or diagnoses (``for``), beh
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.load import blocks_of, default_grammar
 from nccl_insight.language.meanings import Case, parse_case

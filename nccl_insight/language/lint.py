@@ -1,12 +1,12 @@
 """Checks of the whole grammar: determinism, portability, names."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
 from nccl_insight.base import toml
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check

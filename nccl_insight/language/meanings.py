@@ -6,9 +6,9 @@ The syntax is described in docs/grammar.md ("What a message means"). This module
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import GrammarError
 
 ROLES: Final = ("root", "effect", "caller", "setting", "benign")

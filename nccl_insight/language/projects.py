@@ -7,12 +7,12 @@ stands, and given the head that the project's logger prints. Exceptions of Pytho
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import toml
+from nccl_insight.base.data import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ takes over from the compiler is only where a guarded string column ends.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lark import Lark, Token, Tree, UnexpectedInput
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.compile import Compiled, compile_message
 from nccl_insight.language.definitions import definitions
 from nccl_insight.language.syntax import Grammar

@@ -7,11 +7,11 @@ strings joined from literals and string macros. Formats that are put together at
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import toml
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import InsightError
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")

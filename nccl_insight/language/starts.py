@@ -1,8 +1,8 @@
 """What a text can start with where an expression of the grammar stands: the ground of the determinism checks."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.charset import CharSets, charsets
 from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Repeat, Sequence, Terminal
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.language.meanings import Meaning
 
 

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import InsightError, UsageError
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, file_sha256
 from nccl_insight.inputs.find import InputFile

@@ -10,10 +10,10 @@ for bad content.
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.base import extensions
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables.run import Partial
 

@@ -14,13 +14,13 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Protocol
 
 import orjson
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.inputs.blocks import DamagedStream
 from nccl_insight.readers.side import whole_characters
 

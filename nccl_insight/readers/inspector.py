@@ -10,7 +10,6 @@ nccl-tests counts it. A bus bandwidth of 0 means that Inspector has no formula f
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ import polars as pl
 
 from nccl_insight.base import texts
 from nccl_insight.base.bandwidth import PER_RANK
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side

@@ -4,10 +4,11 @@ The lanes (devices, steps of devices) are laid one behind the other on one line 
 integers is all that has to be looked at. Lanes and times too large for that go another, slower way.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
+
+from nccl_insight.base.data import dataclass
 
 _LONGEST: Final = 1 << 62
 

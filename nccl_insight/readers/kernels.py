@@ -8,12 +8,12 @@ Only the tree entry and the symmetric-memory kernels name their algorithm truly.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import texts
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.load import kernel_grammar
 

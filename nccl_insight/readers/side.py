@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables.notes import CUT, note_rows
 from nccl_insight.tables.run import Partial

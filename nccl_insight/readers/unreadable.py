@@ -6,13 +6,13 @@ these formats takes it over by being surer of it than ``SURE``; its entry here t
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.base import texts
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.inputs.limits import DEFAULT, Limits
 
 MAX_BYTES = 64 * 1024 * 1024

@@ -1,7 +1,6 @@
 """The results of ``expect`` as text for people and as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import orjson
@@ -10,6 +9,7 @@ from nccl_insight.advise.expect.machine import Machine, direct_memory
 from nccl_insight.advise.expect.model import Expected, Parts, parts_of
 from nccl_insight.advise.expect.training import Job, Share
 from nccl_insight.advise.expect.words import algorithm_words, setting_notes
+from nccl_insight.base.data import asdict, dataclass
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 
 _TEXT_SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)

@@ -1,10 +1,10 @@
 """The report's figures for notebooks: plotly figures for charts, drawings that bring their style for structure."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis
 from nccl_insight.engine.compare import Comparison
 from nccl_insight.report import diff

@@ -2,8 +2,8 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.report.sanitize import one_line
 
 LIMIT = 12

@@ -1,12 +1,12 @@
 """SARIF 2.1.0, as code-scanning pages of forges read it: the frame that every command shares, and findings in it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 import orjson
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Severity
 from nccl_insight.base.version import __version__
 from nccl_insight.report.sanitize import one_line

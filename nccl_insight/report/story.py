@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Moment
 from nccl_insight.base.units import rank_words
 from nccl_insight.report import words

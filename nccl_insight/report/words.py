@@ -3,9 +3,9 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import takewhile
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Evidence, Finding, JobPart, NotJudged, Severity, Step
 from nccl_insight.base.units import listed, plural, rank_words
 from nccl_insight.report.sanitize import one_line

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 from nccl_insight.base import extensions
+from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Action, CannotJudge, Confidence, FindingClass, Hit, Severity
 from nccl_insight.base.natures import NATURES, causes_of

@@ -1,9 +1,8 @@
 """Why GPUDirect RDMA is not used: candidates from the log, the most certain first."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.versions import at_least
 from nccl_insight.facts.expected import gpu_of
 from nccl_insight.facts.gdr import gdr_lines

@@ -1,9 +1,9 @@
 """How facts of host tools become hits."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.host_facts import Fact
 from nccl_insight.rules.context import hit, worded

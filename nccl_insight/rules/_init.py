@@ -1,10 +1,10 @@
 """Communicators that started and did not get on, and what makes that doubtful."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
 from nccl_insight.facts.calls import log_is_cut

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.idle import Why as Idle
 from nccl_insight.facts.idle import why_idle

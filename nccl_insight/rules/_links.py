@@ -1,9 +1,8 @@
 """What a group of ranks can expect of its links: NVLink inside a node, the node's NICs across nodes."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.expected import HARDWARE, Band, expected, machine_of
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import links

@@ -1,10 +1,10 @@
 """Findings made of what readers noted about the inputs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.tables.run import Run
 

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.facts.clock import SKEW_S, clock_text

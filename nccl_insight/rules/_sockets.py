@@ -1,9 +1,8 @@
 """Shared by the rules about TCP sockets: what the user chose, what failed, what RDMA there should be."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.mentions import library_missing, mentions, no_device
 from nccl_insight.facts.networks import ipoib, nics
 from nccl_insight.facts.settings import setting, settings, switched_on

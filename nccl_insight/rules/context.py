@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity, Step
 from nccl_insight.base.natures import names
 from nccl_insight.base.pages import Page, words

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field, fields
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.writing import writing
 from nccl_insight.engine.analyze import analyze as judge

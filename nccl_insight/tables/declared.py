@@ -9,11 +9,12 @@ name of a shared column is that column's type.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
 import polars as pl
+
+from nccl_insight.base.data import dataclass
 
 SHARED: Final = "shared"
 CONTRACT: Final = "contract"

@@ -4,8 +4,9 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from nccl_insight.base.data import dataclass
 
 T = TypeVar("T")
 

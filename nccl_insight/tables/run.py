@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from functools import cache, partial, update_wrapper
 from html import escape
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.errors import UsageError
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema

@@ -1,10 +1,10 @@
 """What the job called: collectives by operation and message size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 

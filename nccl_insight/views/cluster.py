@@ -1,10 +1,10 @@
 """The nodes of the largest communicator in classes of those that are built and used alike."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import net_links
 from nccl_insight.tables.run import Run

@@ -1,10 +1,10 @@
 """Copies that a capture measured beside collectives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts import copies
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED

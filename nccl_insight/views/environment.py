@@ -1,9 +1,8 @@
 """Versions and settings of the processes, and what the readers note."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 

@@ -1,10 +1,10 @@
 """The collectives of all ranks on one clock, with who waited for whom, and steps."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 
 _LEAST_WAIT_NS = 1_000

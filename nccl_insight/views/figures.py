@@ -1,7 +1,6 @@
 """All figures of a run."""
 
-from dataclasses import dataclass
-
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views import copies as measured
 from nccl_insight.views import ranks as compared

@@ -1,8 +1,8 @@
 """How far each rank got in each process group: flight-recorder dumps, or the lines of torch's watchdog."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import WATCHDOG

@@ -1,11 +1,11 @@
 """What a pasted line means, and which known messages contain a part of a text."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
 from nccl_insight.language.load import topic_cases
 from nccl_insight.language.meanings import Meaning

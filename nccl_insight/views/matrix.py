@@ -1,8 +1,8 @@
 """Transports between ranks: pair by pair, and the patterns inside and between nodes."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 from nccl_insight.views.place import KINDS, Pair, Place, place, rank_pairs

@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 

@@ -2,10 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.gpu_nics import topology
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import net_links

@@ -1,8 +1,8 @@
 """All that the HTML report shows beside the analysis."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis
 from nccl_insight.tables.run import Run
 from nccl_insight.views.context import context

@@ -1,11 +1,11 @@
 """Who sits where and talks over what: nodes of ranks and pairs of ranks of the largest communicator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.members import main_comm, rank_hosts
 from nccl_insight.facts.transports import is_rdma, pairs
 from nccl_insight.tables.run import Run, fact

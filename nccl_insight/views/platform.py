@@ -1,9 +1,8 @@
 """GPUs, NICs and settings of a job, as tickets name them."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.expected import gpu_of
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.user_settings import user_settings

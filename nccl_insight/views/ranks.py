@@ -2,10 +2,10 @@
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.apart import figures
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED

@@ -2,10 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import net_links
 from nccl_insight.tables.run import Run

@@ -1,10 +1,10 @@
 """Where the time of steps goes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 
 _SHOWN = 64

@@ -1,7 +1,6 @@
 """What a comparison draws of each run."""
 
-from dataclasses import dataclass
-
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views.matrix import Matrix, matrix
 from nccl_insight.views.node import Nodes, nodes

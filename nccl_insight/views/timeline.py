@@ -1,9 +1,8 @@
 """The collectives of each rank over time, and the times without any."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.expected import efficiency, expected
 from nccl_insight.facts.replay import what_if
 from nccl_insight.rules._links import expected_busbw

@@ -1,10 +1,10 @@
 """Who waits for whom in matched collectives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.waiting import matched, waiting
 from nccl_insight.tables.run import Run
 

@@ -1,11 +1,11 @@
 """What the inputs hold of one rank, host or process group."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Evidence
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts.identity import identities

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
 from nccl_insight.base import extensions, toml
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.errors import UsageError
 
 _VENDOR_WORDS: Final = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|radeon)\b", re.I)

@@ -1,9 +1,9 @@
 """How many channels one send uses inside a node, and what that lets through."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.advise.expect.machine import Machine
+from nccl_insight.base.data import dataclass
 
 # NCCL's largest number of channels for sends, and the part of a message above which it doubles the channels of one
 # send: 32 steps of a 4 MiB buffer in 8 steps (src/enqueue.cc, calcP2pChannelCount of 2.12 and addP2pToPlan later).

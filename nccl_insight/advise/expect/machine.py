@@ -1,10 +1,10 @@
 """A machine as the expectation model sees it."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.advise.expect.hardware import Gpu, Network, find_gpu, gpus, networks
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 
 LINKS: Final = ("nvswitch", "nvlink", "pcie")

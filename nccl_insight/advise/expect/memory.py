@@ -6,8 +6,9 @@ granules of 2 MiB).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from nccl_insight.base.data import dataclass
 
 _GRANULE: Final = 2 << 20
 _SIMPLE: Final = 4 << 20

@@ -10,13 +10,13 @@ give the ends of the band. Rates are in GB/s (1e9 bytes/s), times in microsecond
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.advise.expect.lanes import Lanes, lanes_of
 from nccl_insight.advise.expect.machine import Machine
 from nccl_insight.advise.expect.rates import Rate, can_reduce_in_switch, rate_of
 from nccl_insight.base.bandwidth import busbw_factor
+from nccl_insight.base.data import dataclass
 
 OPS: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll", "SendRecv")
 SIZES: Final = tuple(8 << i for i in range(31))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Final
 
 from nccl_insight.advise.expect.hardware import Gpu
 from nccl_insight.advise.expect.machine import Machine, direct_memory
+from nccl_insight.base.data import dataclass, replace
 
 _TREE_SHARE: Final = 0.92
 # What the rings of a job move between two NVLink domains of several nodes: 16 channels of half a 400 Gbit/s NIC. NVL72

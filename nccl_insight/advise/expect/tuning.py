@@ -7,12 +7,12 @@ microseconds, bandwidths in GB/s.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from nccl_insight.advise.expect.hardware import read_data
 from nccl_insight.base.bandwidth import BULK
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.versions import version_key
 
 PROTOCOLS: Final = ("LL", "LL128", "Simple")

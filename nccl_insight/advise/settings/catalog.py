@@ -6,12 +6,12 @@ and libfabric plugins and PyTorch's NCCL backend.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from nccl_insight.base import toml
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import InsightError
 
 PREFIXES = ("NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_EFA_")

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nccl_insight.advise.settings.catalog import Catalog
+from nccl_insight.base.data import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """The policy itself: frozen, and how it applies to rules and findings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.model import Confidence, Finding, Severity
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.rules import Rule

@@ -1,9 +1,8 @@
 """Ranks that issued different operations under one sequence number."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.flight_recorder.entries import Group
 
 _EQUAL_INPUT = ("AllReduce", "Reduce", "Broadcast")

@@ -1,9 +1,8 @@
 """Entries of the dumps by process group, and how far each rank got."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 

@@ -1,9 +1,8 @@
 """Sends and receives that have no other side."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.flight_recorder.entries import Group, entries_of, groups_of
 from nccl_insight.tables.run import Run, fact
 

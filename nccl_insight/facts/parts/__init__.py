@@ -9,11 +9,11 @@ else it is a job of its own.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.parts.rows import PartTables, Span
 from nccl_insight.facts.parts.worlds import World, in_sequence, worlds_of

@@ -2,12 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.facts.parts.rows import END
 from nccl_insight.tables.run import Run, fact
 

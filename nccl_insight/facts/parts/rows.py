@@ -1,11 +1,11 @@
 """The rows of some lines of a run, as tables of their own."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, Tables, picked
 from nccl_insight.tables.schema import FLOODS
 

@@ -2,11 +2,11 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.parts.cuts import cuts_of
 from nccl_insight.facts.parts.processes import Gpu, processes_of

@@ -7,11 +7,11 @@ Large Model Training Using What-if Analysis", OSDI 2025.
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.facts.replay.barriers import with_barriers
 from nccl_insight.facts.replay.order import order
 from nccl_insight.facts.replay.passes import Change, Replay

@@ -9,13 +9,13 @@ which itself went on when the GPU had done what was last.
 """
 
 import itertools
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.replay.timeline import Bools, Floats, Ints, Timeline
 
 _NEAR_NS: Final = 5_000.0

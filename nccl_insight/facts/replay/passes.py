@@ -9,11 +9,11 @@ scenarios (max-plus).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.replay.order import Order
 from nccl_insight.facts.replay.timeline import Floats, Ints, Timeline
 

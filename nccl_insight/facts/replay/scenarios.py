@@ -4,12 +4,12 @@ kind, single steps as the others."""
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.replay.order import PAUSE_NS
 from nccl_insight.facts.replay.passes import Change, Replay

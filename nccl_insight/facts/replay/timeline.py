@@ -9,13 +9,13 @@ all ranks run it equally often and their ends agree.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.readers.kernels import COMM, OTHER
 from nccl_insight.tables.run import Run
 

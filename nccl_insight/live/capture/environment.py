@@ -4,9 +4,9 @@ import glob
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 from nccl_insight.live.capture.processes import run_short
 

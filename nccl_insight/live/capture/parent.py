@@ -11,10 +11,10 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.objects import object_of
 from nccl_insight.base.units import format_bytes, plural

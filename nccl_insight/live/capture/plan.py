@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from nccl_insight.base.data import asdict, dataclass, fields
 from nccl_insight.base.errors import UsageError
 
 NAMES = {

@@ -12,8 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from nccl_insight.base.data import dataclass
 
 _POLL_S = 0.05
 _SETTLE_S = 1.0

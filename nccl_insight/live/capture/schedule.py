@@ -3,7 +3,8 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from nccl_insight.base.data import dataclass, replace
 
 Pair = tuple[int, int]
 _LEAST_ROUNDS = 3

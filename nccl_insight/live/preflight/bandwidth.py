@@ -1,7 +1,6 @@
 """Verdicts on measured bandwidths: against what the machine type gives, against siblings, node against node."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -9,6 +8,7 @@ import polars as pl
 from nccl_insight.advise.expect import hardware
 from nccl_insight.advise.expect.machine import Machine, build
 from nccl_insight.advise.expect.model import expectations
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import plural
 from nccl_insight.live.capture.schedule import Measurement, Suspects, suspects
 from nccl_insight.live.preflight.model import Check, Status, check_of

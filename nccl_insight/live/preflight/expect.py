@@ -3,11 +3,11 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from nccl_insight.base import toml
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.versions import version_key
 from nccl_insight.live.preflight.model import Check, Status, check_of

@@ -4,9 +4,9 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from nccl_insight.advise.expect.hardware import find_gpu
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import plural
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.health import TOOL_S, Answer, link_errors

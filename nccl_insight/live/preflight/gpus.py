@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nccl_insight.advise.expect.hardware import find_gpu
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Severity
 from nccl_insight.base.units import plural
 from nccl_insight.base.xids import MEANINGS, weight

@@ -3,9 +3,9 @@
 import re
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Action
 from nccl_insight.base.objects import object_of
 from nccl_insight.live.capture.processes import Output

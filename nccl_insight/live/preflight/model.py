@@ -3,12 +3,12 @@
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from nccl_insight.base import texts
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.errors import ExitCode, UsageError
 from nccl_insight.base.model import Action
 

@@ -7,10 +7,10 @@ import platform
 import resource
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.live.capture.environment import gpu_count
 from nccl_insight.live.capture.processes import Output, run_short
 

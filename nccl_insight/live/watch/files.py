@@ -9,10 +9,10 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.inputs.find import shown
 from nccl_insight.inputs.stream import MAGIC
 from nccl_insight.readers import discover

@@ -9,12 +9,12 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.errors import InsightError, NotJudgedError, UsageError
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.find import discard

@@ -4,9 +4,9 @@ import re
 import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.live.watch.seen import OTHERS, Key, Seen
 

@@ -1,11 +1,11 @@
 """What one look at a job shows: a report of RAS, new lines of logs, new records of Inspector."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.facts.calls import POINT_TO_POINT
 from nccl_insight.facts.ends import ENDED, ends
 from nccl_insight.readers.embedded.endings import DONE

@@ -5,11 +5,11 @@ print only Init COMPLETE, from the thread's previous completion on. A line of a 
 belongs to the latest init of the same process and device, then of the process.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.loading.assemble.comms import Pointers, asof, keyed, parted
 from nccl_insight.loading.assemble.feeds import THREAD
 from nccl_insight.tables.schema import owner

@@ -1,10 +1,10 @@
 """What a launcher, collector or service puts in front of a process's lines: its rank, local rank, number and host."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.base import late
+from nccl_insight.base.data import dataclass
 
 _RANK: Final = (
     late.compiled(r"\[rank ?:? ?([0-9]{1,7})\]"),

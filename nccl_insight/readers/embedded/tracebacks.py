@@ -6,13 +6,13 @@ Exceptions whose line is a message of its own (torch's quote of NCCL's error) ar
 """
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.base import late, texts
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.schema import of_input
 

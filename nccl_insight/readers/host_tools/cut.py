@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.base import late
+from nccl_insight.base.data import dataclass
 from nccl_insight.readers.host_tools.model import Lines, Output, Tool
 
 ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"

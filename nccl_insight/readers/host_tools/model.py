@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from nccl_insight.base import late, texts
+from nccl_insight.base.data import dataclass, field
 
 Lines: TypeAlias = Sequence[tuple[int, str]]
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from nccl_insight.base import late
+from nccl_insight.base.data import dataclass
 from nccl_insight.readers.host_tools import rdma, shapes
 from nccl_insight.readers.host_tools.model import Found, Lines, Output, bus_id, count, listed, slug
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.readers.host_tools.model import Lines
 
 _PAIR: Final = re.compile(r"(?P<key>[^:]{0,120}?[^:\s])\s{0,80}:(?:\s+(?P<value>.*))?$")

@@ -2,11 +2,11 @@
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
 from nccl_insight.readers.kineto.meta import Meta, integer

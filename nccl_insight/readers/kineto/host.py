@@ -2,11 +2,11 @@
 operations, annotations and Python functions, beside the times in which the GPU was busy."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan

@@ -6,11 +6,11 @@ decoded and makes the same rows of them.
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.kernels import COMM, classify
 from nccl_insight.readers.kineto.events import CALLS, CANDIDATES, Events
 

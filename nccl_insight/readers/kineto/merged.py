@@ -6,9 +6,9 @@ the events of each rank are collected apart. Source: SGLang's profile_merger.py,
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kineto.events import Events
 from nccl_insight.readers.kineto.meta import small_int

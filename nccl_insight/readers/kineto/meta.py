@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.readers.chrome import Event
 
 _OVERFLOW: Final = 1 << 32

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
 from nccl_insight.base.bandwidth import dtype_size
+from nccl_insight.base.data import dataclass
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.gpu_activity import exposure, step_of, with_bandwidth
 from nccl_insight.readers.kernels import COMM, classify, collective_op

@@ -5,12 +5,12 @@ one rule, so the catalog is asked once per shape; extraction then checks every r
 the shape's rule does not accept are looked up one by one.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers.nccl_log.floods import Guess, guess
 from nccl_insight.readers.nccl_log.head import Heads

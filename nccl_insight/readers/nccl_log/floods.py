@@ -9,11 +9,11 @@ these. All else is left to classification.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog
 
 # Where the numbers of a text begin. Operation numbers are hexadecimal: many have no digit, as in `opCount bef`.

@@ -4,11 +4,11 @@ A row that keeps a piece of text must own it: a column that polars cut out of a 
 text in memory, which would make memory grow with the log.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.syntax import Grammar, Message
 from nccl_insight.readers.embedded.lines import tool_lines
 from nccl_insight.readers.nccl_log import hexadecimal

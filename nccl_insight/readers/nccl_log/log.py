@@ -4,12 +4,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, Span, read_chunks, read_together
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog

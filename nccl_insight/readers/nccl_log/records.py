@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.language.syntax import Message
 from nccl_insight.readers.nccl_log import head
 

@@ -5,12 +5,12 @@ Everything here is Python per line; it only sees the lines that the vectorised p
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import texts
+from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers.nccl_log.head import FULL_END, HOST, LEVELS, OPEN_LEVEL
 

@@ -6,9 +6,9 @@ code that joins the chunks of one process, in any grouping, so the result does n
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.chunks import ChunkIndex, Span, boundary
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers.nccl_log.log import LogPart, Merger, log_reader, read_logs

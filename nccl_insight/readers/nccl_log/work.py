@@ -1,10 +1,10 @@
 """One chunk while it is taken apart: records go to rules, heads to a table of heads."""
 
-from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.language.catalog import Match
 from nccl_insight.readers.nccl_log import head, recover
 from nccl_insight.readers.nccl_log.classify import Classifier

@@ -8,13 +8,13 @@ import contextlib
 import sqlite3
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import orjson
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile

@@ -3,11 +3,11 @@
 import sqlite3
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.nsys.database import Database
 
 RANGES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {

@@ -9,11 +9,11 @@ numbers them. Fields: ``tsl/profiler/protobuf/xplane.proto`` of openxla/xla.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify

@@ -1,10 +1,10 @@
 """What a figure is, and the colors and symbols that all figures share."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.listed import LISTED
 

@@ -3,10 +3,10 @@ the same data takes their place when it comes into view."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import BLUE, GREY
 

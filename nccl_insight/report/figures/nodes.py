@@ -1,8 +1,8 @@
 """Colors of transports; findings by host and rank."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Severity
 from nccl_insight.report.figures.base import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 

@@ -4,12 +4,12 @@ import base64
 import gzip
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import orjson
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis
 from nccl_insight.report import json_, markdown, words
 from nccl_insight.report.figures.base import Figure

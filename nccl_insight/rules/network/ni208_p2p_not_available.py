@@ -1,9 +1,8 @@
 """GPUs of one node exchange data through host memory because P2P is not possible."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit
 from nccl_insight.base.units import plural
 from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh

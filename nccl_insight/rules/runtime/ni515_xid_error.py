@@ -1,12 +1,12 @@
 """The NVIDIA driver reported an Xid."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.model import Action, Hit, Ref, Severity
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 from nccl_insight.facts.ends import ends

@@ -1,11 +1,11 @@
 """Large collectives reach much less bus bandwidth than their links allow."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, rank_words
 from nccl_insight.facts.wire import transfers

@@ -1,7 +1,8 @@
 """Pseudonyms of addresses that keep their kind and which of them share a subnet."""
 
 import ipaddress
-from dataclasses import dataclass, field
+
+from nccl_insight.base.data import dataclass, field
 
 
 def parse_v4(text: str) -> str | None:

@@ -1,9 +1,9 @@
 """The names that were found and their pseudonyms."""
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.share.redact.addresses import AddressBook, parse_v4
 from nccl_insight.share.redact.patterns import COMMON, DOMAIN, FILE_SUFFIXES, PUBLIC_FILE
 

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.share.redact import patterns, shapes
 from nccl_insight.share.redact.names import Names, certain
 from nccl_insight.share.redact.ordinary import Ordinary

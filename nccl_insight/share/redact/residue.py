@@ -2,9 +2,9 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Final
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.share.redact.patterns import FILE_SUFFIXES, KNOWN_DOMAINS, PUBLIC_FILE
 
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{5,254}")

@@ -5,11 +5,11 @@ out once for each text: its numbers, pointers and times are masked, and what sto
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.share.redact.patterns import FORMS, MASK
 
 # A line that is longer is cut where an object of JSON ends.

@@ -3,13 +3,13 @@
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.base.bandwidth import SHARED
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.facts.user_settings import user_settings

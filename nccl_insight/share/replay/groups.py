@@ -1,10 +1,10 @@
 """What the groups of a job look like: how many ranks on how many nodes, contiguous or strided."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.placement import layout, places
 from nccl_insight.tables.run import Run
 

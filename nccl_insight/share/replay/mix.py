@@ -1,11 +1,11 @@
 """The mix of collectives of a job: operations, types, sizes, groups, and how much of each."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from nccl_insight.base.bandwidth import PER_RANK, dtype_size_expr
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.share.replay.groups import Shape, shapes
 from nccl_insight.tables.run import Run

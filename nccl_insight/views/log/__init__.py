@@ -1,7 +1,6 @@
 """What explain-log tells of a run, part by part."""
 
-from dataclasses import dataclass
-
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.views.log import choices as chosen
 from nccl_insight.views.log import inputs as read

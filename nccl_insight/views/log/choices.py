@@ -1,10 +1,10 @@
 """The choices: channels, algorithms, settings, start-up times, calls, and what the log does not tell."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts import expected
 from nccl_insight.facts.members import main_comm
 from nccl_insight.facts.memory import RankMemory, device_memory

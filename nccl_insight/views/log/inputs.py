@@ -1,9 +1,8 @@
 """Inputs and warnings of a run."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
 

@@ -1,10 +1,10 @@
 """Who takes part: the job and its communicators."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.members import Comm, comms, main_comm, processes
 from nccl_insight.facts.placement import Layout, layout, places
 from nccl_insight.tables.run import Run

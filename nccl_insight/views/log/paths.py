@@ -1,9 +1,8 @@
 """Who talks to whom over what: NICs, transports and trees."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts.members import main_comm
 from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.transports import pairs

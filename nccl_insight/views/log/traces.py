@@ -1,9 +1,8 @@
 """Who waits in which process group, and what the collectives of traces take."""
 
-from dataclasses import dataclass
-
 import polars as pl
 
+from nccl_insight.base.data import dataclass
 from nccl_insight.facts import waiting as facts
 from nccl_insight.tables.run import Run
 

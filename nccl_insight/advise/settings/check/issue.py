@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from nccl_insight.advise.settings.catalog import Catalog
 from nccl_insight.base import texts
+from nccl_insight.base.data import dataclass, fields
 from nccl_insight.base.model import Severity
 
 NUMBER = re.compile(r"[ \t]*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 
 from nccl_insight.advise.settings.lint.words import Token, tokenize
+from nccl_insight.base.data import dataclass, field
 
 _OPENERS = {
     "sh": frozenset({"if", "for", "while", "until", "case", "select"}),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from nccl_insight.advise.settings.check import Issue
 from nccl_insight.advise.settings.lint.words import Room
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.model import Severity
 
 

@@ -6,7 +6,6 @@ and fish differ in a few words only.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from nccl_insight.advise.settings.catalog import catalog
@@ -24,6 +23,7 @@ from nccl_insight.advise.settings.lint.hosts import fresh_environment
 from nccl_insight.advise.settings.lint.kinds import DIRECTIVE, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute, substitutions
+from nccl_insight.base.data import dataclass, field, replace
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
 _EXPORTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "setenv"})

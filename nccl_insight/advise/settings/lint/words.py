@@ -3,9 +3,10 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from nccl_insight.base.data import dataclass
 
 _OPERATORS = ("&&", "||", "|&", ";;", "<<<", "<<-", "<<", ">>", "&>>", "&>", ">&", "<&", ">|", ";", "&", "|", "(", ")", "<", ">")  # fmt: skip  # noqa: E501
 _HEREDOC = frozenset({"<<", "<<-"})
