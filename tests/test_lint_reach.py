@@ -55,6 +55,15 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "x.sh": ("torchx run -s kubernetes dist.ddp -j 4x8 --env NCCL_DEBUG=INFO,NCCL_P2P_LEVEL=nvl --script a.py\n", {(1, "env-invalid-value")}),
     "ray.sh": ("ray job submit --runtime-env-json='{\"env_vars\": {\"NCCL_DEBUG\": \"INFO\", \"NCCL_IB_SL\": 1}}' -- python a.py\n", {(1, "env-invalid-value")}),
     "options.yaml": ("docker:\n  run_options:\n  - --env=NCCL_P2P_LEVEL=nvl\n  - -e NCCL_DEBUG=INFO\n", {(3, "env-invalid-value")}),
+    # What a container, a kept text or another variable hands on
+    "held.sbatch": ("#!/bin/bash\nAPPTAINERENV_NCCL_IB_TC=106\nsrun apptainer exec a.sif python t.py\n", {(2, "env-not-exported")}),
+    "later.sbatch": ("#!/bin/bash\nAPPTAINERENV_NCCL_IB_TC=106\nexport APPTAINERENV_NCCL_IB_TC NCCL_DEBUG=WARN\nsrun apptainer exec a.sif python t.py\n", set()),
+    "handed.sh": ("mpirun -np 8 -x SINGULARITYENV_NCCL_P2P_LEVEL=nvl singularity exec a.sif python t.py\n", {(1, "env-invalid-value")}),
+    "kept_text.sh": ("part=$(cat <<EOF\necho $1\nexport NCCL_DEBUG=LOUD\npython t.py\nEOF\n)\nsrun bash -c \"$part\"\n", {(3, "env-invalid-value")}),
+    "put.sh": ("mpirun -np 8 -x FI_PROVIDER=$FI_PROVIDOR -x FI_EFA_USE_DEVICE_RDMA=${EFA_RDMA} python t.py\n", {(1, "env-unknown-name")}),
+    "put_known.sh": ("FI_PROVIDOR=efa\nmpirun -np 8 -x FI_PROVIDER=$FI_PROVIDOR python t.py\n", set()),
+    "module.yaml": ("additional_args:\n  - -e CCL_SOCKET_IFNAME=hsn\n  - -e CCL_ATL_TRANSPORT=mpi\n", {(2, "env-unknown-name")}),
+    "spec.py": ("spec = Container(env=[{'name': 'NCCL_DEBUG', 'value': 'LOUD'}, {'name': 'NCCL_IB_SL', 'value': sl}])\n", {(1, "env-invalid-value")}),
     # Files that a script writes
     "conf.sh": ("cat > /etc/nccl.conf <<'EOF'\nNCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=$IFACE\nexport NCCL_IB_SL=1\nEOF\n", {(3, "env-invalid-value"), (4, "env-invalid-value")}),
     "conf_filled.sh": ("IFACE=eth0\nsudo tee /etc/nccl.conf > /dev/null <<EOF\nNCCL_SOCKET_IFNAME=$IFACE\nEOF\n", set()),

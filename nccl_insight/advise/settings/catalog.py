@@ -98,9 +98,10 @@ class Catalog:
         """``NCLL_DEBUG`` -> ``NCCL_DEBUG``: only where the rest of the name is exactly right."""
         for mark in re.finditer("_", "" if name.startswith(PREFIXES) or self.family(name) else name[:_LONGEST_PREFIX]):
             head, rest = name[: mark.start()], name[mark.end() :]
-            near = (p for p in PREFIXES if "CCL" in p and p[:1] == name[:1] and p + rest in self.variables)
+            near = (p for p in PREFIXES if "CCL" in p and p + rest in self.variables)
             # HCCL, MCCL and the like are other libraries, and RCCL is none of NCCL's slips.
-            if found := next((p for p in near if edit_distance(head, p[:-1], 1) == 1), None):
+            slips = (p for p in near if head == p[1:-1] or (p[0] == head[0] and edit_distance(head, p[:-1], 1) == 1))
+            if found := next(slips, None):
                 return found + rest
         return None
 

@@ -13,6 +13,8 @@ LAUNCHERS = frozenset(
      "horovodrun", "docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "ssh", "pdsh",
      "oarsh", "clush", "aprun", "jsrun", "flux", "enroot", "kubectl", "torchx", "vllm", "colossalai", "composer"}
 )  # fmt: skip
+#: What Apptainer takes off the name of a variable that it hands to the container.
+CONTAINER_PREFIXES = ("SINGULARITYENV_", "APPTAINERENV_")
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _WRAPPERS = frozenset(
@@ -142,8 +144,13 @@ def argument_settings(words: Sequence[str]) -> Iterator[Given]:
         text = _OPTION.sub("", word, count=1) if word.startswith("-") else word
         text = _ANY_OPTION.sub("", text)
         pair = _PAIR.fullmatch(text)
-        if pair is not None and data.relevant(pair[1]):
+        if pair is not None and data.relevant(inside(pair[1])):
             yield Given(index, pair[1], pair[2], how)
+
+
+def inside(name: str) -> str:
+    """The name that a variable has in the container."""
+    return next((name.removeprefix(p) for p in CONTAINER_PREFIXES if name.startswith(p)), name)
 
 
 def kept_settings(text: str) -> Iterator[tuple[str, str]]:

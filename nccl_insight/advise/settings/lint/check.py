@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.advise.settings.catalog import catalog, edit_distance
 from nccl_insight.advise.settings.check import Issue, check_name, check_pinned, check_setting, check_together, issue_of
 from nccl_insight.advise.settings.lint.declared import (
     read_condor,
@@ -52,6 +52,8 @@ _EXPRESSION = re.compile(r"\{\{.{0,500}?\}\}|<%=.{0,500}?%>")
 _PERF = re.compile(r"\b([a-z_]{3,20})_perf(?:_mpi)?\b")
 _BENCH = re.compile(r"\b(?:[a-z_]{3,20}_perf(?:_mpi)?|nccl[-_](?:bw|tests?|benchmarks?)|ib[-_]loopback)\b")
 _TRAINERS: Final = frozenset({"torchrun", "accelerate", "deepspeed"})
+_ON_GPUS = re.compile(r"(?i)ccl|gpu|cuda|torch|python|train|accelerate|deepspeed|horovod|jax|llm|_perf")
+_PUT_IN = re.compile(r"\$\{?([A-Z_]{4,99})\}?")
 _ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
 
@@ -136,12 +138,23 @@ def _quieter(item: tuple[int, Issue], alone: bool, bench: bool, amd: bool) -> tu
 
 def _named(script: Script) -> Iterator[tuple[int, Issue]]:
     """Names of settings that are passed on, taken away or looked at, that nothing here sets and NCCL does not know."""
-    own = {s.name for s in script.settings} | script.assigned
+    given = {s.name for s in script.settings} | script.assigned
+    own = set(given)
     for line, name in script.named:
         issue = check_name(name) if name not in own and catalog().relevant(name) else None
         if issue is not None and issue.severity is Severity.WARNING and name not in catalog().myths:
             yield line, issue
         own.add(name)
+    for setting in script.settings:  # NAME=$MANE
+        put, name = _PUT_IN.fullmatch(setting.value), setting.name
+        if put is None or put[1] in given or len(put[1]) != len(name) or any(map(str.isdigit, put[1])):
+            continue
+        if not catalog().relevant(put[1]) and edit_distance(put[1], name, 1) == 1:
+            why = f"Nothing here sets {put[1]}, so {name} gets no value."
+            yield (
+                setting.line,
+                issue_of("version-knows-did", put[1], source="", shown=put[1], near=name, explanation_said=why),
+            )
 
 
 def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:
@@ -242,8 +255,9 @@ def _twice(script: Script) -> Iterator[tuple[int, Issue]]:
 
 
 def _debug_hints(script: Script, together: Mapping[str, str]) -> Iterator[tuple[int, Issue]]:
-    set_anywhere = {s.name for s in script.settings}
-    if "NCCL_DEBUG" not in set_anywhere and script.kind == "shell":
+    names = {s.name for s in script.settings}
+    said = (*names, *(text for _, text in script.directives), *(w for launch in script.launches for w in launch.words))
+    if "NCCL_DEBUG" not in names and script.kind == "shell" and any(map(_ON_GPUS.search, said)):
         yield script.launches[0].line, issue_of("debug-set-job")
     level = together.get("NCCL_DEBUG", "").upper()
     chosen = {w.strip().upper() for w in together.get("NCCL_DEBUG_SUBSYS", "").split(",")}

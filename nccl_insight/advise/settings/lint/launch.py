@@ -108,10 +108,12 @@ def _not_exported(script: Script) -> Iterator[Found]:
         return
     exported = {s.name for s in script.settings if s.exported} | script.exported_later
     for setting in script.settings:
-        if setting.exported or setting.scope or setting.dead or {setting.name} & (exported | script.mentioned):
+        contained = setting.scope.startswith("container ")
+        name = setting.scope.removeprefix("container ") if contained else setting.name
+        if setting.exported or setting.dead or (setting.scope and not contained) or name in exported | script.mentioned:
             continue
-        write = f"set -gx {setting.name} " if script.kind == "fish" else f"export {setting.name}="
-        yield setting.line, not_exported(setting.name, f"{write}{setting.value[:60]}")
+        write = f"set -gx {name} " if script.kind == "fish" else f"export {name}="
+        yield setting.line, not_exported(name, f"{write}{setting.value[:60]}")
 
 
 def _sbatch_export(script: Script) -> Iterator[Found]:

@@ -141,6 +141,7 @@ def _node(script: Script, node: ast.AST, conditional: bool) -> None:
         _call(script, node, conditional)
     elif isinstance(node, ast.Dict):
         _mapping(script, node, "env", conditional)
+        _pair(script, [(_said(k) if k else "", v) for k, v in zip(node.keys, node.values, strict=True)], conditional)
 
 
 def _taken(script: Script, node: ast.Call) -> None:
@@ -183,9 +184,7 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
         return
     if "env" in method.lower() and not method.startswith("get") and len(node.args) == 2:
         _set(script, node.args[0], node.args[1], "env", conditional)
-    given = {k.arg: k.value for k in node.keywords if k.arg in {"name", "value"}}
-    if len(given) == 2:  # V1EnvVar(name=, value=), set_env_variable(name=, value=)
-        _set(script, given["name"], given["value"], "env", conditional)
+    _pair(script, [(k.arg or "", k.value) for k in node.keywords], conditional)
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     how = "os.environ" if method == "update" and owner is not None and _is_environ(owner) else "env"
     for keyword in node.keywords:
@@ -194,6 +193,13 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
     if how == "os.environ":
         for argument in node.args:
             _mapping(script, argument, how, conditional)
+
+
+def _pair(script: Script, parts: list[tuple[str, ast.expr]], conditional: bool) -> None:
+    """``V1EnvVar(name=, value=)``, ``set_env_variable(name=, value=)``, ``{"name": ..., "value": ...}``."""
+    given = {name: value for name, value in parts if name in {"name", "value"}}
+    if len(given) == 2:
+        _set(script, given["name"], given["value"], "env", conditional)
 
 
 def _commands(script: Script, node: ast.Call) -> None:

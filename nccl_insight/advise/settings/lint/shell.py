@@ -13,6 +13,7 @@ from nccl_insight.advise.settings.check import Issue, issue_of
 from nccl_insight.advise.settings.lint.arguments import (
     argument_settings,
     directive_settings,
+    inside,
     kept_settings,
     nested_scripts,
     program_of,
@@ -33,7 +34,6 @@ _QUIET = frozenset(
      "mkdir", "sleep", "wait", "hostname", "date", "end", "endif", "break", "continue"}
 )  # fmt: skip
 _WRITERS = frozenset({"echo", "printf", "cat", "tee"})
-_PREFIXES = ("SINGULARITYENV_", "APPTAINERENV_")
 _REMOTE = frozenset({"ssh", "oarsh", "pdsh", "clush", "pssh", "parallel-ssh", "kubectl", "docker", "podman"})
 _BODY_READERS = frozenset({"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub", "bsub", "sudo", "kubectl", "docker"})
 _MAX_NESTING = 4
@@ -50,6 +50,7 @@ _COMMAND_KEPT = re.compile(
     r"\s*(?:export[ \t]+|env[ \t]+)?[A-Z_]{0,9}CCL_\w+=\S*\s+(?:[A-Z]\w*=\S*\s+)*[^\s=]+(?:\s|$)"
 )
 _PUT_IN = re.compile(r"(?:^|=)[\"']?\$\{?\w+\}?[\"']?$")
+_EXPORTS = re.compile(r"(?m)^[ \t]*export[ \t]+[A-Z_]{0,9}CCL_")
 _LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
 
 
@@ -267,10 +268,11 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
             _add(state, name, value, line, "assignment", complete, exported=state.allexport)
             for inner, given in kept_settings(value):
                 _add(state, inner, given, line, "arguments", scope="arguments")
-            if not complete and _COMMAND_KEPT.match(value) and state.nesting < _MAX_NESTING:
-                read_shell(state.script, value, line, state.nesting + 1, f"{COMMAND}{line}")
+            first = line + ("<<" in words[0].text.partition("\n")[0])
+            kept = _COMMAND_KEPT.match(value) or _EXPORTS.search(value)
+            if not complete and kept and state.nesting < _MAX_NESTING:
+                read_shell(state.script, value, first, state.nesting + 1, f"{COMMAND}{line}")
             if value.lstrip()[:1] == "{" and "CCL_" in value:  # JSON, for a launcher
-                first = line + ("<<" in words[0].text.partition("\n")[0])
                 state.script.embedded.append(Embedded(first, value, "yaml", open=not complete))
         return
     for name, value, complete, line in assignments:
@@ -507,9 +509,9 @@ def _add(
     state: _State, name: str, value: str, line: int, how: str, complete: bool = True, *,
     exported: bool = True, scope: str = "",
 ) -> None:  # fmt: skip
-    for prefix in _PREFIXES:
-        if name.startswith(prefix):
-            name, scope = name.removeprefix(prefix), scope or "container"
+    said, name = name, inside(name)
+    if said != name:
+        scope = scope or ("container" if exported else f"container {said}")
     if name == "NCCL_VERSION" and complete and state.script.version is None and re.match(r"2\.\d+", value):
         state.script.version = value.split("-")[0]
     if not catalog().relevant(name):

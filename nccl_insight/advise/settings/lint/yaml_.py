@@ -233,6 +233,8 @@ def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[in
         return
     written = next((text_of(v) or "" for k, v in entries(node) if k in _FILES), "")
     for key, value in entries(node):
+        if key == "args" and place.keys[-1:] == ("build",):
+            continue  # for a Dockerfile: gone when the image runs
         if isinstance(value, yaml.ScalarNode):
             _scalar(script, key, value, written, place)
         elif isinstance(value, yaml.CollectionNode) and value.flow_style and catalog().relevant(key):
