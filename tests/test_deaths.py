@@ -345,7 +345,13 @@ def test_an_exception_that_names_a_step_is_no_progress() -> None:
         ("kill", "process-killed", "Rank 1 was killed", (1,), "dmesg"),
         ("exit", "application-exception", "Rank 3 ended with exit code 3", (3,), "this rank's own output"),
         ("memory", "application-exception", "can't allocate memory", (0,), "memory.max"),
-        ("late", "watchdog-timeout", "timed out on a collective after 8 s", (0, 1, 3), "prints no such line"),
+        (
+            "late",
+            "collective-not-reached",
+            "Rank 2 printed nothing, while ranks 0-1,3 timed out",
+            (2,),
+            "the host of rank 2",
+        ),
     ],
 )
 def test_the_summary_of_newer_torchrun_names_the_rank(

@@ -131,7 +131,8 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
     took = rows["ran_ms"].drop_nulls()
     after = f" after {round(int(took[0]) / 1000):,} s" if took.len() else ""
     ops = rows["op"].drop_nulls().unique(maintain_order=True).to_list()
-    alike = rows["timed_out_seq"].n_unique() == 1 and len(ops) <= 1
+    gloo = bool((rows["group"] == watchdog.GLOO).all())
+    alike = rows["timed_out_seq"].n_unique() == 1 and len(ops) <= 1 and not gloo
     what = f" in {next(iter(ops), 'operation')} {rows['timed_out_seq'][0]}" if alike else ""
     who = (
         f"{capital(rank_words(ranks, 6))} time{'s' if len(ranks) == 1 else ''} out"
@@ -145,7 +146,7 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
     late = last - first if isinstance(first, float) and isinstance(last, float) else 0.0
     span = f", the last {round(late):,} s later" if late >= 1 else ""
     hosts = tuple(rows["host"].drop_nulls().unique(maintain_order=True).to_list())
-    text = f"{who}{what}{where}{after} (watchdog){span}"
+    text = f"{who}{what}{where}{after} ({'Gloo' if gloo else 'watchdog'}){span}"
     yield _Told(Moment("gave up", text, ranks=tuple(ranks), hosts=hosts), at, first)
 
 

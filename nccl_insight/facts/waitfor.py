@@ -88,7 +88,8 @@ def verdict(run: Run, source: str) -> Verdict:
     if source == WATCHDOG:
         ranks = identities(run)
         dumps = set(run.table("flight_recorder")["input_id"].to_list())
-        known = frozenset({*ranks.host_of_rank, *(r for i, r in ranks.rank_of_input.items() if i not in dumps)})
+        own = (r for i, r in ranks.rank_of_input.items() if i not in dumps)
+        known = frozenset({*ranks.host_of_rank, *own}) | ended_ranks(run)
         parts, elsewhere = watchdog.groups(run), frozenset[int]()
     else:
         parts, known = counted(run, source), frozenset()
@@ -205,7 +206,8 @@ class _Graph:
         if not late & {r for g in where for r in g.ranks_never}:
             return False
         told = self.waiting | {r for g in where for r in g.members}
-        every = {*range(identities(self.run).world), *(r for g in self.placed for r in g.members | g.ranks(g.rows))}
+        seen = {r for g in self.placed for r in g.members | g.ranks(g.rows)}
+        every = range(max(identities(self.run).world, max(seen, default=-1) + 1))
         return len(late) > 1 or len(told | late) * 2 < len(every)
 
     def _unexcused(self, late: set[int]) -> set[int]:
@@ -303,7 +305,9 @@ class _Graph:
         left -= self._came(left, None)
         # A rank of which the lines of init know nothing never began; that is another fault.
         unknown = bool(known.world) and not left <= self.known
-        if not left or unknown or not self._believed(left, set(self.waiting)):
+        # How it ended says its launcher, so that its output is not just lost.
+        listed = len(left) == 1 and left <= ended_ranks(self.run)
+        if not left or unknown or not (listed or self._believed(left, set(self.waiting))):
             return
         rows = pl.concat([g.rows for g in self.placed]).filter(pl.col("timed_out_seq").is_not_null())
         every = Instance("", rows, frozenset(), True, True)
@@ -451,6 +455,13 @@ def _stalled(group: Instance) -> Stalled:
         group.name, group.low or 0, where or (str(op[0]) if op.len() else ""), ranks, started, group.whole,
         _first_s(waits), evidence,
     )  # fmt: skip
+
+
+@fact
+def ended_ranks(run: Run) -> frozenset[int]:
+    """The ranks of which a launcher says how they ended: they ran."""
+    rows = run.table("errors").filter(pl.col("exit_code").is_not_null()).drop_nulls("rank")
+    return frozenset(rows["rank"].to_list())
 
 
 @fact

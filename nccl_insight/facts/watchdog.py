@@ -4,7 +4,7 @@ The numbers count the operations of a process group, alike on all its ranks. A r
 issued it and waits; one whose last issued operation is below n never came to it. The oldest unfinished operation
 of the group decides, so a gap of one is enough."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -12,15 +12,18 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_ranks
-from nccl_insight.facts.clock import with_time
+from nccl_insight.facts.clock import SKEW_S, with_time
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance
 from nccl_insight.facts.layout import Grid, grid
 from nccl_insight.facts.settings import refs
+from nccl_insight.facts.topics import plays
 from nccl_insight.tables.run import Run, fact
 
 DEFAULT: Final = "default"
+GLOO: Final = "of Gloo"
+"""The name of the group of those that waited in Gloo."""
 # Ranks of a host, by whose multiples jobs are large.
 _BLOCK: Final = 8
 # Where lines name no group, numbers this close count the operations of one.
@@ -29,8 +32,47 @@ _CLOSE: Final = 64
 
 @fact
 def states(run: Run) -> pl.DataFrame:
-    """The table ``watchdog`` with ``time_s``: one row per rank and process group that torch's watchdog reports."""
-    return with_time(run, run.table("watchdog"), "timestamp")
+    """The table ``watchdog`` with ``time_s``: one row per rank and process group that torch's watchdog reports; and one
+    per rank that waited in Gloo, whose lines tell neither the group nor the number."""
+    rows = _of_last(_behind_restart(run, with_time(run, run.table("watchdog"), "timestamp")))
+    waits = causes(run).filter(pl.col("loud")).drop_nulls(["rank", "line"])
+    waits = waits.filter(plays(waits, "gloo-wait"))
+    if waits["timeout_ms"].drop_nulls().is_empty():
+        return rows
+    waits = waits.sort("input_id", "line").unique(["input_id", "rank"], keep="first", maintain_order=True)
+    waits = waits.select(
+        "input_id", "line", "time_s", pl.lit(GLOO).alias("group"), pl.col("rank").alias("global_rank"),
+        pl.lit(0).alias("timed_out_seq"), pl.col("timeout_ms").alias("ran_ms"),
+    )  # fmt: skip
+    types = {name: dtype for name, dtype in rows.schema.items() if name in waits.columns}
+    return pl.concat([rows, waits.cast(types)], how="diagonal")  # type: ignore[arg-type]
+
+
+def _behind_restart(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows without those in front of a restart in the same input, behind which a rank gave up once more."""
+    if not run.has("restarts"):
+        return rows
+    again = run.table("restarts").group_by("input_id").agg(again=pl.col("line").max())
+    rows = rows.join(again, on="input_id", how="left", maintain_order="left")
+    behind, gave_up = pl.col("line") > pl.col("again"), pl.col("timed_out_seq").is_not_null()
+    who = rows.filter(gave_up & pl.col("global_rank").is_not_null()).group_by("input_id", "global_rank")
+    twice = who.agg(twice=behind.any() & ~behind.all()).filter("twice")["input_id"].unique()
+    return rows.filter(behind.fill_null(True) | ~pl.col("input_id").is_in(twice.implode())).drop("again")
+
+
+def _of_last(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the last attempt: a rank that begins to wait after it had given up was started again."""
+    since = pl.col("time_s") - pl.col("ran_ms").fill_null(pl.col("ran_ms").max()) / 1000
+    waits = rows.with_columns(since=since).drop_nulls(["timed_out_seq", "global_rank", "since"]).sort("time_s")
+    ended = pl.col("time_s").min().over("global_rank")
+    again = waits.filter(pl.col("since") > ended + SKEW_S)
+    if again.is_empty():
+        return rows
+    began = again["since"].to_list()
+    ends = waits.join(again.group_by("global_rank").agg(last=pl.col("since").max()), on="global_rank")
+    over = ends.filter(pl.col("time_s") + SKEW_S < pl.col("last"))["time_s"].max()
+    first = min(s for s in began if s > over)  # type: ignore[operator]
+    return rows.filter((pl.col("time_s") >= first) | pl.col("time_s").is_null())
 
 
 @fact
@@ -118,7 +160,14 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
         for world in worlds
         if most > 1
     ]
-    return max(found, key=lambda f: sum(len(pairs[n]) for n in pairs if f[n] is not None), default={})
+    told_by = [sum(len(pairs[n]) for n in pairs if f[n] is not None) for f in found]
+    best = [f for f, told in zip(found, told_by, strict=True) if told == max(told_by)]
+    return {n: how for n, how in best[0].items() if _agree(pairs.get(n, ()), [f[n] for f in best])} if best else {}
+
+
+def _agree(pairs: Iterable[tuple[int, int]], grids: Sequence[Grid | None]) -> bool:
+    """Whether all grids put these ranks into the same groups."""
+    return len({tuple(g.members(rank) for rank, _ in pairs) if g is not None else None for g in grids}) < 2
 
 
 def _size(rows: pl.DataFrame) -> int:

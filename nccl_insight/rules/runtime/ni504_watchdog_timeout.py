@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from nccl_insight.facts.topics import plays
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules.context import Context, Hits
 
@@ -37,5 +38,6 @@ def check(ctx: Context) -> Hits:
         what = f"the first {what or 'collective '}of {group or 'a group'}, "
     elif group:
         what = f"{what or 'a collective '}of {group}, "
-    headline = " ".join(f"The watchdog timed out on {what or 'a collective '}{seq}{after}".split())
+    who = "Gloo" if plays(rows, "gloo-wait").all() else "The watchdog"
+    headline = " ".join(f"{who} timed out on {what or 'a collective '}{seq}{after}".split())
     yield from ctx.tells("found", quiet=None, headline=headline, first=first, dumps=LIST_DUMPS)

@@ -6,7 +6,7 @@ from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.claims import CALLS, WATCHDOG
 from nccl_insight.facts.tallies import counted
-from nccl_insight.facts.waitfor import verdict
+from nccl_insight.facts.waitfor import ended_ranks, verdict
 from nccl_insight.rules._absent import READ_LAST, subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
 
@@ -24,7 +24,7 @@ def check(ctx: Context) -> Hits:
         elif item.lead.proof == "stack":
             yield with_others(run, _elsewhere(item), item)
         elif item.lead.proof == "gap":
-            yield with_others(run, _unseen(item), item)
+            yield with_others(run, _unseen(item, ended_ranks(run).issuperset(item.lead.ranks)), item)
     if not run.has("calls"):
         return
     if log_is_cut(run):
@@ -76,7 +76,7 @@ def _elsewhere(item: Absent) -> Hit:
     return says("collective-not-reached.elsewhere", (), next_step=READ_LAST, lead=lead)
 
 
-def _unseen(item: Absent) -> Hit:
+def _unseen(item: Absent, ended: bool) -> Hit:
     lead, who = item.lead, rank_words(item.lead.ranks)
     return says(
         "collective-not-reached.unseen",
@@ -87,6 +87,7 @@ def _unseen(item: Absent) -> Hit:
         lead=lead,
         seq=f" in collective {lead.seq} ({lead.op or 'operation unknown'})" if lead.seq is not None else "",
         who=who,
+        ended=ended,
     )
 
 
