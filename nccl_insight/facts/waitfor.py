@@ -136,7 +136,11 @@ class _Graph:
         """The ranks of the job that wait for others, in a collective, a send or a receive."""
         behind = {r for g in self.placed if g.comparable for r in g.ranks_behind}
         found = {r for g in self.placed for r in (g.ranks_inside if g.listed else g.standing)}
-        return frozenset((found - behind) | {waits for waits, _ in self.pairs} | self.elsewhere)
+        unplaced = (
+            g.rows.drop_nulls(["timed_out_seq", "global_rank"])["global_rank"] for g in self.groups if not g.world
+        )
+        found = (found - behind).union(*(rows.to_list() for rows in unplaced))
+        return frozenset(found | {waits for waits, _ in self.pairs} | self.elsewhere)
 
     def verdict(self) -> Verdict:
         claims = tuple(self._claims())

@@ -71,7 +71,7 @@ def _of_last(rows: pl.DataFrame) -> pl.DataFrame:
     began = again["since"].to_list()
     ends = waits.join(again.group_by("global_rank").agg(last=pl.col("since").max()), on="global_rank")
     over = ends.filter(pl.col("time_s") + SKEW_S < pl.col("last"))["time_s"].max()
-    first = min(s for s in began if s > over)  # type: ignore[operator]
+    first = min(s for s in began if s > over)
     return rows.filter((pl.col("time_s") >= first) | pl.col("time_s").is_null())
 
 
