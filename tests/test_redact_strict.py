@@ -14,7 +14,7 @@ from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Finding
 from nccl_insight.cli import build_app
 from nccl_insight.share.api import analyze, load
-from nccl_insight.share.redact import collect
+from nccl_insight.share.redact import collect, redact_analysis
 from nccl_insight.tables.run import build_run
 from tests.runs import RUNS
 from tests.test_redact_classes import CLASSES
@@ -172,3 +172,16 @@ def test_utf_16_is_redacted(tmp_path: Path) -> None:
     log.write_bytes("zqhost7:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n".encode("utf-16"))
     assert CliRunner().invoke(build_app(), ["redact", str(log), "-o", str(out)]).exit_code == 0
     assert re.fullmatch(r"node[12]:1:2 \[0\] NCCL INFO NCCL version 2\.27\.3\+cuda12\.9\n", _only(out).read_text())
+
+
+@pytest.mark.parametrize(("strict", "secrets"), [(False, ["zqh"]), (True, ["zqh", "zquser", "zqpart"])])
+def test_no_name_stays_in_the_template_of_an_unknown_line(strict: bool, secrets: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    text = "zqh07.zq.org:91:92 [0] NCCL INFO flurble of zquser42 on ZQH07 took 12 ms for zqpart9x7\n"
+    log.write_text(text)
+    run = load([log])
+    ((template, _),) = analyze(run).coverage.unknown_templates
+    assert "ZQH<N>" in template
+    redactor = collect(run, [text], strict=strict)
+    ((template, _),) = redact_analysis(analyze(run), redactor).coverage.unknown_templates
+    assert [secret for secret in secrets if secret in template.lower()] == []

@@ -9,7 +9,18 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from nccl_insight.base.model import Analysis, Evidence, Finding, InputInfo, Job, JobPart, Milestones, Moment, ToolOutput
+from nccl_insight.base.model import (
+    Analysis,
+    Coverage,
+    Evidence,
+    Finding,
+    InputInfo,
+    Job,
+    JobPart,
+    Milestones,
+    Moment,
+    ToolOutput,
+)
 from nccl_insight.share.redact.collect import HOST_COLUMNS
 from nccl_insight.share.redact.names import Names
 from nccl_insight.share.redact.redactor import Redactor
@@ -134,6 +145,8 @@ def _walk(item: T, redactor: _Prose) -> T:
             changes[field.name] = redactor.names.input_name(value)
         elif isinstance(item, Evidence) and field.name == "text":
             changes[field.name] = redactor.redactor.text(value)
+        elif isinstance(item, Coverage) and field.name == "unknown_templates":
+            changes[field.name] = tuple((redactor.redactor.text(text), count) for text, count in value)
         else:
             changes[field.name] = _inner(value, redactor)
     replaced: T = dataclasses.replace(holder, **changes)

@@ -82,9 +82,6 @@ class Names:
             else:
                 self.hosts[name] = self._new("node")
                 self._remember(name)
-                masked = re.sub("[0-9]+", "<N>", name)
-                if masked != name and certain(name):
-                    self.masked[masked] = None
                 if not _PLAIN.fullmatch(name) and len(name) > 3:
                     self.odd[name] = self.hosts[name]
                 match = _NUMBERED.fullmatch(name[:LONGEST])
@@ -104,6 +101,8 @@ class Names:
         for form in (name, short):
             if certain(form) and not form.isalpha():
                 self.folded.setdefault(form.lower(), self.hosts[name])
+                if (masked := re.sub("[0-9]+", "<N>", form)) != form:
+                    self.masked[masked.lower()] = None
         if dot and len(name) <= LONGEST and DOMAIN.fullmatch(name):
             while "." in domain:
                 self.domains.setdefault(domain.lower())

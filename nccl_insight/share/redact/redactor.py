@@ -139,9 +139,10 @@ class Redactor:
 
     def _templates(self, text: str) -> str:
         """What is left of a host when its figures are masked."""
-        if _TEMPLATE in text:
-            for masked in self.names.masked:
-                text = text.replace(masked, f"node{_TEMPLATE}")
+        lowered = text.lower() if _TEMPLATE in text else ""
+        for masked in self.names.masked if lowered else ():
+            if masked in lowered:
+                text = re.sub(re.escape(masked), f"node{_TEMPLATE}", text, flags=re.IGNORECASE)
         return text
 
     def _image(self, match: re.Match[str]) -> str:
