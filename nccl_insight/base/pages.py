@@ -79,7 +79,7 @@ class Page:
         """What findings of the logic say: texts by field, by key (see :mod:`nccl_insight.rules.says`)."""
         return texts.blocks(self.spoken)
 
-    @property
+    @cached_property
     def module(self) -> Path:
         """Where the logic stands, if it has some."""
         return self.path.with_name(f"{self.code.lower()}_{self.name.replace('-', '_')}.py")

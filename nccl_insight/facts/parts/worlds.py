@@ -80,7 +80,8 @@ def worlds_of(run: Run) -> list[World]:
 
 def _between_restarts(run: Run) -> list[World]:
     """Where no line tells processes: what failed between the lines with which launchers start the workers again."""
-    failures, again = _failures(run), _restarts(run)
+    again = _restarts(run)
+    failures = _failures(run) if again else {}
     cuts: dict[int, list[int]] = {}
     for input_id, lines in again.items():
         failed, own = sorted(set(failures.get(input_id, ())) - set(lines)), [0]
@@ -97,35 +98,20 @@ def _between_restarts(run: Run) -> list[World]:
 
 def _failures(run: Run) -> dict[int, list[int]]:
     """Lines by input that report a failure, or the end of the job from outside."""
-    rows = causes(run).filter(
-        pl.col("loud")
-        & (pl.col("cause") != BENIGN)
-        & pl.col("line").is_not_null()
-        & pl.col("role").is_in(["root", "effect"])
-    )
-    found: dict[int, list[int]] = {}
-    for input_id, line in rows.select("input_id", "line").iter_rows():
-        found.setdefault(input_id, []).append(int(line))
-    for input_id, line in _ended(run).iter_rows():
-        found.setdefault(input_id, []).append(int(line))
-    return found
-
-
-def _ended(run: Run) -> pl.DataFrame:
-    rows = run.table("endings").filter(~pl.col("kind").is_in(list(AT_THE_END)))
-    return rows.select("input_id", "line").drop_nulls()
+    failed = pl.col("loud") & (pl.col("cause") != BENIGN) & pl.col("role").is_in(["root", "effect"])
+    ended = run.table("endings").filter(~pl.col("kind").is_in(list(AT_THE_END)))
+    return _by_input(causes(run).filter(failed), ended)
 
 
 def _restarts(run: Run) -> dict[int, list[int]]:
     """Lines by input with which a launcher or scheduler says that it starts the job again."""
-    frames = [run.table("restarts")] if run.has("restarts") else []
-    ended = run.table("errors")
-    frames.append(ended.filter(pl.col("end_reason").str.to_uppercase().str.ends_with("REQUEUE")))
-    found: dict[int, list[int]] = {}
-    for frame in frames:
-        for input_id, line in frame.select("input_id", "line").drop_nulls().iter_rows():
-            found.setdefault(input_id, []).append(int(line))
-    return found
+    requeued = pl.col("end_reason").str.to_uppercase().str.ends_with("REQUEUE")
+    return _by_input(run.table("restarts"), run.table("errors").filter(requeued))
+
+
+def _by_input(*frames: pl.DataFrame) -> dict[int, list[int]]:
+    rows = pl.concat([frame.select("input_id", "line").drop_nulls() for frame in frames])
+    return dict(rows.group_by("input_id", maintain_order=True).agg("line").iter_rows())
 
 
 def _versions(run: Run) -> dict[int, list[tuple[int, bool]]]:

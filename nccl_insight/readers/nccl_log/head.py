@@ -169,7 +169,7 @@ class Heads:
     """Remembers what heads said: each chunk of a log has those of all ranks again."""
 
     def __init__(self) -> None:
-        self._known = parse_heads(pl.Series([], dtype=pl.String))
+        self._known = pl.DataFrame(schema={"head": pl.String, **COLUMNS})
 
     def parsed(self, heads: pl.Series) -> pl.DataFrame:
         """As :func:`parse_heads` for these distinct heads, and maybe for others."""
