@@ -54,6 +54,11 @@ DEAD = {
         "WorkerProc hit an exception.", "Traceback (most recent call last):",
         '  File "/opt/vllm/v1/worker/gpu_model_runner.py", line 2280, in execute_model',
         "torch.AcceleratorError: CUDA error: an illegal memory access was encountered")), "application-exception"),
+    "make": ("make: *** [Makefile:12: train] Killed", "process-killed"),
+    "Ray's job": ("Job entrypoint command failed with exit code 137, last available logs (truncated to 20,000 chars):",
+                  "process-killed"),
+    "a controller": ("  Normal  EvictedDueToPreempted  5s  kueue-workload-controller  Preempted to accommodate another",
+                     "job-ended-by-scheduler"),
     "not ready in time": ("RuntimeError: NCCL timeout when waiting for nonblocking call to become successful.",
                           "hang-in-init"),
 }  # fmt: skip

@@ -53,6 +53,22 @@ def test_a_job_that_starts_and_ends_is_ok(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_an_end_in_front_of_a_job_that_came_to_its_end_was_of_another_attempt(tmp_path: Path) -> None:
+    preempted = "slurmstepd: error: *** JOB 4242 ON node0 CANCELLED AT 2025-11-20T09:00:00 DUE TO PREEMPTION ***"
+    assert judge(tmp_path, [preempted, "resumed from step 300", *log(closed=2)]).status == "ok"
+    assert judge(tmp_path, [*log(closed=0), preempted]).status != "ok"
+
+
+def test_who_gives_up_waiting_is_named_as_it_is(tmp_path: Path) -> None:
+    """The watchdog and the flight recorder are torch's: no other program has them."""
+    said = "(EngineCore_DP0 pid=42) TimeoutError: RPC call to execute_model timed out."
+    first = judge(tmp_path, [*log(closed=0), said]).findings[0]
+    assert first.name == "watchdog-timeout"
+    assert "RPC call to execute_model" in first.title
+    assert "watchdog" not in first.title
+    assert all("trace_rank" not in step.text for step in first.steps)
+
+
 def test_a_rank_that_does_not_finish_init_leaves_no_proof(tmp_path: Path) -> None:
     analysis = judge(tmp_path, log(done=1, closed=0))
     assert analysis.status == "inconclusive"

@@ -387,7 +387,7 @@ class JobPart:
 
 @dataclass(frozen=True)
 class Job:
-    """What the run looks like."""
+    """What the run looks like. ``ranks_seen``: of ``nranks``, where the rest may be on nodes that no line names."""
 
     nccl_versions: tuple[str, ...] = ()
     nranks: int | None = None
@@ -398,6 +398,7 @@ class Job:
     communicators: int = 0
     cuda_versions: tuple[str, ...] = ()
     driver_versions: tuple[str, ...] = ()
+    ranks_seen: int | None = None
 
     @property
     def line(self) -> str:
@@ -405,7 +406,8 @@ class Job:
         nodes = f"{self.n_nodes:,} node{'' if self.n_nodes == 1 else 's'}" if self.n_nodes else ""
         size = nodes
         if self.nranks is not None:
-            size = f"{self.nranks:,} rank{'' if self.nranks == 1 else 's'}" + (f" on {nodes}" if nodes else "")
+            seen = f"{self.ranks_seen:,} of " if self.ranks_seen else ""
+            size = f"{seen}{self.nranks:,} rank{'' if self.nranks == 1 else 's'}" + (f" on {nodes}" if nodes else "")
         versions = "NCCL " + " and ".join(self.nccl_versions) if self.nccl_versions else ""
         return ", ".join(filter(None, (size, versions)))
 

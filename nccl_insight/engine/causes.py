@@ -326,6 +326,11 @@ def parents(drafts: Sequence[Draft], lines: FirstLines) -> list[int | None]:
             if not leads_to(j, i):
                 chosen[i] = j
                 break
+    # What is but a note is no cause where it has one itself.
+    for i, above in enumerate(chosen):
+        while above is not None and drafts[above].severity is Severity.INFO and chosen[above] is not None:
+            above = chosen[above]
+        chosen[i] = above
     return chosen
 
 
@@ -371,6 +376,8 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
     is of another process. What is of another time than the job's own lines is none of it.
     """
     told = course(run)
+    # What the machine shows of itself in front of a job stays true.
+    before = set(names("outside", "configuration")) - set(names("device"))
     completed = told.completed and not any(_stopped(d, told) for d in drafts)
     placed: list[Draft] = []
     for draft in drafts:
@@ -385,6 +392,9 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
             said = "It is of another time than the job's own lines."
         elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks:
             said = "The job came to its end: it was none of its ranks."
+        elif draft.name in before and told.in_front(draft.hit.evidence):
+            said = "The job began after it, and came to its end."
+            most = Severity.INFO if draft.name in names("outside") else Severity.WARNING
         elif draft.name in names("leaving") and told.got_over(draft.hit.evidence):
             said = "The job came to its end: this did not stop it."
         elif draft.name in names("outside") and told.went_on(draft.hit.evidence, draft.last_s):

@@ -39,8 +39,8 @@ _NEXT: Final = {
         "if it hangs: the flight recorder names the rank that did not come (give its dumps to analyze)",
     ),
     "slow": (
-        "torch.profiler.profile(...).export_chrome_trace('rank0.json')",
-        "if it is slow: a trace per rank shows waiting, transfer and stragglers",
+        "a profiler's trace of every rank (torch.profiler, jax.profiler, nsys)",
+        "if it is slow: it shows waiting, transfer and stragglers",
     ),
     "crash": (
         'eval "$(nccl-insight record-env --symptom crash)"',
@@ -61,8 +61,8 @@ _ASKED: Final = (
     (
         re.compile(r"^nccl-tests stops after"),
         More(
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH <the same test> 2>&1 | tee nccl-tests.log",
-            "if it stops at the same size again, it hangs there: add --symptom hang; else its output was cut",
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH",
+            "the same test again: if it stops at the same size, it hangs there (add --symptom hang); else it was cut",
         ),
     ),
     (

@@ -13,7 +13,7 @@ from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts import watchdog
 from nccl_insight.facts.clock import clock_text, with_time
 from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End, ends
+from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, FIRST_FAILURE, KILLED, End, ends
 from nccl_insight.facts.instances import UNNAMED
 from nccl_insight.facts.journey import end_of, init_words
 from nccl_insight.facts.last_words import tails
@@ -201,7 +201,8 @@ def _end(run: Run, told: Sequence[_Told]) -> _Told:
     if quoted and not course(run).completed:
         own, line, last = max((q for q in (*quoted, *words) if q[0] == quoted[-1][0]), key=lambda q: q[1])
         at, known = (own, line), {t.at for t in told}
-        text = "the log ends there" if at in known else f'the log ends with "{last[:100]}"'
+        said_so = last[:100] if last.startswith(FIRST_FAILURE) else f'"{last[:100]}"'
+        text = "the log ends there" if at in known else f"the log ends with {said_so}"
     elif at is None and only is not None:
         at = (int(only), int(sizes[only]))
     if text == "the program's own output goes on":

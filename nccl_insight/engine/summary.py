@@ -59,7 +59,12 @@ def job_of(run: Run) -> Job:
     together = ranks.select("host", "bus_id").drop_nulls().unique()
     if nranks is not None and together.height > nranks:
         nranks, n_nodes = together.height, together["host"].n_unique()
+    seen = None
+    if nranks is not None and n_nodes is None and hosts:
+        own = ranks.filter(pl.col("nranks") == nranks).group_by("comm_id").agg(pl.col("rank").n_unique())
+        seen = _largest(own["rank"].max())
     return Job(
+        ranks_seen=seen if seen and nranks and seen < nranks else None,
         nccl_versions=_values(processes["nccl_version"]),
         nranks=nranks,
         n_nodes=n_nodes if n_nodes is not None else (len(hosts) or None),

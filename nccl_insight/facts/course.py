@@ -34,14 +34,14 @@ class Course:
     ``through``: the line of each input at which its processes had come to their end: the program says so, or the first
     communicator was closed in a job in which every rank closed all of them. Empty where that is not proved.
     ``steps``: line of the last step that each input counts, and its clock or that of the last stamped line before it.
-    ``inputs``: all inputs that the job's ranks wrote.
+    ``inputs``: all inputs that the job's ranks wrote, with the line of each at which the first of them began.
     """
 
     begun_s: float | None = None
     ended_s: float | None = None
     through: Mapping[int, int] = field(default_factory=dict)
     steps: Mapping[int, tuple[int, float | None]] = field(default_factory=dict)
-    inputs: frozenset[int] = frozenset()
+    inputs: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def completed(self) -> bool:
@@ -51,6 +51,10 @@ class Course:
     def got_over(self, refs: Sequence[Ref]) -> bool:
         """Whether the program was at work, or through, after these lines, all of which its processes printed."""
         return self.completed and bool(refs) and all(ref.input_id in self.inputs for ref in refs)
+
+    def in_front(self, refs: Sequence[Ref]) -> bool:
+        """Whether the job began behind these lines, and came to its end."""
+        return self.completed and bool(refs) and all(ref.line < self.inputs.get(ref.input_id, 0) for ref in refs)
 
     def went_on(self, refs: Sequence[Ref], last_s: float | None) -> bool:
         """Whether the program counted steps long after these lines, and came to its end."""
@@ -124,7 +128,8 @@ def signs_of_life(run: Run) -> dict[int, int]:
 def course(run: Run) -> Course:
     """The job's course; empty where nothing tells."""
     marks = run.table("milestones")
-    own = frozenset(int(i) for i in marks["input_id"].unique()) if marks.height else frozenset()
+    first = pl.min_horizontal(pl.col(s).cast(pl.Int64) for s in _STEPS).min().fill_null(0)
+    own = {int(i): int(line) for i, line in marks.group_by("input_id").agg(first).iter_rows()} if marks.height else {}
     rows = run.table("endings").filter(pl.col("kind").is_in([*COURSE, LAST]) & pl.col("input_id").is_in(list(own)))
     timed = with_time(run, rows, "text")
     stamped = timed.filter(pl.col("kind") != LAST) if own else timed

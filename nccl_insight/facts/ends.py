@@ -39,6 +39,8 @@ _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in fro
 
 # What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
 BARE: Final = "bare_word"
+# What is said in our own words of the block of torch elastic.
+FIRST_FAILURE: Final = "torch elastic: first failure"
 # A line that is known by its form alone.
 LAST_WORDS: Final = "last_words"
 _LAST_LINES: Final = 8
@@ -399,7 +401,9 @@ def _words(row: Mapping[str, Any], text: str) -> str:
         code = row.get("exit_code")
         why = str(row.get("error_text") or "")
         shown = "" if why.startswith("To enable traceback") else f", {why}"
-        return f"torch elastic: first failure was rank {row.get('rank')} with exit code {code}{shown}"
+        return f"{FIRST_FAILURE} was rank {row.get('rank')} with exit code {code}{shown}"
+    if row.get("component") and row.get("error_text"):
+        return str(row["error_text"])[:200]
     if row.get("cpp_exception"):
         return f"{text[:200]} what(): {row['error_text']}" if row.get("error_text") else text[:200]
     return text[:200]

@@ -24,7 +24,7 @@ class Scheduler:
 @fact
 def scheduler(run: Run) -> Scheduler:
     """The scheduler by its own lines and by names of output files; no job where they tell of several."""
-    rows = run.table("errors", "launcher", "text", "job_number", "pod_name").cast(pl.String)
+    rows = run.table("errors", "launcher", "text", "job_number", "pod_name", "message").cast(pl.String)
     said = pl.concat_str("launcher", "text", separator=" ", ignore_nulls=True)
     slurm = rows.filter(said.str.contains(_SPEAKS) | pl.col("job_number").is_not_null())
     number = pl.coalesce(pl.col("job_number").str.extract(r"^([0-9]+)"), said.str.extract(_NUMBER))
@@ -33,4 +33,6 @@ def scheduler(run: Run) -> Scheduler:
     if slurm.height or jobs:
         return Scheduler("slurm", jobs.pop() if len(jobs) == 1 else "")
     pods = rows["pod_name"].drop_nulls().unique()
-    return Scheduler("kubernetes", pods[0] if len(pods) == 1 else "") if len(pods) else Scheduler()
+    if len(pods) or rows["message"].str.starts_with("k8s_").any():
+        return Scheduler("kubernetes", pods[0] if len(pods) == 1 else "")
+    return Scheduler()

@@ -76,6 +76,7 @@ def acs(run: Run) -> Iterator[Said | Beside]:
         where=where,
         gpus=f", above GPUs {listed(g[5:] for g in gpus)}" if gpus else "",
         joined=joined,
+        bridges=" ".join(f.device[5:] for f in found if f.device),
         found=found,
     )
 
@@ -118,6 +119,7 @@ def links(run: Run) -> Iterator[Said | Beside]:
             [fact for fact, _ in worst],
             worst=listed(text for _, text in worst),
             narrow=narrow,
+            at=next((fact.device for fact, _ in worst if ":" in (fact.device or "")), ""),
         )
 
 
@@ -159,7 +161,7 @@ def memory(run: Run) -> Iterator[Said | Beside]:
     worst: dict[str, list[Fact]] = {}
     for fact in named(run, r"gpu\.(?:ecc\..*|remap\..*|recovery_action|unreadable)"):
         value, name = fact.value.lower(), fact.name
-        if name == "gpu.unreadable":
+        if name == "gpu.unreadable" and "version mismatch" not in value:  # which is of the driver's libraries
             worst.setdefault("unreadable", []).append(fact)
         elif name == "gpu.remap.failed" and value in ("yes", "1"):
             worst.setdefault("remap failed", []).append(fact)

@@ -54,7 +54,7 @@ SIGNS: Final = (
 )  # fmt: skip
 
 _BARE: Final = re.compile(
-    r"^(?:[A-Za-z0-9_./-]{1,40}: |.{1,300}\]|\[[0-9]+,[0-9]+\]<std(?:err|out)>: ?|[0-9][0-9T:./+Z -]{7,40} )?"
+    r"^(?:[A-Za-z0-9_./-]{1,40}: |.{1,300}\] ?|\[[0-9]+,[0-9]+\]<std(?:err|out)>: ?|[0-9][0-9T:./+Z -]{7,40} )?"
     r"(Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exception)$"
 )
 _BARE_SIGNALS: Final = {

@@ -74,7 +74,7 @@ def _table(out: Output, found: Found) -> str:
 
 def _lost(found: Found, line: int, lost: re.Match[str]) -> None:
     why = lost["why"] or lost["driver"] or lost["nvml"] or "no devices were found"
-    found.fact(line, bus_id(lost["a"] or ""), "gpu.unreadable", f"nvidia-smi: {why}")
+    found.fact(line, bus_id(lost["a"] or ""), "gpu.unreadable", f"{'NVML' if lost['nvml'] else 'nvidia-smi'}: {why}")
 
 
 def _named(table: str, path: str) -> tuple[str, str | None] | None:

@@ -48,7 +48,8 @@ class _Thread:
     def says(self) -> str:
         """Of what process, how many threads, where they stand."""
         who = f"process {self.pid}" if self.pid else "a process"
-        return f"{who}: {count(max(self.threads, 1), 'thread')}, in {listed([' < '.join(top) for top in self.tops], 3)}"
+        at = f", in {listed([' < '.join(top) for top in self.tops], 3)}" if self.tops else ""
+        return f"{who}: {count(max(self.threads, 1), 'thread')}{at}"
 
 
 _PYSPY_FRAME: Final = late.compiled(r"\s{4}(?P<what>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>[0-9]+))?\)\s*$")
@@ -150,7 +151,7 @@ def _backtrace(out: Output, found: Found) -> str:
     libraries = sorted(
         {str(f["library"]).rsplit("/", 1)[-1] for f in found.stacks if f["pid"] == now.pid and f["library"]}
     )
-    return f"{now.says()}; libraries {listed(libraries, 6)}"
+    return f"{now.says()}; libraries {listed(libraries, 6)}" if libraries else now.says()
 
 
 def _kernel(out: Output, found: Found) -> str:

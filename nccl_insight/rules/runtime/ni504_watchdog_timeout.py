@@ -1,8 +1,9 @@
 """The framework's watchdog gave up on a collective."""
 
+from textwrap import shorten
+
 import polars as pl
 
-from nccl_insight.facts.topics import plays
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules.context import Context, Hits
 
@@ -21,6 +22,11 @@ def check(ctx: Context) -> Hits:
     if found is None:
         return
     rows = found.rows
+    # Who gives up: the watchdog of PyTorch's process groups for NCCL, Gloo itself, or another program.
+    by_gloo = bool(rows["message"].str.starts_with("gloo_").fill_null(False).all())
+    if not by_gloo and not rows["message"].str.starts_with("watchdog_").fill_null(True).any():
+        yield from ctx.tells("other", quiet=None, text=shorten(str(found.value("text") or ""), 80, placeholder=" ..."))
+        return
     works = rows.filter(pl.col("work_op").is_not_null())
     ops = works["work_op"].unique(maintain_order=True).to_list() if works.height else []
     numbers = works["seq"].drop_nulls().unique().sort().to_list() if works.height else []
@@ -38,6 +44,6 @@ def check(ctx: Context) -> Hits:
         what = f"the first {what or 'collective '}of {group or 'a group'}, "
     elif group:
         what = f"{what or 'a collective '}of {group}, "
-    who = "Gloo" if plays(rows, "gloo-wait").all() else "The watchdog"
+    who = "Gloo" if by_gloo else "The watchdog"
     headline = " ".join(f"{who} timed out on {what or 'a collective '}{seq}{after}".split())
     yield from ctx.tells("found", quiet=None, headline=headline, first=first, dumps=LIST_DUMPS)

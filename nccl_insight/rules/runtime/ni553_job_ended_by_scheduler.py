@@ -1,5 +1,6 @@
 """The scheduler ended the job."""
 
+import re
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Final
@@ -11,6 +12,7 @@ from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.identity import identities
+from nccl_insight.facts.scheduler import scheduler
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
 from nccl_insight.rules import _outside as outside
@@ -19,6 +21,7 @@ from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
+_PACKAGE: Final = re.compile(r"^(?:\w+\.)+(?=\w+:)")
 _ASK: Final = Step("check", "<record of the job>")
 _EVICTED: Final = Step("check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod")
 _ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
@@ -100,6 +103,7 @@ def check(ctx: Context) -> Hits:
         )
         return
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
+    why = _PACKAGE.sub("", why)
     what = f"The job was ended from outside{outside.since([first])}: {shorten(why, 60)}"
     cancelled = not strong and "cancelled" in first.parts
     hangup = not strong and told(said, "hangup").item() is not None
@@ -123,7 +127,7 @@ def check(ctx: Context) -> Hits:
         outside.refs_of([first, *(e for e in found if e is not first)]),
         whom=hosts,
         title=what,
-        steps=_steps("hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
+        steps=_steps(run, "hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
         observed=first.text,
         severity=severity,
         caused_by=caused_by,
@@ -139,13 +143,19 @@ def _passing(end: End) -> bool:
     return end.message == BARE or "passing" in end.parts
 
 
-def _steps(reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:
+def _steps(run: Run, reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:
     """What to look at and to change, by the reason of the end."""
     node = hosts[0] if len(hosts) == 1 else ""
     if reason == "node" and node:
+        kind = scheduler(run).kind
+        ask = {
+            "slurm": f"scontrol show node {node}; sinfo -R -n {node}",
+            "kubernetes": f"kubectl describe node {node}",
+        }.get(kind, f"ping -c 3 {node}; ssh {node} 'uptime; dmesg -T | tail -50'")
+        without = f" (--exclude={node})" if kind == "slurm" else ""
         return (
-            Step("check", f"scontrol show node {node}; sinfo -R -n {node}", "or kubectl describe node: why did it go?"),
-            Step("do", f"start the job again without {node} (--exclude={node}) until its logs say why"),
+            Step("check", ask, "why did it go?"),
+            Step("do", f"start the job again without {node}{without} until its logs say why"),
         )
     return _ADVICE.get(reason or "", (_ASK,))
 
