@@ -1,6 +1,7 @@
 """The story of a job: what happened in which order, each with time, place and evidence. Nothing is told that no line
 tells: a moment without a clock says between which stamped lines it stands, and an end that is missing is said so."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -308,8 +309,13 @@ def _in_order(told: Iterable[_Told], last: _Told) -> list[_Told]:
 
 
 def _with_silence(told: Sequence[_Told]) -> list[_Told]:
-    """The last step says for how long no other followed."""
+    """The last step says for how long no other followed; nothing is before a time that lies behind what follows it."""
     rows = list(told)
+    soonest = math.inf
+    for n, item in reversed(list(enumerate(rows))):
+        soonest = min(soonest, math.inf if item.time_s is None else item.time_s)
+        if item.before_s is not None and soonest < item.before_s:
+            rows[n] = replace(item, before_s=soonest)
     for n, item in enumerate(rows[:-1]):
         follows = rows[n + 1].time_s
         if item.moment.kind == "last step" and item.time_s is not None and follows is not None:

@@ -226,8 +226,7 @@ class _Page:
 
     def _because(self, finding: Finding) -> Iterator[str]:
         observed, expected = words.observed_expected(finding)
-        said = one_line(" ".join(e.text for e in finding.evidence[:1]), 2000)
-        if observed and observed.rstrip(".") not in said:
+        if observed:
             news = [part for part in observed.split("; ") if part not in finding.title]
             yield from self._detail("found", "; ".join(news)) if news else ()
         if expected:

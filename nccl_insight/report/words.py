@@ -64,12 +64,12 @@ def job_line(analysis: Analysis) -> str:
 def coverage_line(analysis: Analysis) -> str:
     """``1,203,114 lines (96.8% understood)``, with foreign lines ``(96.8% of 980,020 NCCL lines understood)``.
 
-    Empty for runs without log lines, such as traces alone.
+    Empty for runs without log lines, such as traces, whatever text lies beside them.
     """
     coverage = analysis.coverage
     if not coverage.lines:
         return ""
-    if not coverage.nccl_lines and analysis.inputs and not any(i.kind in _TEXT for i in analysis.inputs):
+    if not coverage.nccl_lines and analysis.inputs and not all(i.kind in _TEXT for i in analysis.inputs):
         return ""
     if not coverage.nccl_lines:
         return f"{plural(coverage.lines, 'line')} (none from NCCL)"
@@ -119,13 +119,14 @@ def host_list(hosts: tuple[str, ...], limit: int = 4) -> str:
 
 
 def observed_expected(finding: Finding) -> tuple[str, str]:
-    """Both values with the unit behind a bare number, never behind a phrase."""
+    """Both values with the unit behind a bare number, never behind a phrase; no observed text that is the evidence."""
     unit = one_line(finding.unit, 40) if finding.unit else ""
     observed, expected = (
         f"{text} {unit}" if unit and _NUMBER.fullmatch(text) else text
         for text in (one_line(finding.observed, 400), one_line(finding.expected, 400))
     )
-    return observed, expected
+    said = one_line(finding.evidence[0].text, 2000) if finding.evidence else ""
+    return ("" if observed.rstrip(".") in said else observed), expected
 
 
 def compared(finding: Finding) -> str:

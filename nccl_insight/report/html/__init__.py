@@ -44,7 +44,7 @@ def render(analysis: Analysis, view: Page, *, js: JsMode | str = "inline", comma
                 else summary(analysis),
             ),
             findings(analysis, view.context, figures) if analysis.findings else None,
-            figure_section(rest, interactive=interactive, findings=analysis.findings),
+            figure_section(rest, interactive=interactive, findings=analysis.findings) if rest or not first else None,
             environment(view.environment) if view.environment else None,
             outputs(analysis),
             gaps(analysis, view.notes),

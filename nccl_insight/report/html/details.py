@@ -184,7 +184,7 @@ def provenance(analysis: Analysis, command: str | None) -> Markup:
             el("span", one_line(i.path.removeprefix(folder), 300)),
             i.kind,
             format_bytes(i.size_bytes),
-            f"{i.lines:,}",
+            f"{i.lines:,}" if i.lines else "",
             el("code", i.sha256),
         ]
         for i in analysis.inputs[:ROWS]
