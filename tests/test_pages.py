@@ -59,3 +59,10 @@ def test_what_is_no_page_is_refused(tmp_path: Path, name: str, text: str, says: 
         return
     with pytest.raises(InsightError, match=says):
         rule_of(read_page(path), "x")
+
+
+def test_an_unknown_key_of_a_page_is_named_with_its_line(tmp_path: Path) -> None:
+    page = tmp_path / "NI999-a-name.md"
+    page.write_text("---\nclass: F\nseverty: error\naction: config\n---\nText.\n", encoding="utf-8")
+    with pytest.raises(InsightError, match=r"^NI999-a-name\.md:3: .*'severty'; did you mean 'severity'\?$"):
+        read_page(page)

@@ -139,8 +139,16 @@ def read_page(path: Path) -> Page:
     head, steps = _front(front)
     page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps, (says + spoken).rstrip())
     needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}
-    if wrong := sorted(set(head) - _KEYS) or sorted(needed - set(head)):
-        raise InsightError(f"{path.name}: front matter: {', '.join(wrong)} missing or unknown")
+    for at, line in enumerate(front.splitlines(), 2):
+        key = line.strip().removeprefix("- ").partition(":")[0]
+        if key in head and key not in _KEYS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, _KEYS, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else f" (its keys: {', '.join(sorted(_KEYS))})"
+            raise InsightError(f"{path.name}:{at}: front matter has no key {key!r}{meant}")
+    if wrong := sorted(needed - set(head)):
+        raise InsightError(f"{path.name}: front matter lacks {', '.join(wrong)}")
     if "\n## Why it matters\n" not in page.body:
         raise InsightError(f"{path.name}: no section `Why it matters`")
     return page
