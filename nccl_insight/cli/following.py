@@ -8,7 +8,7 @@ from typing import TypeAlias
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.model import Analysis
-from nccl_insight.facts.journey import ENDED_BY_USER
+from nccl_insight.engine.journey import ENDED_BY_USER
 from nccl_insight.inputs.find import discard, piped, watched
 from nccl_insight.inputs.limits import DEFAULT
 from nccl_insight.inputs.remote import is_url

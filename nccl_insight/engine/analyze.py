@@ -14,6 +14,7 @@ from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fill import filled_in
 from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
 from nccl_insight.engine.help import helped
+from nccl_insight.engine.journey import progress
 from nccl_insight.engine.measured import copy_sentences, fabric_sentences, measured_sentences
 from nccl_insight.engine.more import more_of
 from nccl_insight.engine.outline import outline
@@ -26,7 +27,6 @@ from nccl_insight.engine.verdict import headline, status_of
 from nccl_insight.facts import watchdog
 from nccl_insight.facts.ahead import begun
 from nccl_insight.facts.apart import figures
-from nccl_insight.facts.journey import progress
 from nccl_insight.facts.parts import part_run, parts
 from nccl_insight.language.load import grammar_digest
 from nccl_insight.rules import Rule, discover

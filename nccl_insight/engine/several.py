@@ -9,8 +9,8 @@ import polars as pl
 from nccl_insight.base.model import FindingClass, JobPart, NotJudged, Severity
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
+from nccl_insight.engine.journey import progress, trouble_line
 from nccl_insight.engine.summary import job_of
-from nccl_insight.facts.journey import progress, trouble_line
 from nccl_insight.facts.parts import Part, part_run, parts
 from nccl_insight.tables.run import Run
 

@@ -11,12 +11,12 @@ from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment, causes_of
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.engine.evidence import paths_of
+from nccl_insight.engine.journey import end_of, init_words
 from nccl_insight.facts import watchdog
 from nccl_insight.facts.clock import clock_text, with_time
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, FIRST_FAILURE, KILLED, End, ends
 from nccl_insight.facts.instances import UNNAMED
-from nccl_insight.facts.journey import end_of, init_words
 from nccl_insight.facts.last_words import tails
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
 from nccl_insight.readers.embedded.forms import step_words

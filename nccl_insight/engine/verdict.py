@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from nccl_insight.base.model import Confidence, Coverage, Finding, InputInfo, Severity
 from nccl_insight.base.units import capital, plural
+from nccl_insight.engine.journey import ENDED_BY_USER, NO_PROBLEM, doubts
 from nccl_insight.engine.summary import has_matter
-from nccl_insight.facts.journey import ENDED_BY_USER, NO_PROBLEM, doubts
 from nccl_insight.tables.run import Run
 
 _MOST = 110

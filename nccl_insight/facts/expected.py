@@ -32,7 +32,6 @@ _PATTERNS: Final = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring"}
 _PLAIN_TREE: Final = 3
 _SHARED_GPU: Final = -1
 # Of the low end of the band: what reaches this much of it is as expected.
-_NEAR: Final = 0.9
 _FORCING: Final = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE")
 
 
@@ -124,18 +123,8 @@ def expected(
     if parts is None:
         return None
     e = parts.at(size_bytes)
-    return Band(
-        op,
-        size_bytes,
-        e.time_us,
-        e.busbw_gbps,
-        e.busbw_low_gbps,
-        e.busbw_high_gbps,
-        e.bound_by,
-        e.algorithm,
-        "",
-        HARDWARE,
-    )
+    rates = e.busbw_gbps, e.busbw_low_gbps, e.busbw_high_gbps
+    return Band(op, size_bytes, e.time_us, *rates, e.bound_by, e.algorithm, "", HARDWARE)
 
 
 def predicted(run: Run, op: str, size_bytes: int, nranks: int, comm_id: str | None = None) -> Band | None:
@@ -144,10 +133,17 @@ def predicted(run: Run, op: str, size_bytes: int, nranks: int, comm_id: str | No
     factor = busbw_factor(op, nranks)
     if comm is None or factor is None:
         return None
+    low, high = _MODEL_RANGE
+
+    def band(time_us: float, bound: str, algorithm: str, protocol: str, source: str) -> Band:
+        busbw = size_bytes / time_us / 1e3 * factor
+        rates = busbw, busbw * low, busbw * high
+        return Band(op, size_bytes, time_us, *rates, bound, algorithm, protocol, source)
+
     said = _said(_stated(run).get((comm["comm_id"], op), ()), size_bytes)
     if said is not None:
         time, algorithm, protocol = said
-        return _band(op, size_bytes, time, factor, "", algorithm, protocol, STATED)
+        return band(time, "", algorithm, protocol, STATED)
     model = _models(run).get(comm["comm_id"])
     if model is None:
         return None
@@ -161,15 +157,7 @@ def predicted(run: Run, op: str, size_bytes: int, nranks: int, comm_id: str | No
     time, cost = min(timed, key=lambda pair: pair[0])
     latency = time - size_bytes / (1e3 * cost.bandwidth_gbps) > time / 2
     bound = "latency" if latency else "the links of NCCL's graph"
-    return _band(op, size_bytes, time, factor, bound, cost.algorithm, cost.protocol, model.source)
-
-
-def _band(
-    op: str, size: int, time_us: float, factor: float, bound: str, algorithm: str, protocol: str, source: str
-) -> Band:
-    busbw = size / time_us / 1e3 * factor
-    low, high = _MODEL_RANGE
-    return Band(op, size, time_us, busbw, busbw * low, busbw * high, bound, algorithm, protocol, source)
+    return band(time, bound, cost.algorithm, cost.protocol, model.source)
 
 
 _Said: TypeAlias = tuple[tuple[int, float, str, str], ...]
@@ -369,34 +357,6 @@ def efficiency(run: Run) -> pl.DataFrame:
         pl.Series("expected_high_gbps", [b and b.high_gbps for b in bands], dtype=pl.Float64),
         pl.Series("expected_from", [b and b.source for b in bands], dtype=pl.String),
     ).with_columns(of_expected=_exact_busbw() / pl.col("expected_gbps"))
-
-
-def unjudged(run: Run, least_bytes: int) -> str:
-    """Large measurements of several GPUs that prove nothing good, in words; empty without one: nobody knows what they
-    should reach, or they stay below it, though not so far that something is wrong for sure."""
-    rows = efficiency(run).filter((pl.col("size_bytes") >= least_bytes) & (pl.col("busbw_gbps") > 0))
-    rows = rows.filter((pl.col("nranks") > 1) & (pl.col("n_gpus").fill_null(1 << 30) >= pl.col("nranks")))
-    judged = rows.filter(pl.col("expected_low_gbps").is_not_null())
-    if judged.height:
-        best = judged.sort(pl.col("busbw_gbps") / pl.col("expected_low_gbps")).row(-1, named=True)
-        low, high = best["expected_low_gbps"], best["expected_high_gbps"]
-        if best["busbw_gbps"] >= _NEAR * low:
-            return ""
-        what = f"{best['op'] or 'a collective'} on {best['nranks']} ranks"
-        return f"{best['busbw_gbps']:,.4g} GB/s busbw of {what} is less than the {low:,.0f} to {high:,.0f} expected"
-    if rows.is_empty():
-        return ""
-    best = rows.sort("busbw_gbps").row(-1, named=True)
-    if gpu_of(run) is None:
-        why = "its GPUs are not named, or not in the table"
-    elif best["op"] is None:
-        why = "which collective it was is not in the inputs"
-    elif (best["n_hosts"] or 0) > 1:
-        why = "which NICs the nodes have is not in the inputs (say --nics COUNTxGBITS, such as 8x400)"
-    else:
-        why = "on how many nodes is not in the inputs"
-    what = f"{best['op'] or 'a collective'} on {best['nranks']} ranks"
-    return f"{best['busbw_gbps']:,.4g} GB/s busbw of {what} is not judged: {why}"
 
 
 def _exact_busbw() -> pl.Expr:

@@ -2,15 +2,10 @@
 
 import polars as pl
 
-from nccl_insight.base.data import dataclass
-from nccl_insight.base.versions import at_least
 from nccl_insight.facts.members import comms, rank_hosts
 from nccl_insight.facts.settings import setting, switched_on
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run, fact
-
-#: init.cc: NCCL_PARAM(RuntimeConnect) defaults to 1 since this release
-_LAZY_SINCE = "2.22.3"
 
 
 @fact
@@ -49,40 +44,3 @@ def net_crosses(run: Run) -> bool:
     if net.filter(pl.col("same_host").eq_missing(False)).height:
         return True
     return bool(net.height) and not nodes_are_processes(run)
-
-
-@dataclass(frozen=True)
-class Judgeable:
-    """Whether the absence of connection lines means anything, and if not, why."""
-
-    yes: bool
-    reason: str = ""
-
-
-def connections_judgeable(run: Run) -> Judgeable:
-    """Whether missing connections mean missing traffic.
-
-    Since 2.23 NCCL connects on first use and for the chosen algorithm only, and a log that lacks ranks or
-    the INIT subsystem shows none at all.
-    """
-    if not run.has("connections"):
-        return Judgeable(False, "the log has no connection lines (NCCL connects lazily, or INFO is off)")
-    if any(c.ranks_seen < c.nranks for c in comms(run)):
-        return Judgeable(False, "the log lacks some ranks of a communicator")
-    if _one_sided(run):
-        return Judgeable(False, "the log lacks the other end of some connections: lines are missing")
-    versions = run.table("processes").get_column("nccl_version").drop_nulls().unique().to_list()
-    lazy = [v for v in versions if at_least(v, _LAZY_SINCE)]
-    if lazy:
-        return Judgeable(False, f"NCCL {lazy[0]} connects on first use only")
-    return Judgeable(True)
-
-
-def _one_sided(run: Run) -> bool:
-    """Whether a NET connection shows at one end only although both ranks write to this log."""
-    net = links(run).filter((pl.col("transport") == "NET") & pl.col("pxn_rank").is_null())
-    both = net.filter(pl.col("src_host").is_not_null() & pl.col("dst_host").is_not_null())
-    ends = both.group_by("comm_id", "channel", "conn_index", "src_rank", "dst_rank").agg(
-        pl.col("direction").n_unique().alias("ends")
-    )
-    return ends.filter(pl.col("ends") < 2).height > 0

@@ -1,12 +1,20 @@
 """The traffic between nodes is spread unevenly over the NICs of a host."""
 
+from typing import Final
+
 import polars as pl
 
+from nccl_insight.base.versions import at_least
+from nccl_insight.facts.members import comms
 from nccl_insight.facts.networks import nics
-from nccl_insight.facts.reach import connections_judgeable
 from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.traffic import nic_load
+from nccl_insight.facts.transports import links
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.run import Run
+
+#: init.cc: NCCL_PARAM(RuntimeConnect) defaults to 1 since this release
+_LAZY_SINCE: Final = "2.22.3"
 
 
 def check(ctx: Context) -> Hits:
@@ -33,7 +41,6 @@ def check(ctx: Context) -> Hits:
     )
     if per_host.is_empty():
         return
-    judgeable = connections_judgeable(run)
     worst = per_host.sort("most", descending=True, maintain_order=True).row(0, named=True)
     rows = load.join(per_host.select("host", "network"), on=["host", "network"], how="semi", nulls_equal=True)
     hosts = hosts_of(per_host)
@@ -43,5 +50,34 @@ def check(ctx: Context) -> Hits:
         whom=hosts,
         worst=worst,
         hosts=hosts,
-        judgeable=judgeable,
+        doubt=_doubt(run),
     )
+
+
+def _doubt(run: Run) -> str:
+    """Why missing connections do not mean missing traffic; empty where they do.
+
+    Since 2.23 NCCL connects on first use and for the chosen algorithm only, and a log that lacks ranks or
+    the INIT subsystem shows none at all.
+    """
+    if not run.has("connections"):
+        return "the log has no connection lines (NCCL connects lazily, or INFO is off)"
+    if any(c.ranks_seen < c.nranks for c in comms(run)):
+        return "the log lacks some ranks of a communicator"
+    if _one_sided(run):
+        return "the log lacks the other end of some connections: lines are missing"
+    versions = run.table("processes").get_column("nccl_version").drop_nulls().unique().to_list()
+    lazy = [v for v in versions if at_least(v, _LAZY_SINCE)]
+    if lazy:
+        return f"NCCL {lazy[0]} connects on first use only"
+    return ""
+
+
+def _one_sided(run: Run) -> bool:
+    """Whether a NET connection shows at one end only although both ranks write to this log."""
+    net = links(run).filter((pl.col("transport") == "NET") & pl.col("pxn_rank").is_null())
+    both = net.filter(pl.col("src_host").is_not_null() & pl.col("dst_host").is_not_null())
+    ends = both.group_by("comm_id", "channel", "conn_index", "src_rank", "dst_rank").agg(
+        pl.col("direction").n_unique().alias("ends")
+    )
+    return ends.filter(pl.col("ends") < 2).height > 0
