@@ -117,7 +117,7 @@ class Job:
         job = loop.Job([str(self.folder)])
         events = [
             (self.time, event)
-            for event in loop.watch(job, state, interval_s, for_s, now=self.now, sleep=self.sleep, busy=self.busy)
+            for event in loop.watch(job, state, interval_s, for_s, clock=loop.Clock(self.now, self.sleep, self.busy))
         ]
         return events, state
 

@@ -25,6 +25,7 @@ from nccl_insight.live.capture.archive import pack
 from nccl_insight.live.capture.environment import World, gpu_count, nccl_settings, world_of
 from nccl_insight.live.capture.parent import (
     Captured,
+    Launch,
     capture,
     describe,
     export_reports,
@@ -194,7 +195,7 @@ def test_a_tool_that_hangs_is_told_from_one_that_is_missing() -> None:
 
 
 def run_fake(tmp_path: Path, mode: str, ranks: int = 2, deadline: float = 20.0):  # type: ignore[no-untyped-def]
-    return capture(Plan(), make_directory(tmp_path / "c"), ranks, deadline, dict(os.environ), child=fake(mode))
+    return capture(Plan(), Launch(make_directory(tmp_path / "c"), ranks, deadline, dict(os.environ), child=fake(mode)))
 
 
 def test_a_healthy_capture_is_read_whole(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_grandchildren_of_a_hanging_capture_are_gone(tmp_path: Path) -> None:
 
 def test_a_rank_that_dies(tmp_path: Path) -> None:
     started = time.monotonic()
-    done = capture(Plan(), make_directory(tmp_path / "c"), 2, 60, dict(os.environ), child=fake("dies"))
+    done = capture(Plan(), Launch(make_directory(tmp_path / "c"), 2, 60, dict(os.environ), child=fake("dies")))
     assert done.code == 1
     assert time.monotonic() - started < 40
     assert "rank 1 ended with signal 11" in describe(done)
@@ -293,7 +294,9 @@ def test_log_files_of_ranks_are_kept_apart_and_percent_signs_are_no_patterns(tmp
 
 def test_a_rank_that_ends_with_an_error_is_quoted(tmp_path: Path) -> None:
     code = "import sys; sys.stderr.write('Traceback\\nRuntimeError: address already in use\\n'); sys.exit(1)"
-    done = capture(Plan(), make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code))
+    done = capture(
+        Plan(), Launch(make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code))
+    )
     assert done.code == 1
     assert "RuntimeError: address already in use" in describe(done)
 
@@ -306,7 +309,9 @@ def test_what_nccl_calls_its_last_error_goes_before_what_follows_it(tmp_path: Pa
         "[rank0]:[W1126 13:04:59.5 ProcessGroupNCCL.cpp:1575] Warning: destroy_process_group() was not called\n"
     )
     code = f"import sys; sys.stderr.write({said!r}); sys.exit(1)"
-    done = capture(Plan(), make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code))
+    done = capture(
+        Plan(), Launch(make_directory(tmp_path / "c"), 1, 30, dict(os.environ), child=(sys.executable, "-c", code))
+    )
     assert "code 1: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60" in describe(done)
 
 
@@ -321,7 +326,9 @@ def test_sizes_that_did_not_fit_are_listed(tmp_path: Path) -> None:
 
 def test_a_slow_start_is_not_called_a_hang_in_a_collective(tmp_path: Path) -> None:
     code = "import time; time.sleep(600)"
-    done = capture(Plan(), make_directory(tmp_path / "c"), 1, 1.0, dict(os.environ), child=(sys.executable, "-c", code))
+    done = capture(
+        Plan(), Launch(make_directory(tmp_path / "c"), 1, 1.0, dict(os.environ), child=(sys.executable, "-c", code))
+    )
     assert done.code == 5
     assert not done.started
     assert "while starting Python" in describe(done)
@@ -445,7 +452,7 @@ def test_usage_errors_of_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_gloo_measures_and_checks(tmp_path: Path, ranks: int) -> None:
     plan = Plan(backend="gloo", ops=plans.OPS, sizes=(1024, 65536), iterations=3, warmup=1, profile_steps=0)
-    done = capture(plan, make_directory(tmp_path / "c"), ranks, 120, dict(os.environ))
+    done = capture(plan, Launch(make_directory(tmp_path / "c"), ranks, 120, dict(os.environ)))
     assert done.code == 0, describe(done)
     run = api.load([done.directory])
     rows = run.table("benchmarks")

@@ -66,7 +66,7 @@ def test_who_waits_for_whom_over_time_and_without_a_common_clock() -> None:
     figure = figures(_collectives())["waits"]
     assert "All ranks together wait 43 ms in 3 matched collectives" in figure.summary
     assert "most of it for rank 2, which came last: 27 ms" in figure.summary
-    assert figure.rows[0] == ("2", "8 ms", "2", "27 ms", "63%")
+    assert figure.table.rows[0] == ("2", "8 ms", "2", "27 ms", "63%")
     svg = drawn(figure)
     assert sum(e.get("class") == "last" for e in svg.iter("path")) == 3
     assert sum(e.get("class") == "wait" for e in svg.iter("rect")) == 6
@@ -99,7 +99,7 @@ def test_process_groups_by_rank_show_who_is_behind() -> None:
     figure = figures(build_run({"flight_recorder": pl.DataFrame(rows)}))["groups"]
     assert "behind: rank 2" in figure.summary
     assert "silent: rank 3" in figure.summary
-    assert figure.rows[0][2:] == ("5", "rank 2 by 3", "none")
+    assert figure.table.rows[0][2:] == ("5", "rank 2 by 3", "none")
     late = [e for e in drawn(figure).iter("rect") if e.get("class") == "cell late" and e.get("data-r")]
     assert [e.get("data-r") for e in late] == ["2"]
     assert "-3" in words(figure)
@@ -182,8 +182,8 @@ def test_a_cut_order_is_never_drawn_as_a_ring() -> None:
     assert "crosses between nodes" not in figure.summary
     assert "cut in the log" in words(figure)
     assert "back to the first node" not in words(figure)
-    assert figure.rows[0][1] == "12 of 16"
-    assert figure.rows[0][4].endswith("(cut in the log)")
+    assert figure.table.rows[0][1] == "12 of 16"
+    assert figure.table.rows[0][4].endswith("(cut in the log)")
 
 
 def _neighbors(hosts: list[str | None]) -> Run:
@@ -201,7 +201,7 @@ def test_a_ring_of_neighbors_is_the_same_in_words_and_in_the_figure() -> None:
     assert "- channel 0: 0 > 2 > 1 > 3" in told
     assert "Each ring crosses from host to host 4 times, at least 2 are needed." in told
     figure = figures(run)["rings"]
-    assert figure.rows[0][2] == "4"
+    assert figure.table.rows[0][2] == "4"
     assert "each crosses between nodes 4 times, at least 2 are needed" in figure.summary
 
 
@@ -209,7 +209,7 @@ def test_no_crossings_are_counted_where_the_host_of_a_rank_is_unknown() -> None:
     run = _neighbors(["node0", "node0", "node1", None])
     assert "crosses" not in explain_log.render(log(run))
     figure = figures(run)["rings"]
-    assert figure.rows[0][2] == ""
+    assert figure.table.rows[0][2] == ""
     assert "crosses" not in figure.summary
 
 
@@ -237,5 +237,5 @@ def test_connections_that_differ_are_outlined() -> None:
 def test_gaps_between_collectives_of_a_trace_without_ranks() -> None:
     rows = [{"device": 0, "op": "AllReduce", "start_ns": at * MS, "duration_ns": MS} for at in (0, 10, 12)]
     figure = figures(build_run({"collectives": pl.DataFrame(rows)}))["gaps"]
-    assert figure.rows[0] == ("0", "1 ms", "9 ms", "AllReduce", "AllReduce")
+    assert figure.table.rows[0] == ("0", "1 ms", "9 ms", "AllReduce", "AllReduce")
     assert "2 gaps between collectives; the longest, on GPU 0, takes 9 ms" in figure.summary

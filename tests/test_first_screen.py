@@ -61,7 +61,7 @@ def test_memory_is_drawn_by_rank_and_purpose(tmp_path: Path) -> None:
     run = nccl_insight.load([path])
     figure = next(f for f in build(nccl_insight.analyze(run), run) if f.id == "memory")
     assert figure.summary.startswith("GPU memory: 5.0 MiB at most, on rank 1; 75% of it is for P2P.")
-    assert {(row[0], row[4], row[5]) for row in figure.rows} == {
+    assert {(row[0], row[4], row[5]) for row in figure.table.rows} == {
         ("0", "P2P", "2.0 MiB"),
         ("1", "P2P", "4.0 MiB"),
         ("0", "channels", "1.0 MiB"),

@@ -163,8 +163,8 @@ def test_the_report_of_a_capture_shows_copies_and_names_the_odd_ones(tmp_path: P
     assert "Measured copies between 56 pairs of GPUs: 150.0 to 394.0 GB/s" in notes
     figures = {f.id: f for f in build(analysis, run)}
     assert "1 rank far below" in figures["host-copies"].summary
-    assert figures["peer-copies"].rows[0][:4] == ("gpu01", "1", "6", "150")
-    assert figures["busbw"].rows
+    assert figures["peer-copies"].table.rows[0][:4] == ("gpu01", "1", "6", "150")
+    assert figures["busbw"].table.rows
 
 
 def test_the_report_of_a_good_capture_names_nothing(tmp_path: Path) -> None:

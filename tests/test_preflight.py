@@ -20,13 +20,13 @@ from nccl_insight.advise.settings.lint import lint_text
 from nccl_insight.base import texts
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Action, Severity
-from nccl_insight.cli.cmd_preflight import _deadline_s
 from nccl_insight.live.capture.environment import World
-from nccl_insight.live.capture.parent import make_directory
+from nccl_insight.live.capture.parent import Launch, make_directory
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight import chosen, expect, outputs
 from nccl_insight.live.preflight.bench import diagnostics, measure, plan_for
+from nccl_insight.live.preflight.gate import deadline_s
 from nccl_insight.live.preflight.model import Check, Result, Status, parse_exit_map
 from nccl_insight.live.preflight.node import Node
 from nccl_insight.live.preflight.quick import facts_of, quick_checks
@@ -515,9 +515,8 @@ def test_the_diagnosis_of_dcgm(answer: Output, status: Status | None) -> None:
 
 
 def judged(tmp_path: Path, mode: str, deadline: float = 20.0) -> tuple[dict[str, Check], Result]:
-    done = measure(
-        Plan(), make_directory(tmp_path / "c"), 4, deadline, dict(os.environ), child=(sys.executable, str(FAKE), mode)
-    )
+    child = (sys.executable, str(FAKE), mode)
+    done = measure(Plan(), Launch(make_directory(tmp_path / "c"), 4, deadline, dict(os.environ), child=child))
     return {c.name: c for c in done.checks}, Result(
         done.checks, "standard", "n", timed_out=done.timed_out, facts=done.facts
     )
@@ -623,4 +622,4 @@ def test_operations_and_sizes_can_be_chosen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ranks", "seconds"), [(2, 120), (8, 120), (64, 240), (4096, 480)])
 def test_the_deadline_of_a_job_grows_with_the_logarithm_of_its_ranks(ranks: int, seconds: int) -> None:
-    assert _deadline_s("full", World(0, ranks, 0, "n1", 29500)) == seconds
+    assert deadline_s("full", World(0, ranks, 0, "n1", 29500)) == seconds

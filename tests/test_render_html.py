@@ -199,7 +199,9 @@ def test_machine_readable_copy_is_the_json_output() -> None:
     drawn = copy.pop("figures")
     assert copy == json.loads(json_.render(analysis))
     built = pages.build(analysis, run)
-    assert [(f["id"], f["total"], len(f["rows"])) for f in drawn] == [(f.id, f.total, len(f.rows)) for f in built]
+    assert [(f["id"], f["total"], len(f["rows"])) for f in drawn] == [
+        (f.id, f.table.total, len(f.table.rows)) for f in built
+    ]
     assert all(len(row) == len(f["columns"]) for f in drawn for row in f["rows"])
 
 
@@ -242,9 +244,9 @@ def test_every_figure_has_a_sentence_and_a_table() -> None:
     for sample in samples.ALL.values():
         for figure in pages.build(*sample()):
             assert len(figure.summary) > 20
-            assert figure.rows
-            assert all(len(row) == len(figure.columns) for row in figure.rows)
-            assert figure.total >= len(figure.rows) <= 50
+            assert figure.table.rows
+            assert all(len(row) == len(figure.table.columns) for row in figure.table.rows)
+            assert figure.table.total >= len(figure.table.rows) <= 50
             if figure.choices and figure.plot is not None:
                 assert len(figure.masks) == len(figure.plot["data"])
                 assert set(figure.masks) - {-1} == set(range(len(figure.choices)))
@@ -309,7 +311,7 @@ def test_a_large_job_is_drawn_by_node() -> None:
     assert "inside each of 128 nodes" in matrix.svg
     assert "between 128 nodes, 2 neighbors per cell" in matrix.svg
     assert "inside, all 128 nodes are connected alike" in matrix.summary
-    assert matrix.total > 50
+    assert matrix.table.total > 50
     assert len(re.findall(r'<rect data-c="', by_id["cluster"].svg)) == 128
     page = pages.render(*samples.thousand(), js="none")
     assert len(page.encode()) < 400_000

@@ -25,7 +25,7 @@ def test_an_unknown_size_is_not_zero_bytes() -> None:
     ]
     figures = {f.id: f for f in build(samples.healthy()[0], build_run({"collectives": pl.DataFrame(rows)}))}
     assert "durations" in figures
-    told = " ".join(f"{f.summary} {f.rows} {f.plot}" for f in figures.values())
+    told = " ".join(f"{f.summary} {f.table.rows} {f.plot}" for f in figures.values())
     assert "AllToAll (size unknown)" in told
     assert "0 B" not in told
 

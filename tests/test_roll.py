@@ -16,7 +16,7 @@ import pytest
 
 from nccl_insight.live.capture import child
 from nccl_insight.live.capture.environment import World, hosts_of
-from nccl_insight.live.capture.parent import Captured, describe
+from nccl_insight.live.capture.parent import Captured, Launch, describe
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Ended, Outcome, Task, run_group
 from nccl_insight.live.preflight.bench import Measured, measure
@@ -92,7 +92,7 @@ def _world(tmp_path: Path, ranks: list[int], size: int, deadline_s: float) -> di
 
     def one(rank: int) -> None:
         world = World(rank, size, 0, "127.0.0.1", port)
-        found[rank] = measure(plan, directory, 1, deadline_s, environ, world)
+        found[rank] = measure(plan, Launch(directory, 1, deadline_s, environ, world))
 
     threads = [threading.Thread(target=one, args=(rank,)) for rank in ranks]
     for thread in threads:

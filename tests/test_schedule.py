@@ -16,7 +16,7 @@ import pytest
 
 from nccl_insight.live.capture.child import by_node
 from nccl_insight.live.capture.environment import World
-from nccl_insight.live.capture.parent import capture, join_directory
+from nccl_insight.live.capture.parent import Launch, capture, join_directory
 from nccl_insight.live.capture.schedule import Measurement, again, rounds, suspects
 from nccl_insight.live.preflight.bench import measure, plan_for
 from nccl_insight.live.preflight.model import Status
@@ -164,8 +164,8 @@ def test_gloo_nodes_name_the_slow_one_and_gather_what_each_says(tmp_path: Path) 
         directory = join_directory(tmp_path / "c", world)
         environ = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
         if world.rank:
-            return capture(plan, directory, 1, 120, environ, world).code
-        return measure(plan, directory, 1, 120, environ, world)
+            return capture(plan, Launch(directory, 1, 120, environ, world)).code
+        return measure(plan, Launch(directory, 1, 120, environ, world))
 
     with ThreadPoolExecutor(4) as pool:
         first, *rest = pool.map(run, worlds)

@@ -94,4 +94,4 @@ def test_a_child_beyond_all_ranks_is_no_child(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
     run = nccl_insight.load([tmp_path / "run.log"])
     (figure,) = (f for f in build(nccl_insight.analyze(run), run) if f.id == "trees")
-    assert [row[2:4] for row in figure.rows] == [("0", "1")]
+    assert [row[2:4] for row in figure.table.rows] == [("0", "1")]

@@ -156,7 +156,7 @@ def watched(
 ) -> tuple[list[str], Watch]:
     state = Watch(10.0, stall)
     events = loop.watch(
-        loop.Job(paths, address), state, 5.0, seconds, now=clock.now, sleep=clock.sleep, busy=lambda: 0.0
+        loop.Job(paths, address), state, 5.0, seconds, clock=loop.Clock(clock.now, clock.sleep, lambda: 0.0)
     )
     return [line for event in events for line in (f"{clock.text()} {event.text}", *event.commands)], state
 
@@ -674,7 +674,7 @@ def test_a_line_that_should_come_every_so_often(tmp_path: Path) -> None:
 
     clock = Clock({8: save})
     job = loop.Job([str(log)], every=[loop.Every.parse("30:saved checkpoint [0-9]+$")])
-    events = loop.watch(job, Watch(10, 60), 5.0, 60, now=clock.now, sleep=clock.sleep, busy=lambda: 0.0)
+    events = loop.watch(job, Watch(10, 60), 5.0, 60, clock=loop.Clock(clock.now, clock.sleep, lambda: 0.0))
     assert [(clock.text(), event.kind) for event in events if event.kind != "note"] == [
         ("+35", "overdue"),
         ("+40", "on-time"),

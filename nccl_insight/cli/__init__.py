@@ -221,19 +221,24 @@ def main() -> None:
             _fail("not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time", ExitCode.NOT_JUDGED)
         if isinstance(error, typer.Abort):
             raise SystemExit(ExitCode.INTERRUPTED) from None
-        # typer ships its own copy of click in some releases, so its usage errors have no importable class.
-        message = getattr(error, "format_message", None)
-        if callable(message) and hasattr(error, "exit_code"):
-            said = str(message())
-            if said.startswith("Usage:"):  # a group without a command: its help
-                sys.stderr.write(said + "\n")
-                raise SystemExit(ExitCode.USAGE) from None
-            _fail(_usage(said, getattr(error, "ctx", None)), ExitCode.USAGE)
+        _refused(error)
         if "-v" in sys.argv or "-vv" in sys.argv:
             import traceback
 
             traceback.print_exc()
         _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)
+
+
+def _refused(error: Exception) -> None:
+    """The way out of an error of usage. Typer ships its own copy of click in some releases, so these have no importable
+    class."""
+    message = getattr(error, "format_message", None)
+    if callable(message) and hasattr(error, "exit_code"):
+        said = str(message())
+        if said.startswith("Usage:"):  # a group without a command: its help
+            sys.stderr.write(said + "\n")
+            raise SystemExit(ExitCode.USAGE) from None
+        _fail(_usage(said, getattr(error, "ctx", None)), ExitCode.USAGE)
 
 
 def _starved(error: Exception) -> bool:

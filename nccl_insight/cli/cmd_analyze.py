@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nccl_insight.base.model import Analysis
     from nccl_insight.cli.progress import Tasks
     from nccl_insight.engine.policy import Policy
+    from nccl_insight.inputs.limits import Limits
     from nccl_insight.share.redact import Redactor
     from nccl_insight.tables.run import Run
 
@@ -113,6 +114,31 @@ class _Wanted:
         return [*(target for _, target in self.outputs), *(target for target in also if target)]
 
 
+@dataclass(frozen=True)
+class _Judge:
+    """Reads the inputs and judges them; ``symptom`` and ``nics``: what the user saw and knows."""
+
+    paths: list[str]
+    input_format: str
+    engine: str
+    policy: Policy
+    limits: Limits
+    symptom: str
+    nics: str
+
+    def __call__(self, watch: Tasks | None = None) -> tuple[Analysis, Run]:
+        from nccl_insight.loading import load
+
+        run = load(
+            self.paths, None if self.input_format == "auto" else self.input_format, details=False,
+            engine=self.engine, communication=self.policy.communication,
+            limits=self.limits, watch=watch, meanwhile=_prepare,
+        )  # fmt: skip
+        from nccl_insight.engine import analyze as judging  # by now imported, where the input is large
+
+        return judging.analyze(run, self.policy, symptom=self.symptom, nics=self.nics), run
+
+
 def _followed(
     paths: list[str], judge: Callable[[], tuple[Analysis, Run]], idle: float | None, most_bytes: int, wanted: _Wanted
 ) -> tuple[Analysis, Run]:
@@ -177,79 +203,66 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
+    app.command()(analyze)
 
-    @app.command()
-    def analyze(
-        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
-        output: list[str] = option("analyze --output", [], "-o"),
-        format_: str = option("analyze --format", "text"),
-        input_format: str = option("analyze --input-format", "auto"),
-        engine: Literal["local", "ray"] = option("analyze --engine", "local"),
-        fail_on: FailOn | None = option("analyze --fail-on", None),
-        select: list[str] = option("analyze --select", []),
-        ignore: list[str] = option("analyze --ignore", []),
-        min_coverage: float | None = option("analyze --min-coverage", None),
-        config: Path | None = option("analyze --config", None),
-        isolated: bool = option("analyze --isolated", False),
-        redact: bool = option("analyze --redact", False),
-        redact_level: Level | None = option("analyze --redact-level", None),
-        redact_report: Path | None = option("analyze --redact-report", None),
-        bundle: Path | None = option("analyze --bundle", None),
-        js: JavaScript = option("analyze --js", "inline"),
-        follow: bool = option("analyze --follow", False),
-        idle: float | None = option("analyze --idle", None),
-        strict: bool = option("analyze --strict", False),
-        symptom: Literal["hang", "slow", "crash"] | None = option("analyze --symptom", None),
-        nics: str | None = option("analyze --nics", None),
-        exit_zero: bool = option("analyze --exit-zero", False),
-        color: Color = option("analyze --color", "auto"),
-        quiet: int = option("analyze --quiet", 0, "-q", count=True),
-        timeline: str | None = option("analyze --timeline", None),
-        limit: list[str] = option("analyze --limit", []),
-        verbose: int = option("analyze --verbose", 0, "-v", count=True),
-    ) -> None:
-        """Say what happened in a run: findings with evidence, cause and next step.
 
-        Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
-        """
-        from nccl_insight.cli.output import check_outputs, parse_output, use_color, working_directory
-        from nccl_insight.cli.progress import progress
-        from nccl_insight.engine.policy import load_policy
-        from nccl_insight.inputs.limits import changed, parsed
-        from nccl_insight.loading import load
+def analyze(
+    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+    output: list[str] = option("analyze --output", [], "-o"),
+    format_: str = option("analyze --format", "text"),
+    input_format: str = option("analyze --input-format", "auto"),
+    engine: Literal["local", "ray"] = option("analyze --engine", "local"),
+    fail_on: FailOn | None = option("analyze --fail-on", None),
+    select: list[str] = option("analyze --select", []),
+    ignore: list[str] = option("analyze --ignore", []),
+    min_coverage: float | None = option("analyze --min-coverage", None),
+    config: Path | None = option("analyze --config", None),
+    isolated: bool = option("analyze --isolated", False),
+    redact: bool = option("analyze --redact", False),
+    redact_level: Level | None = option("analyze --redact-level", None),
+    redact_report: Path | None = option("analyze --redact-report", None),
+    bundle: Path | None = option("analyze --bundle", None),
+    js: JavaScript = option("analyze --js", "inline"),
+    follow: bool = option("analyze --follow", False),
+    idle: float | None = option("analyze --idle", None),
+    strict: bool = option("analyze --strict", False),
+    symptom: Literal["hang", "slow", "crash"] | None = option("analyze --symptom", None),
+    nics: str | None = option("analyze --nics", None),
+    exit_zero: bool = option("analyze --exit-zero", False),
+    color: Color = option("analyze --color", "auto"),
+    quiet: int = option("analyze --quiet", 0, "-q", count=True),
+    timeline: str | None = option("analyze --timeline", None),
+    limit: list[str] = option("analyze --limit", []),
+    verbose: int = option("analyze --verbose", 0, "-v", count=True),
+) -> None:
+    """Say what happened in a run: findings with evidence, cause and next step.
 
-        wanted = _Wanted(
-            tuple(parse_output(o) for o in output), format_, bundle, timeline, redact_report,
-            (redact_level or ("strict" if bundle else "names")) == "strict", js, use_color(color), quiet, verbose,
-        )  # fmt: skip
-        check_outputs(paths, wanted.targets)
-        policy = load_policy(
-            {
-                "fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage,
-                "redact": redact or redact_level is not None or redact_report is not None or None,
-            },
-            config=config, isolated=isolated, cwd=working_directory(), environ=dict(os.environ),
-            today=datetime.date.today(),
-        )  # fmt: skip
-        limits = changed(parsed(limit), policy.limits)
-        kind = None if input_format == "auto" else input_format
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
+    """
+    from nccl_insight.cli.output import check_outputs, parse_output, use_color, working_directory
+    from nccl_insight.cli.progress import progress
+    from nccl_insight.engine.policy import load_policy
+    from nccl_insight.inputs.limits import changed, parsed
 
-        def judge(watch: Tasks | None = None) -> tuple[Analysis, Run]:
-            run = load(
-                paths, kind, details=False, engine=engine, communication=policy.communication, limits=limits,
-                watch=watch, meanwhile=_prepare,
-            )  # fmt: skip
-            from nccl_insight.engine import analyze as judging  # by now imported, where the input is large
-
-            return judging.analyze(run, policy, symptom=symptom or "", nics=nics or ""), run
-
-        if follow:
-            analysis, run = _followed(paths, judge, idle, limits.follow_mib << 20, wanted)
-        else:
-            with progress(paths, quiet=quiet > 0) as tasks:
-                analysis, run = judge(tasks)
-        analysis = _write(analysis, run, policy, wanted)
-        code = exit_code(analysis, policy, strict)
-        if exit_zero and code is ExitCode.FINDINGS:
-            code = ExitCode.OK
-        raise typer.Exit(int(code))
+    wanted = _Wanted(
+        tuple(parse_output(o) for o in output), format_, bundle, timeline, redact_report,
+        (redact_level or ("strict" if bundle else "names")) == "strict", js, use_color(color), quiet, verbose,
+    )  # fmt: skip
+    check_outputs(paths, wanted.targets)
+    policy = load_policy(
+        {
+            "fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage,
+            "redact": redact or redact_level is not None or redact_report is not None or None,
+        },
+        config=config, isolated=isolated, cwd=working_directory(), environ=dict(os.environ),
+        today=datetime.date.today(),
+    )  # fmt: skip
+    limits = changed(parsed(limit), policy.limits)
+    judge = _Judge(paths, input_format, engine, policy, limits, symptom or "", nics or "")
+    if follow:
+        analysis, run = _followed(paths, judge, idle, limits.follow_mib << 20, wanted)
+    else:
+        with progress(paths, quiet=quiet > 0) as tasks:
+            analysis, run = judge(tasks)
+    code = exit_code(_write(analysis, run, policy, wanted), policy, strict)
+    raise typer.Exit(int(ExitCode.OK if exit_zero and code is ExitCode.FINDINGS else code))

@@ -32,22 +32,23 @@ NEXT: Final[dict[str, tuple[str, ...]]] = {
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
+    app.command()(demo)
 
-    @app.command()
-    def demo(case: Annotated[str, typer.Argument(help=f"One of {', '.join(FILES)}.")] = "crash") -> None:
-        """Write a small case into this directory, analyze it, and say what to type next."""
-        if case not in FILES:
-            raise UsageError(f"demo: {case!r}: give one of {', '.join(FILES)}")
-        for name, source in FILES[case].items():
-            _write(Path(name), _data() / source)
-        first = next(iter(FILES[case])) + ("/" if case == "slow" else "")
-        typer.echo(f"Wrote {', '.join(FILES[case])}\n\n$ nccl-insight analyze {first}\n")
-        from nccl_insight.cli import build_app
 
-        build_app("analyze")(["analyze", first, "--exit-zero"], standalone_mode=False)
-        typer.echo(f"\nNext:\n  nccl-insight analyze {first} -o report.html")
-        for command in NEXT[case]:
-            typer.echo(f"  {command}")
+def demo(case: Annotated[str, typer.Argument(help=f"One of {', '.join(FILES)}.")] = "crash") -> None:
+    """Write a small case into this directory, analyze it, and say what to type next."""
+    if case not in FILES:
+        raise UsageError(f"demo: {case!r}: give one of {', '.join(FILES)}")
+    for name, source in FILES[case].items():
+        _write(Path(name), _data() / source)
+    first = next(iter(FILES[case])) + ("/" if case == "slow" else "")
+    typer.echo(f"Wrote {', '.join(FILES[case])}\n\n$ nccl-insight analyze {first}\n")
+    from nccl_insight.cli import build_app
+
+    build_app("analyze")(["analyze", first, "--exit-zero"], standalone_mode=False)
+    typer.echo(f"\nNext:\n  nccl-insight analyze {first} -o report.html")
+    for command in NEXT[case]:
+        typer.echo(f"  {command}")
 
 
 def _data() -> Traversable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,6 +13,7 @@ from nccl_insight.cli.choices import Network, TextOrJson, option
 
 if TYPE_CHECKING:
     from nccl_insight.advise.expect.machine import Machine
+    from nccl_insight.advise.expect.training import Job
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d{1,12})\s*([bkmgt]?)(?:i?b)?", re.I)
@@ -19,88 +21,100 @@ _SIZE = re.compile(r"(\d{1,12})\s*([bkmgt]?)(?:i?b)?", re.I)
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
+    app.command()(expect)
 
-    @app.command()
-    def expect(
-        paths: list[str] | None = typer.Argument(
-            None, metavar="RUN...", help="Logs of a run: NCCL's own model and measured figures."
-        ),
-        gpu: str | None = option("expect --gpu", None),
-        nodes: int = option("expect --nodes", 1),
-        gpus_per_node: int | None = option("expect --gpus-per-node", None),
-        nics: str | None = option("expect --nics", None),
-        network: Network | None = option("expect --network", None),
-        link: str | None = option("expect --link", None),
-        domains: int | None = option("expect --domains", None),
-        gdr: bool | None = option("expect --gdr/--no-gdr", None),
-        nvls: bool | None = option("expect --nvls/--no-nvls", None),
-        nccl: str | None = option("expect --nccl", None),
-        op: list[str] | None = option("expect --op", None),
-        size: list[str] | None = option("expect --size", None),
-        what_if: list[str] | None = option("expect --what-if", None),
-        params: str | None = option("expect --params", None),
-        dtype: str = option("expect --dtype", "bf16"),
-        parallel: str = option("expect --parallel", "dp1"),
-        format_: TextOrJson = option("expect --format", "text"),
-        output: str = option("expect --output", "-", "-o"),
-    ) -> None:
-        """Say how long a collective should take: a band of healthy machines, and what bounds it.
 
-        With a run, the figures are NCCL's own: its tuning table or its formulas on the graph of the log, and what was
-        measured beside them. Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes
-        without --nics, or a log without graph).
-        """
-        from nccl_insight.advise.expect.machine import build
-        from nccl_insight.advise.expect.model import OPS, SIZES, expectations
-        from nccl_insight.advise.expect.training import machine_of, parse_job, traffic
-        from nccl_insight.advise.expect.whatif import change
-        from nccl_insight.cli.output import check_outputs, terminal_width, write_text
-        from nccl_insight.report import expect_report
-        from nccl_insight.report.prose import fit
+def expect(
+    paths: list[str] | None = typer.Argument(
+        None, metavar="RUN...", help="Logs of a run: NCCL's own model and measured figures."
+    ),
+    gpu: str | None = option("expect --gpu", None),
+    nodes: int = option("expect --nodes", 1),
+    gpus_per_node: int | None = option("expect --gpus-per-node", None),
+    nics: str | None = option("expect --nics", None),
+    network: Network | None = option("expect --network", None),
+    link: str | None = option("expect --link", None),
+    domains: int | None = option("expect --domains", None),
+    gdr: bool | None = option("expect --gdr/--no-gdr", None),
+    nvls: bool | None = option("expect --nvls/--no-nvls", None),
+    nccl: str | None = option("expect --nccl", None),
+    op: list[str] | None = option("expect --op", None),
+    size: list[str] | None = option("expect --size", None),
+    what_if: list[str] | None = option("expect --what-if", None),
+    params: str | None = option("expect --params", None),
+    dtype: str = option("expect --dtype", "bf16"),
+    parallel: str = option("expect --parallel", "dp1"),
+    format_: TextOrJson = option("expect --format", "text"),
+    output: str = option("expect --output", "-", "-o"),
+) -> None:
+    """Say how long a collective should take: a band of healthy machines, and what bounds it.
 
-        check_outputs(paths or [], [output])
-        if paths:
-            if gpu or what_if:
-                raise UsageError("expect: name either a run or a machine (--gpu)")
-            from nccl_insight.cli.expect_run import answer
+    With a run, the figures are NCCL's own: its tuning table or its formulas on the graph of the log, and what was
+    measured beside them. Exit codes: 0 answered, 2 usage, 3 nothing to expect (one GPU, or several nodes
+    without --nics, or a log without graph).
+    """
+    from nccl_insight.advise.expect.machine import build
+    from nccl_insight.advise.expect.model import OPS
+    from nccl_insight.advise.expect.training import parse_job
+    from nccl_insight.cli.output import check_outputs, terminal_width, write_text
+    from nccl_insight.report.prose import fit
 
-            told = answer(paths, _ops(op, OPS), tuple(_size(s) for s in size or ()), format_)
-            write_text(output, told if format_ == "json" else fit(told, terminal_width()))
-            return
-        if not gpu:
-            raise UsageError("expect: name the GPU with --gpu, such as --gpu H100 --nodes 4 --nics 8x400")
-        job = None if params is None else parse_job(params, dtype, parallel)
-        if job is not None and (op or size or what_if):
-            raise UsageError("expect: --params goes without --op, --size and --what-if")
-        ops = _ops(op, OPS)
-        sizes = tuple(_size(s) for s in size) if size else None
-        machine = build(
-            gpu, nodes=nodes, gpus_per_node=gpus_per_node, nics=nics, network=network, link=link, gdr=gdr,
-            nvls=nvls, nccl_version=nccl, domains=domains,
-        )  # fmt: skip
+    def say(text: str) -> None:
+        write_text(output, text if format_ == "json" else fit(text, terminal_width()))
 
-        if job is not None:
-            machine = machine_of(job, machine)
-            shares = tuple(traffic(job, machine))
-            if not shares:
-                raise NotJudgedError("expect: nothing to expect: one GPU does not communicate, or --nics is missing")
-            told = (expect_report.job_json if format_ == "json" else expect_report.job_text)(job, machine, shares)
-            write_text(output, told if format_ == "json" else fit(told, terminal_width()))
-            return
+    check_outputs(paths or [], [output])
+    if paths:
+        if gpu or what_if:
+            raise UsageError("expect: name either a run or a machine (--gpu)")
+        from nccl_insight.cli.expect_run import answer
 
-        def ask(title: str, asked: Machine) -> expect_report.Question:
-            return expect_report.Question(title, asked, tuple(expectations(asked, ops, sizes or SIZES)))
+        say(answer(paths, _ops(op, OPS), tuple(_size(s) for s in size or ()), format_))
+        return
+    if not gpu:
+        raise UsageError("expect: name the GPU with --gpu, such as --gpu H100 --nodes 4 --nics 8x400")
+    job = None if params is None else parse_job(params, dtype, parallel)
+    if job is not None and (op or size or what_if):
+        raise UsageError("expect: --params goes without --op, --size and --what-if")
+    ops = _ops(op, OPS)
+    sizes = tuple(_size(s) for s in size) if size else None
+    machine = build(
+        gpu, nodes=nodes, gpus_per_node=gpus_per_node, nics=nics, network=network, link=link, gdr=gdr,
+        nvls=nvls, nccl_version=nccl, domains=domains,
+    )  # fmt: skip
 
-        questions = [ask("", machine), *(ask(text, change(machine, text)) for text in what_if or [])]
-        if not questions[0].expected:
-            reason = "one GPU does not communicate" if machine.ranks < 2 else "name the NICs with --nics"
-            raise NotJudgedError(f"expect: nothing to expect of {machine.describe()}: {reason}")
-        text = (
-            expect_report.render_json(questions)
-            if format_ == "json"
-            else fit(expect_report.render_text(questions, ops, sizes), terminal_width())
-        )
-        write_text(output, text)
+    say(_of_job(job, machine, format_) if job is not None else _of_machine(machine, what_if or (), ops, sizes, format_))
+
+
+def _of_job(job: Job, machine: Machine, format_: str) -> str:
+    """What a training job sends on a machine, and how long that takes."""
+    from nccl_insight.advise.expect.training import machine_of, traffic
+    from nccl_insight.report import expect_report
+
+    machine = machine_of(job, machine)
+    shares = tuple(traffic(job, machine))
+    if not shares:
+        raise NotJudgedError("expect: nothing to expect: one GPU does not communicate, or --nics is missing")
+    return (expect_report.job_json if format_ == "json" else expect_report.job_text)(job, machine, shares)
+
+
+def _of_machine(
+    machine: Machine, what_if: Sequence[str], ops: tuple[str, ...], sizes: tuple[int, ...] | None, format_: str
+) -> str:
+    """How long collectives take on a machine, and on the same one with each change."""
+    from nccl_insight.advise.expect.model import SIZES, expectations
+    from nccl_insight.advise.expect.whatif import change
+    from nccl_insight.report import expect_report
+
+    def ask(title: str, asked: Machine) -> expect_report.Question:
+        return expect_report.Question(title, asked, tuple(expectations(asked, ops, sizes or SIZES)))
+
+    questions = [ask("", machine), *(ask(text, change(machine, text)) for text in what_if)]
+    if not questions[0].expected:
+        reason = "one GPU does not communicate" if machine.ranks < 2 else "name the NICs with --nics"
+        raise NotJudgedError(f"expect: nothing to expect of {machine.describe()}: {reason}")
+    if format_ == "json":
+        return expect_report.render_json(questions)
+    return expect_report.render_text(questions, ops, sizes)
 
 
 def _ops(asked: list[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:

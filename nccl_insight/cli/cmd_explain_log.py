@@ -11,36 +11,37 @@ from nccl_insight.cli.choices import TextOrJson, option
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
+    app.command("explain-log")(explain_log)
 
-    @app.command("explain-log")
-    def explain_log(
-        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-        format_: TextOrJson = option("explain-log --format", "text"),
-        output: str = option("explain-log --output", "-", "-o"),
-    ) -> None:
-        """Tell in words what a job does: communicators, transports, rings, algorithms, settings, timings.
 
-        Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
-        """
-        from nccl_insight.cli.output import check_outputs, write_text
-        from nccl_insight.report import explain_log as told
-        from nccl_insight.share.api import load
-        from nccl_insight.views.log import log
+def explain_log(
+    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
+    format_: TextOrJson = option("explain-log --format", "text"),
+    output: str = option("explain-log --output", "-", "-o"),
+) -> None:
+    """Tell in words what a job does: communicators, transports, rings, algorithms, settings, timings.
 
-        check_outputs(paths, [output])
-        run = load(paths)
-        if not any(
-            run.has(name)
-            for name in ("processes", "communicators", "ranks", "env", "connections", "errors", "collectives", "steps")
-        ):
-            raise NotJudgedError(f"{paths[0]}: no NCCL line found; run the job with NCCL_DEBUG=INFO")
-        if format_ == "json":
-            import orjson
+    Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
+    """
+    from nccl_insight.cli.output import check_outputs, write_text
+    from nccl_insight.report import explain_log as told
+    from nccl_insight.share.api import load
+    from nccl_insight.views.log import log
 
-            parts = [{"title": part.title, "lines": list(part.lines)} for part in told.sections(log(run))]
-            document = {"schema_version": 1, "sections": parts}
-            write_text(output, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
-            return
-        terminal = output == "-" and sys.stdout.isatty()
-        width = shutil.get_terminal_size().columns if terminal else None
-        write_text(output, told.render(log(run), width))
+    check_outputs(paths, [output])
+    run = load(paths)
+    if not any(
+        run.has(name)
+        for name in ("processes", "communicators", "ranks", "env", "connections", "errors", "collectives", "steps")
+    ):
+        raise NotJudgedError(f"{paths[0]}: no NCCL line found; run the job with NCCL_DEBUG=INFO")
+    if format_ == "json":
+        import orjson
+
+        parts = [{"title": part.title, "lines": list(part.lines)} for part in told.sections(log(run))]
+        document = {"schema_version": 1, "sections": parts}
+        write_text(output, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+        return
+    terminal = output == "-" and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    write_text(output, told.render(log(run), width))

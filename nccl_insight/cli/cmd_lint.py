@@ -18,76 +18,74 @@ _LEVELS = ("error", "warning", "info", "never")
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-
-    @app.command()
-    def lint(
-        scripts: list[str] | None = typer.Argument(
-            None,
-            metavar="SCRIPT...|-",
-            help="Scripts, job files, YAML, Dockerfiles, Python, make, HCL, TOML, module files, notebooks, nccl.conf.",
-        ),
-        env: bool = option("lint --env", False),
-        nccl_version: str | None = option("lint --nccl-version", None),
-        kind: str = option("lint --kind", "auto"),
-        format_: Literal["text", "json", "sarif"] = option("lint --format", "text"),
-        output: str = option("lint --output", "-", "-o"),
-        fail_on: FailOn = option("lint --fail-on", "warning"),
-        color: Color = option("lint --color", "auto"),
-        quiet: bool = option("lint --quiet", False, "-q"),
-        diff: bool = option("lint --diff", False),
-        fix: bool = option("lint --fix", False),
-    ) -> None:
-        """Check NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
-
-        Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
-        """
-        from nccl_insight.advise.settings.lint import KINDS, fix_text, lint_environment, lint_text
-        from nccl_insight.cli.output import check_outputs, use_color, write_text
-        from nccl_insight.report import lint_report
-
-        if not scripts and not env:
-            raise UsageError("lint: name a script, or use --env for this shell's variables")
-        if kind not in {"auto", *KINDS}:
-            raise UsageError(f"--kind {kind!r}: use auto, {', '.join(KINDS)}")
-        if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
-            raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
-        colored = use_color(color)
-        check_outputs(scripts or [], [output])
-        chosen = None if kind == "auto" else kind
-        named = [("standard input" if path == "-" else path, _read(path)) for path in scripts or []]
-        if diff or fix:
-            fixed = [fix_text(path, text, nccl_version, chosen) for path, text in named]
-            if diff:
-                write_text(output, "".join(map(_diff, named, fixed)))
-                raise typer.Exit(ExitCode.FINDINGS if [text for _, text in named] != fixed else ExitCode.OK)
-            if "-" in (scripts or []):
-                raise UsageError("lint --fix: standard input cannot be written; use --diff")
-            for (path, old), new in zip(named, fixed, strict=True):
-                if new != old:
-                    write_text(path, new)
-            named = [(path, new) for (path, _), new in zip(named, fixed, strict=True)]
-        results = [lint_text(path, text, nccl_version, chosen) for path, text in named]
-        if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
-            raise NotJudgedError(
-                f"{results[0].path}: neither an NCCL setting nor a launch command found (read as {results[0].kind};"
-                " --kind says otherwise)"
-            )
-        if env:
-            results.append(lint_environment(os.environ, nccl_version))
-        if format_ == "text":
-            text = lint_report.render_text(results, color=colored and output == "-", quiet=quiet)
-        else:
-            render = lint_report.render_json if format_ == "json" else lint_report.render_sarif
-            text = render(results)
-        write_text(output, text)
-        limit = _LEVELS.index(fail_on)
-        if fail_on != "never" and any(f.severity.order <= limit for r in results for f in r.findings):
-            raise typer.Exit(ExitCode.FINDINGS)
+    app.command()(lint)
 
 
-def _diff(named: tuple[str, str], fixed: str) -> str:
+def lint(
+    scripts: list[str] | None = typer.Argument(
+        None,
+        metavar="SCRIPT...|-",
+        help="Scripts, job files, YAML, Dockerfiles, Python, make, HCL, TOML, module files, notebooks, nccl.conf.",
+    ),
+    env: bool = option("lint --env", False),
+    nccl_version: str | None = option("lint --nccl-version", None),
+    kind: str = option("lint --kind", "auto"),
+    format_: Literal["text", "json", "sarif"] = option("lint --format", "text"),
+    output: str = option("lint --output", "-", "-o"),
+    fail_on: FailOn = option("lint --fail-on", "warning"),
+    color: Color = option("lint --color", "auto"),
+    quiet: bool = option("lint --quiet", False, "-q"),
+    diff: bool = option("lint --diff", False),
+    fix: bool = option("lint --fix", False),
+) -> None:
+    """Check NCCL_* settings and launch commands of scripts, or of this shell. Executes nothing.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
+    """
+    from nccl_insight.advise.settings.lint import KINDS, fix_text, lint_environment, lint_text
+    from nccl_insight.cli.output import check_outputs, use_color, write_text
+    from nccl_insight.report import lint_report
+
+    if not scripts and not env:
+        raise UsageError("lint: name a script, or use --env for this shell's variables")
+    if kind not in {"auto", *KINDS}:
+        raise UsageError(f"--kind {kind!r}: use auto, {', '.join(KINDS)}")
+    if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
+        raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
+    colored = use_color(color)
+    check_outputs(scripts or [], [output])
+    chosen = None if kind == "auto" else kind
+    named = [("standard input" if path == "-" else path, _read(path)) for path in scripts or []]
+    fixed = [(path, fix_text(path, text, nccl_version, chosen)) for path, text in named] if diff or fix else named
+    if diff:
+        write_text(output, "".join(map(_diff, named, fixed)))
+        raise typer.Exit(ExitCode.FINDINGS if named != fixed else ExitCode.OK)
+    if fix and "-" in (scripts or []):
+        raise UsageError("lint --fix: standard input cannot be written; use --diff")
+    for path, new in (each for each in fixed if each not in named):
+        write_text(path, new)
+    results = [lint_text(path, text, nccl_version, chosen) for path, text in fixed]
+    if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
+        raise NotJudgedError(
+            f"{results[0].path}: neither an NCCL setting nor a launch command found (read as {results[0].kind};"
+            " --kind says otherwise)"
+        )
+    if env:
+        results.append(lint_environment(os.environ, nccl_version))
+    if format_ == "text":
+        text = lint_report.render_text(results, color=colored and output == "-", quiet=quiet)
+    else:
+        render = lint_report.render_json if format_ == "json" else lint_report.render_sarif
+        text = render(results)
+    write_text(output, text)
+    limit = _LEVELS.index(fail_on)
+    if fail_on != "never" and any(f.severity.order <= limit for r in results for f in r.findings):
+        raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _diff(named: tuple[str, str], fixed: tuple[str, str]) -> str:
     path, text = named
-    rows = unified_diff(text.splitlines(keepends=True), fixed.splitlines(keepends=True), path, path)
+    rows = unified_diff(text.splitlines(keepends=True), fixed[1].splitlines(keepends=True), path, path)
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 

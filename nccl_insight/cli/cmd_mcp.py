@@ -9,13 +9,14 @@ from nccl_insight.cli.choices import option
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
+    app.command()(mcp)
 
-    @app.command()
-    def mcp(root: Path = option("mcp --root", Path())) -> None:
-        """Serve analyze, explain, tables, query, evidence, diff and lint to agents (MCP on standard input and output).
 
-        Needs the extra: pip install 'nccl-insight[mcp]'. Nothing leaves the machine.
-        """
-        from nccl_insight.share.agents.server import serve
+def mcp(root: Path = option("mcp --root", Path())) -> None:
+    """Serve analyze, explain, tables, query, evidence, diff and lint to agents (MCP on standard input and output).
 
-        serve(root.resolve())
+    Needs the extra: pip install 'nccl-insight[mcp]'. Nothing leaves the machine.
+    """
+    from nccl_insight.share.agents.server import serve
+
+    serve(root.resolve())

@@ -178,78 +178,80 @@ def _start(names: list[str], family: str, logic: bool, into: Path, used: dict[st
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-
-    @app.command()
-    def rules(
-        patterns: list[str] | None = typer.Argument(
-            None, metavar="[CODE|NAME|GLOB]...", help="Only these; `new NAME` writes files to start one from."
-        ),
-        format_: Literal["text", "md", "json"] = option("rules --format", "text"),
-        family: str = option("rules --family", ""),
-        logic: bool = option("rules --logic", False),
-        into: Path = option("rules --into", Path()),
-    ) -> None:
-        """List the diagnoses: code, name, class, severity, summary. Or start a new one: `rules new NAME`."""
-        from nccl_insight.cli.output import terminal_width
-        from nccl_insight.engine.policy.config import resolve
-        from nccl_insight.rules import discover
-
-        known = list(discover())
-        if patterns and patterns[0] == "new":
-            for line in _start(patterns[1:], family, logic, into, {rule.code: rule.name for rule in known}):
-                typer.echo(line)
-            return
-        if patterns:
-            wanted = {name for pattern in patterns for name in resolve(pattern)}
-            known = [rule for rule in known if rule.name in wanted]
-        typer.echo(catalog(known, format_, terminal_width()))
-
-    @app.command()
-    def explain(
-        names: list[str] = typer.Argument(
-            ..., metavar="CODE|NAME|LINE...", help="A code, a name, a line of a log, part of a message, or - for stdin."
-        ),
-    ) -> None:
-        """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""
-        from nccl_insight.cli.output import terminal_width, use_color
-        from nccl_insight.engine.policy.config import resolve
-        from nccl_insight.rules import discover
-
-        text = sys.stdin.read(_PASTED) if names == ["-"] else " ".join(names)
-        by_name = {rule.name: rule for rule in discover()}
-        try:
-            wanted = dict.fromkeys(name for given in names for name in resolve(given))
-        except UsageError:
-            from nccl_insight.report.line import explain_text  # reads lines, which a code does not need
-
-            told = explain_text(text)
-            if told is None or get_close_matches(text, by_name, 1, 0.8):  # a name with a slip, not part of a message
-                raise
-            typer.echo(told)
-            return
-        width, color = terminal_width(), use_color("auto")
-        text = "\n\n\n".join(explanation(by_name[name], width, color) for name in wanted)
-        typer.echo(text, color=color)
-
+    app.command()(rules)
+    app.command()(explain)
     config = typer.Typer(help="Settings of nccl-insight.", no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(config, name="config")
+    config.callback()(settings_root)
+    config.command("show")(show)
 
-    @config.callback()
-    def settings_root() -> None:
-        """Settings of nccl-insight."""
 
-    @config.command("show")
-    def show(
-        file: Path | None = option("config show --config", None),
-        isolated: bool = option("config show --isolated", False),
-    ) -> None:
-        """Print the settings in force and where each comes from."""
-        from nccl_insight.cli.output import working_directory
-        from nccl_insight.engine.policy import load_policy
+def rules(
+    patterns: list[str] | None = typer.Argument(
+        None, metavar="[CODE|NAME|GLOB]...", help="Only these; `new NAME` writes files to start one from."
+    ),
+    format_: Literal["text", "md", "json"] = option("rules --format", "text"),
+    family: str = option("rules --family", ""),
+    logic: bool = option("rules --logic", False),
+    into: Path = option("rules --into", Path()),
+) -> None:
+    """List the diagnoses: code, name, class, severity, summary. Or start a new one: `rules new NAME`."""
+    from nccl_insight.cli.output import terminal_width
+    from nccl_insight.engine.policy.config import resolve
+    from nccl_insight.rules import discover
 
-        policy = load_policy(
-            config=file, isolated=isolated, cwd=working_directory(), environ=os.environ, today=datetime.date.today()
-        )
-        rows = settings_in_force(policy)
-        width = max(len(name) for name, _, _ in rows)
-        typer.echo("\n".join(f"{name:<{width}}  {value}   [{origin}]" for name, value, origin in rows))
+    known = list(discover())
+    if patterns and patterns[0] == "new":
+        for line in _start(patterns[1:], family, logic, into, {rule.code: rule.name for rule in known}):
+            typer.echo(line)
+        return
+    if patterns:
+        wanted = {name for pattern in patterns for name in resolve(pattern)}
+        known = [rule for rule in known if rule.name in wanted]
+    typer.echo(catalog(known, format_, terminal_width()))
+
+
+def explain(
+    names: list[str] = typer.Argument(
+        ..., metavar="CODE|NAME|LINE...", help="A code, a name, a line of a log, part of a message, or - for stdin."
+    ),
+) -> None:
+    """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""
+    from nccl_insight.cli.output import terminal_width, use_color
+    from nccl_insight.engine.policy.config import resolve
+    from nccl_insight.rules import discover
+
+    text = sys.stdin.read(_PASTED) if names == ["-"] else " ".join(names)
+    by_name = {rule.name: rule for rule in discover()}
+    try:
+        wanted = dict.fromkeys(name for given in names for name in resolve(given))
+    except UsageError:
+        from nccl_insight.report.line import explain_text  # reads lines, which a code does not need
+
+        told = explain_text(text)
+        if told is None or get_close_matches(text, by_name, 1, 0.8):  # a name with a slip, not part of a message
+            raise
+        typer.echo(told)
+        return
+    width, color = terminal_width(), use_color("auto")
+    text = "\n\n\n".join(explanation(by_name[name], width, color) for name in wanted)
+    typer.echo(text, color=color)
+
+
+def settings_root() -> None:
+    """Settings of nccl-insight."""
+
+
+def show(
+    file: Path | None = option("config show --config", None), isolated: bool = option("config show --isolated", False)
+) -> None:
+    """Print the settings in force and where each comes from."""
+    from nccl_insight.cli.output import working_directory
+    from nccl_insight.engine.policy import load_policy
+
+    policy = load_policy(
+        config=file, isolated=isolated, cwd=working_directory(), environ=os.environ, today=datetime.date.today()
+    )
+    rows = settings_in_force(policy)
+    width = max(len(name) for name, _, _ in rows)
+    typer.echo("\n".join(f"{name:<{width}}  {value}   [{origin}]" for name, value, origin in rows))

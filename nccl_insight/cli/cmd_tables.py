@@ -12,68 +12,70 @@ from nccl_insight.cli.choices import option
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
+    app.command()(tables)
+    app.command()(query)
 
-    @app.command()
-    def tables(
-        paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
-        output: Path = option("tables --output", ..., "-o"),
-        format_: Literal["parquet", "csv", "ndjson"] = option("tables --format", "parquet"),
-        input_format: str = option("tables --input-format", "auto"),
-        empty: bool = option("tables --empty", False),
-    ) -> None:
-        """Write the typed tables of a run, one file per table."""
-        from nccl_insight.base.writing import writing_directory
-        from nccl_insight.cli.frames import write_frames
-        from nccl_insight.share import api
 
-        run = api.load(paths, None if input_format == "auto" else input_format, lazy=True)
+def tables(
+    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+    output: Path = option("tables --output", ..., "-o"),
+    format_: Literal["parquet", "csv", "ndjson"] = option("tables --format", "parquet"),
+    input_format: str = option("tables --input-format", "auto"),
+    empty: bool = option("tables --empty", False),
+) -> None:
+    """Write the typed tables of a run, one file per table."""
+    from nccl_insight.base.writing import writing_directory
+    from nccl_insight.cli.frames import write_frames
+    from nccl_insight.share import api
 
-        with writing_directory(output, [f.origin for f in run.inputs if f.origin]) as folder:
+    run = api.load(paths, None if input_format == "auto" else input_format, lazy=True)
 
-            def write(name: str) -> bool:
-                return write_frames(run.pieces(name), folder / f"{name}.{format_}", format_, empty)
+    with writing_directory(output, [f.origin for f in run.inputs if f.origin]) as folder:
 
-            with ThreadPoolExecutor(2) as pool:
-                written = sum(pool.map(write, sorted(run.tables, key=run.height, reverse=True)))
-        typer.echo(f"{written} tables written to {output}", err=True)
+        def write(name: str) -> bool:
+            return write_frames(run.pieces(name), folder / f"{name}.{format_}", format_, empty)
 
-    @app.command()
-    def query(
-        words: list[str] | None = typer.Argument(
-            None, metavar="[SQL] PATH...|-", help="One SELECT, then logs, traces, directories, globs, or -."
-        ),
-        format_: Literal["table", "csv", "json", "ndjson"] = option("query --format", "table"),
-        list_tables: bool = option("query --tables", False),
-        of: str | None = option("query --schema", None),
-        output: str = option("query --output", "-", "-o"),
-    ) -> None:
-        """Run SQL over the tables of a run."""
-        from nccl_insight.cli.frames import show_frame
-        from nccl_insight.cli.output import check_outputs, terminal_width, write_text
-        from nccl_insight.cli.progress import progress
-        from nccl_insight.facts import relations
-        from nccl_insight.share import api
-        from nccl_insight.tables import sql as language
+        with ThreadPoolExecutor(2) as pool:
+            written = sum(pool.map(write, sorted(run.tables, key=run.height, reverse=True)))
+    typer.echo(f"{written} tables written to {output}", err=True)
 
-        given = list(words or [])
-        width = terminal_width() if output == "-" else None
-        if of is not None:
-            told = relations.columns(of) if of.startswith(relations.PREFIX) else language.columns(of)
-            write_text(output, show_frame(told, format_, width))
-            return
-        if list_tables:
-            check_outputs(given, [output])
-            frame = language.overview(api.load(given)) if given else relations.overview()
-            write_text(output, show_frame(frame, format_, width))
-            return
-        sql, paths = _sql_and_paths(given)
-        check_outputs(paths, [output])
-        language.check_sql(sql)  # before the inputs are read, which may take long
-        for old, now in language.current(sql)[1].items():
-            typer.echo(f"query: the message {old} is called {now} now", err=True)
-        with progress(paths):
-            frame = language.select(relations.with_facts(api.load(paths), sql), sql)
+
+def query(
+    words: list[str] | None = typer.Argument(
+        None, metavar="[SQL] PATH...|-", help="One SELECT, then logs, traces, directories, globs, or -."
+    ),
+    format_: Literal["table", "csv", "json", "ndjson"] = option("query --format", "table"),
+    list_tables: bool = option("query --tables", False),
+    of: str | None = option("query --schema", None),
+    output: str = option("query --output", "-", "-o"),
+) -> None:
+    """Run SQL over the tables of a run."""
+    from nccl_insight.cli.frames import show_frame
+    from nccl_insight.cli.output import check_outputs, terminal_width, write_text
+    from nccl_insight.cli.progress import progress
+    from nccl_insight.facts import relations
+    from nccl_insight.share import api
+    from nccl_insight.tables import sql as language
+
+    given = list(words or [])
+    width = terminal_width() if output == "-" else None
+    if of is not None:
+        told = relations.columns(of) if of.startswith(relations.PREFIX) else language.columns(of)
+        write_text(output, show_frame(told, format_, width))
+        return
+    if list_tables:
+        check_outputs(given, [output])
+        frame = language.overview(api.load(given)) if given else relations.overview()
         write_text(output, show_frame(frame, format_, width))
+        return
+    sql, paths = _sql_and_paths(given)
+    check_outputs(paths, [output])
+    language.check_sql(sql)  # before the inputs are read, which may take long
+    for old, now in language.current(sql)[1].items():
+        typer.echo(f"query: the message {old} is called {now} now", err=True)
+    with progress(paths):
+        frame = language.select(relations.with_facts(api.load(paths), sql), sql)
+    write_text(output, show_frame(frame, format_, width))
 
 
 def _sql_and_paths(given: list[str]) -> tuple[str, list[str]]:

@@ -1,80 +1,98 @@
 """``nccl-insight watch``: who lags in a job that runs, since when, one line per change."""
 
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import typer
 
+from nccl_insight.base.errors import UsageError
 from nccl_insight.cli.choices import option
+
+if TYPE_CHECKING:
+    from nccl_insight.live.watch.progress import Event
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
+    app.command()(watch)
 
-    @app.command()
-    def watch(
-        paths: list[str] = typer.Argument(
-            None, metavar="PATH", help="Growing logs, Inspector files, or directories of them.", show_default=False
-        ),
-        ras: str = option("watch --ras", ""),
-        interval: float = option("watch --interval", 5.0, min=0.1),
-        patience: float = option("watch --patience", 10.0, min=0.0),
-        stall: float = option("watch --stall", 60.0, min=1.0),
-        for_: float = option("watch --for", 0.0, min=0.0),
-        pid: int = option("watch --pid", 0, min=0),
-        every: list[str] = option("watch --every", []),
-        json_: bool = option("watch --json", False),
-        exec_: str = option("watch --exec", ""),
-        metrics: str = option("watch --metrics", ""),
-    ) -> None:
-        """Watch a job that runs: one line when a rank falls behind, does not answer, or nothing goes on.
 
-        Reads what files grow by and asks RAS (NCCL 2.24 and later, on a node of the job). Changes nothing in the job.
-        Exit codes: 0 the job ran or completed, 1 a stall, a lost rank or a failure was seen, or ranks lag at the end,
-        2 usage, 3 nobody answers.
-        """
-        import datetime
-        import os
-        import time
+def watch(
+    paths: list[str] = typer.Argument(
+        None, metavar="PATH", help="Growing logs, Inspector files, or directories of them.", show_default=False
+    ),
+    ras: str = option("watch --ras", ""),
+    interval: float = option("watch --interval", 5.0, min=0.1),
+    patience: float = option("watch --patience", 10.0, min=0.0),
+    stall: float = option("watch --stall", 60.0, min=1.0),
+    for_: float = option("watch --for", 0.0, min=0.0),
+    pid: int = option("watch --pid", 0, min=0),
+    every: list[str] = option("watch --every", []),
+    json_: bool = option("watch --json", False),
+    exec_: str = option("watch --exec", ""),
+    metrics: str = option("watch --metrics", ""),
+) -> None:
+    """Watch a job that runs: one line when a rank falls behind, does not answer, or nothing goes on.
 
-        from nccl_insight.base.errors import UsageError
-        from nccl_insight.inputs.find import shown
-        from nccl_insight.live.watch import loop
-        from nccl_insight.live.watch.outputs import Command, Metrics, to_json
-        from nccl_insight.live.watch.progress import Watch
-        from nccl_insight.live.watch.ras import parse_address
+    Reads what files grow by and asks RAS (NCCL 2.24 and later, on a node of the job). Changes nothing in the job.
+    Exit codes: 0 the job ran or completed, 1 a stall, a lost rank or a failure was seen, or ranks lag at the end,
+    2 usage, 3 nobody answers.
+    """
+    import datetime
 
-        for path in paths or ():
-            if not os.path.lexists(path):
-                raise UsageError(f"{shown(path)}: no such file or directory")
-            if not (os.path.isfile(path) or os.path.isdir(path)):
-                raise UsageError(f"{shown(path)}: not a file or directory; a pipe cannot be watched: give a file")
-        job = loop.Job(
-            paths or (),
-            parse_address(ras) if ras or not paths else None,
-            pid or None,
-            [loop.Every.parse(text) for text in every],
-        )
-        command = Command(exec_) if exec_ else None
-        page = Metrics(metrics) if metrics else None
-        state = Watch(patience, stall)
+    from nccl_insight.live.watch import loop
+    from nccl_insight.live.watch.outputs import Command, Metrics, to_json
+    from nccl_insight.live.watch.progress import Watch
+    from nccl_insight.live.watch.ras import parse_address
 
-        def looked(at: float) -> None:
-            if page is not None:
-                page.show(state, at)
+    _check(paths or ())
+    job = loop.Job(
+        paths or (),
+        parse_address(ras) if ras or not paths else None,
+        pid or None,
+        [loop.Every.parse(text) for text in every],
+    )
+    command = Command(exec_) if exec_ else None
+    page = Metrics(metrics) if metrics else None
+    state = Watch(patience, stall)
 
-        try:
-            for event in loop.watch(job, state, interval, for_ or None, looked=looked):
-                utc = datetime.datetime.now(datetime.timezone.utc)
-                line = to_json(event, utc.isoformat(timespec="seconds").replace("+00:00", "Z"))
-                said = command.run(event, line) if command is not None and event.kind != "note" else ()
-                clock = time.strftime("%H:%M:%S")
-                next_ = [f"{' ' * len(clock)} next: {command}" for command in event.commands]
-                typer.echo(line if json_ else "\n".join([f"{clock} {event.text}", *next_]))
-                for text in said:
-                    typer.echo(text, err=True)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            if command is not None:
-                command.close()
-            if page is not None:
-                page.close()
-        raise typer.Exit(1 if state.troubled else 0)
+    def looked(at: float) -> None:
+        if page is not None:
+            page.show(state, at)
+
+    try:
+        for event in loop.watch(job, state, interval, for_ or None, looked=looked):
+            utc = datetime.datetime.now(datetime.timezone.utc)
+            line = to_json(event, utc.isoformat(timespec="seconds").replace("+00:00", "Z"))
+            said = command.run(event, line) if command is not None and event.kind != "note" else ()
+            typer.echo(line if json_ else _text(event))
+            for text in said:
+                typer.echo(text, err=True)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if command is not None:
+            command.close()
+        if page is not None:
+            page.close()
+    raise typer.Exit(1 if state.troubled else 0)
+
+
+def _check(paths: Sequence[str]) -> None:
+    from nccl_insight.inputs.find import shown
+
+    for path in paths:
+        if not os.path.lexists(path):
+            raise UsageError(f"{shown(path)}: no such file or directory")
+        if not (os.path.isfile(path) or os.path.isdir(path)):
+            raise UsageError(f"{shown(path)}: not a file or directory; a pipe cannot be watched: give a file")
+
+
+def _text(event: Event) -> str:
+    """An event with the time, and what to do next."""
+    clock = time.strftime("%H:%M:%S")
+    return "\n".join([f"{clock} {event.text}", *(f"{' ' * len(clock)} next: {each}" for each in event.commands)])

@@ -365,18 +365,20 @@ class _Graph:
         at = (rows if proof == "lagging" and rows is not None else waits).sort("timed_out_seq")
         op, ran = at["label" if group.listed else "op"].drop_nulls(), at["ran_ms"].drop_nulls()
         own = tuple(sorted(group.ranks(rows))) if rows is not None else ranks
-        said = self._said(group, at, own, waiting, proof, seq, last)
-        evidence = (*(refs(rows, 2) if rows is not None else ()), *refs(at, 4 if rows is None else 2))
-        if group.listed or not at["line"].drop_nulls().sum():
-            evidence = tuple(Ref(int(i), 0, said) for i in at["input_id"].head(1))
         hosts = known.hosts(ranks) if group.world else ()
         if rows is not None and not hosts and rows.get_column("host", default=None) is not None:
             hosts = tuple(sorted(known.hosts_at(rows, "host")))
-        return Claim(
-            self.source, proof, ranks, hosts, waiting, self._sure(group, ranks, proof), said, evidence, group.name,
-            str(op[0]) if op.len() else None, seq, last, group.world, _first_s(waits),
-            int(ran[0]) if ran.len() else None, group.name if self.source in (CALLS, RAS) else None,
+        evidence = (*(refs(rows, 2) if rows is not None else ()), *refs(at, 4 if rows is None else 2))
+        claim = Claim(
+            self.source, proof, ranks, hosts, waiting, self._sure(group, ranks, proof), "", evidence,
+            group=group.name, op=str(op[0]) if op.len() else None, seq=seq, last=last, world=group.world,
+            first_s=_first_s(waits), ran_ms=int(ran[0]) if ran.len() else None,
+            comm_id=group.name if self.source in (CALLS, RAS) else None,
         )  # fmt: skip
+        said = self._said(group, at, own, claim)
+        if group.listed or not at["line"].drop_nulls().sum():
+            evidence = tuple(Ref(int(i), 0, said) for i in at["input_id"].head(1))
+        return replace(claim, said=said, evidence=evidence)
 
     def _sure(self, group: Instance, ranks: tuple[int, ...], proof: str) -> Confidence:
         sure = {
@@ -391,10 +393,9 @@ class _Graph:
         low |= proof in ("counts", "records")
         return Confidence.HIGH if sure.get(proof) else Confidence.LOW if low else Confidence.MEDIUM
 
-    def _said(
-        self, group: Instance, at: pl.DataFrame, ranks: tuple[int, ...], waiting: tuple[int, ...], proof: str,
-        seq: int | None, last: int | None,
-    ) -> str:  # fmt: skip
+    @staticmethod
+    def _said(group: Instance, at: pl.DataFrame, ranks: tuple[int, ...], claim: Claim) -> str:
+        waiting, proof, seq, last = claim.waiting, claim.proof, claim.seq, claim.last
         who, others, wait = rank_words(ranks), rank_words(waiting), "wait" if len(waiting) != 1 else "waits"
         if group.listed:
             where = f"{_operation(at)} of group {group.name}"

@@ -10,7 +10,7 @@ from nccl_insight.base.units import listed, plural
 from nccl_insight.base.version import __version__
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import diff
-from nccl_insight.report.figures.base import GREEN, GREY, RED, Figure, axis, hatched, label, plot, rounded
+from nccl_insight.report.figures.base import GREEN, GREY, RED, Figure, Table, axis, hatched, label, plot, rounded
 from nccl_insight.report.figures.matrix import matrix
 from nccl_insight.report.figures.node import node_diagram
 from nccl_insight.report.html.figures import figure_section
@@ -207,7 +207,7 @@ def _pair(good: Figure | None, bad: Figure | None, told: str = "") -> list[Figur
             figure,
             id=f"{name}-{figure.id}",
             title=f"{figure.title}: {title}",
-            caption=f"{figure.caption or figure.title}: {title}",
+            table=replace(figure.table, caption=f"{figure.table.caption or figure.title}: {title}"),
             summary=figure.summary + said,
             wide=_width(figure.svg) > _HALF,
         )
@@ -266,11 +266,7 @@ def _effects(comparison: Comparison) -> Figure | None:
         "Measured, bad run over good run",
         f"{plural(len(measured), 'measured value')} differ; furthest from 1 is "
         f"{one_line(furthest.subject, 100)} with {furthest.ratio:.2f}x of the good run.",
-        ("Area", "What", "Good run", "Bad run", "Ratio"),
-        rows,
-        len(measured),
-        (4,),
-        "Measured values",
+        Table(("Area", "What", "Good run", "Bad run", "Ratio"), rows, len(measured), (4,), "Measured values"),
         plot(bars, shapes=[line], barmode="overlay", xaxis=across, yaxis=lanes),
         "m",
         wide=True,

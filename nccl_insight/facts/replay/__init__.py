@@ -169,7 +169,8 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     if worked < _WORK * window * len(line.ranks):
         return replace(found, refused="the traces hold next to no compute, only communication")
     least, much = (_LEAST_ON_CPU, _MUCH_ON_CPU) if on_cpu else (_LEAST, _MUCH)
-    both = [_greedy(replay, candidates, alone, base, window, line, least, unions=unions) for unions in (False, True)]
+    replayed = _Replayed(replay, line, base, window)
+    both = [_greedy(replayed, candidates, alone, least, unions=unions) for unions in (False, True)]
     # Several at once only where none of them gains by itself.
     single, several = (_in_all(gains) for gains in both)
     best = both[several > single + max(least * window, much * several)]
@@ -178,7 +179,7 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     saved = [base - float(s) for s in replay.spans([s.change for s in rest])] if rest else []
     if max(saved, default=0.0) >= max(_UNEVEN * window, 2 * _in_all(best)):
         steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
-        best = _greedy(replay, rest, saved, base, window, line, least, unions=True, ahead_of=steady)
+        best = _greedy(replayed, rest, saved, least, unions=True, ahead_of=steady)
     return replace(found, gains=best)
 
 
@@ -198,13 +199,25 @@ def _in_all(gains: tuple[Gain, ...]) -> int:
     return gains[-1].gain_ns if gains else 0
 
 
+@dataclass(frozen=True)
+class _Replayed:
+    """A recording and its replay: as long as ``base_ns`` where nothing is mended, ``window_ns`` as recorded."""
+
+    replay: Replay
+    line: Timeline
+    base_ns: float
+    window_ns: float
+
+    def gain(self, scenario: Scenario, alone: float, ahead: float) -> Gain:
+        """What a scenario gains by itself and with those before it."""
+        left = round((self.base_ns - ahead) / self.line.steps)
+        return Gain(scenario, round(alone), round(ahead), ahead / self.window_ns, left)
+
+
 def _greedy(
-    replay: Replay,
+    job: _Replayed,
     candidates: list[Scenario],
     alone: list[float],
-    base: float,
-    window: float,
-    line: Timeline,
     least: float,
     *,
     unions: bool,
@@ -223,16 +236,16 @@ def _greedy(
     ahead = alone
     for turn in range(_ROUNDS):
         if turn or chosen:
-            spans = replay.spans([candidates[i].change.joined(change) for i in left])
+            spans = job.replay.spans([candidates[i].change.joined(change) for i in left])
             ahead = [0.0] * len(candidates)
             for i, span in zip(left, spans, strict=True):
-                ahead[i] = base - float(span)
+                ahead[i] = job.base_ns - float(span)
         best = max((ahead[i] for i in left), default=0.0)
-        if best - before < least * window:
+        if best - before < least * job.window_ns:
             break
-        equal = [i for i in left if ahead[i] >= best - _EQUAL * window]
-        pick = min(equal, key=lambda i: (_people(candidates[i], line), -ahead[i]))
-        chosen.append(_gain(candidates[pick], alone[pick], ahead[pick], base, window, line))
+        equal = [i for i in left if ahead[i] >= best - _EQUAL * job.window_ns]
+        pick = min(equal, key=lambda i: (_people(candidates[i], job.line), -ahead[i]))
+        chosen.append(job.gain(candidates[pick], alone[pick], ahead[pick]))
         change = change.joined(candidates[pick].change)
         before = ahead[pick]
         left = [i for i in left if i != pick and not _within(candidates[i], candidates[pick])]
@@ -248,7 +261,3 @@ def _within(part: Scenario, whole: Scenario) -> bool:
     if part.kind == "step" or whole.kind == "step":
         return False
     return (part.kind in WIRE) == (whole.kind in WIRE) and set(part.ranks) <= set(whole.ranks)
-
-
-def _gain(scenario: Scenario, alone: float, ahead: float, base: float, window: float, line: Timeline) -> Gain:
-    return Gain(scenario, round(alone), round(ahead), ahead / window, round((base - ahead) / line.steps))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from nccl_insight.base.bandwidth import busbw_factor
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.live.capture import schedule
 from nccl_insight.live.capture.plan import Plan
 
@@ -28,23 +29,28 @@ _BLOCKING: Final = "TORCH_NCCL_BLOCKING_WAIT"
 Member = tuple[int, int, int | None, list[int]]
 
 
+@dataclass
 class Pairs:
     """The rounds of one rank. ``nodes``: the ranks of each node; ``record`` takes the rows (of rank 0).
 
-    Torch and its distributed package are passed in, and so is the store that all ranks have.
+    Torch and its distributed package are passed in, and so is the store that all ranks have. ``reached``: whether this
+    rank was in a pair that worked; None: in none yet.
     """
 
-    def __init__(
-        self, torch: Any, dist: Any, plan: Plan, device: Any, store: Any, rank: int, nodes: Sequence[list[int]],
-        record: Callable[..., None],
-    ) -> None:  # fmt: skip
-        self._torch, self._dist, self._plan, self._device = torch, dist, plan, device
-        self._store, self._rank, self._nodes, self._record = store, rank, nodes, record
-        self._data = torch.zeros(max(1, plan.pair_bytes // 4), device=device)
-        self._limit_s = plan.pair_s
-        self.measured: list[schedule.Measurement] = []
-        #: Whether this rank was in a pair that worked; None: in none yet.
-        self.reached: bool | None = None
+    torch: Any
+    dist: Any
+    plan: Plan
+    device: Any
+    store: Any
+    rank: int
+    nodes: Sequence[list[int]]
+    record: Callable[..., None]
+    measured: list[schedule.Measurement] = field(default_factory=list)
+    reached: bool | None = None
+
+    def __post_init__(self) -> None:
+        self._data = self.torch.zeros(max(1, self.plan.pair_bytes // 4), device=self.device)
+        self._limit_s = self.plan.pair_s
 
     def run(self) -> set[int]:
         """All rounds; the nodes that reached no other one.
@@ -61,15 +67,15 @@ class Pairs:
                 os.environ[_BLOCKING] = before
 
     def _rounds(self) -> set[int]:
-        rounds = schedule.rounds(len(self._nodes))
-        rails = schedule.rails([len(ranks) for ranks in self._nodes], len(rounds))
+        rounds = schedule.rounds(len(self.nodes))
+        rails = schedule.rails([len(ranks) for ranks in self.nodes], len(rounds))
         for number, matching in enumerate(rounds):
             out = self._dead(_FAILED)
             pairs = [pair for pair in matching if not out & set(pair)]
             self._measure(number, self._whole(pairs))
             out = self._dead(1)
             self._measure(number, [
-                (a, b, local, [self._nodes[a][local], self._nodes[b][local]])
+                (a, b, local, [self.nodes[a][local], self.nodes[b][local]])
                 for a, b in pairs if not out & {a, b} for local in range(rails)
             ])  # fmt: skip
         self._confirm(len(rounds))
@@ -82,12 +88,12 @@ class Pairs:
     def _confirm(self, number: int) -> None:
         """Once more, with all the time there is, each node that reached nobody and one that reached somebody."""
         dead = sorted(self._dead(1))
-        good = sorted(set(range(len(self._nodes))) - set(dead))
-        self._limit_s = self._plan.pair_s
+        good = sorted(set(range(len(self.nodes))) - set(dead))
+        self._limit_s = self.plan.pair_s
         self._measure(number, self._whole(sorted((min(p), max(p)) for p in zip(dead, good, strict=False))))
 
     def _whole(self, pairs: Sequence[schedule.Pair]) -> list[Member]:
-        return [(a, b, None, sorted(self._nodes[a] + self._nodes[b])) for a, b in pairs]
+        return [(a, b, None, sorted(self.nodes[a] + self.nodes[b])) for a, b in pairs]
 
     def _dead(self, least: int) -> set[int]:
         """Nodes whose pairs, ``least`` of them at the least, all failed."""
@@ -102,17 +108,17 @@ class Pairs:
         if not members:
             return
         place = f"pairs/{number}/{'nodes' if members[0][2] is None else 'ranks'}"
-        own = next((index for index, (*_, ranks) in enumerate(members) if self._rank in ranks), None)
+        own = next((index for index, (*_, ranks) in enumerate(members) if self.rank in ranks), None)
         begun = time.monotonic()
         if own is not None:
             seconds = self._seconds(f"{place}/of/{own}", members[own][3])
             self.reached = bool(self.reached or seconds)
             told = json.dumps({"median": seconds, "whole": time.monotonic() - begun})
-            self._store.set(f"{place}/{self._rank}", told)
-        if self._rank == 0:
+            self.store.set(f"{place}/{self.rank}", told)
+        if self.rank == 0:
             self._publish(place, number, members, begun + 2 * self._limit_s)
-        found = json.loads(self._store.get(place))
-        self._limit_s = min(self._plan.pair_s, max(_LEAST_S, _TIMES * found["seconds"]))
+        found = json.loads(self.store.get(place))
+        self._limit_s = min(self.plan.pair_s, max(_LEAST_S, _TIMES * found["seconds"]))
         for (first, second, local, _), rate in zip(members, found["rates"], strict=True):
             if local is None:
                 self.measured.append(schedule.Measurement(number, first, second, rate))
@@ -127,18 +133,18 @@ class Pairs:
             rate = size * len(ranks) / sum(times) / 1e9 * (busbw_factor("AllReduce", len(ranks)) or 1.0) if whole else 0
             longest = max(longest, *(one["whole"] for one in told if one and whole), 0.0)
             rates.append(rate)
-            self._record(
+            self.record(
                 "pair", round=number, first=first, second=second, local_rank=local, size_bytes=size,
                 nranks=len(ranks), busbw_gbps=rate,
             )  # fmt: skip
-        self._store.set(place, json.dumps({"rates": rates, "seconds": longest}))
+        self.store.set(place, json.dumps({"rates": rates, "seconds": longest}))
 
     def _told(self, key: str, until: float) -> dict[str, Any] | None:
-        while not self._store.check([key]):
+        while not self.store.check([key]):
             if time.monotonic() > until:
                 return None
             time.sleep(_POLL_S)
-        found: dict[str, Any] = json.loads(self._store.get(key))
+        found: dict[str, Any] = json.loads(self.store.get(key))
         return found
 
     def _seconds(self, name: str, ranks: list[int]) -> float | None:
@@ -157,36 +163,36 @@ class Pairs:
 
     def _attempt(self, name: str, ranks: list[int], box: dict[str, Any]) -> None:
         try:
-            group = box["group"] = self._group(self._dist.PrefixStore(name, self._store), ranks)
+            group = box["group"] = self._group(self.dist.PrefixStore(name, self.store), ranks)
             box["seconds"] = statistics.median(self._times(group))
         except RuntimeError as error:
-            self._record("failed", what=name, why=str(error).partition("\n")[0][:200])
+            self.record("failed", what=name, why=str(error).partition("\n")[0][:200])
 
     def _group(self, store: Any, ranks: list[int]) -> Any:
         """A process group beside torch's own bookkeeping, so that it can be left as it is."""
-        place, limit = ranks.index(self._rank), datetime.timedelta(seconds=self._limit_s)
-        if self._plan.backend != "nccl":
-            return self._dist.ProcessGroupGloo(store, place, len(ranks), timeout=limit)
-        self._torch.cuda.set_device(self._device)
-        options = self._dist.ProcessGroupNCCL.Options()
+        place, limit = ranks.index(self.rank), datetime.timedelta(seconds=self._limit_s)
+        if self.plan.backend != "nccl":
+            return self.dist.ProcessGroupGloo(store, place, len(ranks), timeout=limit)
+        self.torch.cuda.set_device(self.device)
+        options = self.dist.ProcessGroupNCCL.Options()
         options._timeout = limit
-        return self._dist.ProcessGroupNCCL(store, place, len(ranks), options)
+        return self.dist.ProcessGroupNCCL(store, place, len(ranks), options)
 
     def _times(self, group: Any) -> list[float]:
-        stream = self._torch.cuda.current_stream() if self._device.type == "cuda" else None
-        together, times = self._torch.zeros(1, device=self._device), []
+        stream = self.torch.cuda.current_stream() if self.device.type == "cuda" else None
+        together, times = self.torch.zeros(1, device=self.device), []
 
         def reduce(data: Any) -> None:
             group.allreduce([data]).wait()
             if stream:
                 stream.synchronize()
 
-        for turn in range(self._plan.warmup + self._plan.iterations):
+        for turn in range(self.plan.warmup + self.plan.iterations):
             reduce(together)
             started = time.perf_counter()
-            if self._rank == self._plan.slow_rank:
-                time.sleep(self._plan.slow_ms / 1e3)
+            if self.rank == self.plan.slow_rank:
+                time.sleep(self.plan.slow_ms / 1e3)
             reduce(self._data)
-            if turn >= self._plan.warmup:
+            if turn >= self.plan.warmup:
                 times.append(time.perf_counter() - started)
         return times

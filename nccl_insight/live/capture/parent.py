@@ -184,24 +184,31 @@ def make_directory(path: Path) -> Path:
     return path.resolve()
 
 
-def capture(
-    plan: Plan,
-    directory: Path,
-    nproc: int,
-    deadline_s: float,
-    environ: Mapping[str, str],
-    world: World | None = None,
-    child: Sequence[str] = (),
-    diagnostics: bool = False,
-) -> Captured:
+@dataclass(frozen=True)
+class Launch:
+    """How ranks are started: where they write, how many here or which one of a launcher's world, for how long.
+
+    ``child`` replaces the command of a rank (tests).
+    """
+
+    directory: Path
+    nproc: int
+    deadline_s: float
+    environ: Mapping[str, str]
+    world: World | None = None
+    child: Sequence[str] = ()
+
+
+def capture(plan: Plan, launch: Launch, diagnostics: bool = False) -> Captured:
     """Runs the plan: one process per rank here, or this process's rank of the launcher's world.
 
     With NCCL, torch's own watchdog comes before the deadline, because it leaves Flight Recorder dumps.
-    ``child`` replaces the command of a rank (tests); ``diagnostics`` as in :func:`nccl_settings`.
+    ``diagnostics`` as in :func:`nccl_settings`.
 
     Raises:
         UsageError: there is no rank to run, or the deadline is not positive.
     """
+    directory, nproc, deadline_s, world = launch.directory, launch.nproc, launch.deadline_s, launch.world
     if nproc < 1:
         raise UsageError(f"{nproc} ranks: at least one is needed")
     if deadline_s <= 0:
@@ -215,18 +222,18 @@ def capture(
     roll_s = min(deadline_s * 0.3, _ROLL_S[0] + _ROLL_S[1] * math.log2(size))
     pair_s = min(deadline_s * 0.25, _PAIR_S)
     replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience)), roll_s=roll_s, pair_s=pair_s).write(plan_file)
-    command = tuple(child) or (sys.executable, "-m", "nccl_insight.live.capture.child")
+    command = tuple(launch.child) or (sys.executable, "-m", "nccl_insight.live.capture.child")
     places = (
         [world.variables()]
         if world
         else [{"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)]
     )
-    clean = {name: value for name, value in environ.items() if name not in UNWANTED}
+    clean = {name: value for name, value in launch.environ.items() if name not in UNWANTED}
 
     def settings(rank: str) -> dict[str, str]:
         if plan.backend == "nccl":
             return nccl_settings(directory, calls=True, diagnostics=diagnostics, rank=rank)
-        return _gloo(environ, world)
+        return _gloo(launch.environ, world)
 
     tasks = [
         Task(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Finding, Severity
 from nccl_insight.base.units import plural
-from nccl_insight.live.capture.environment import World
-from nccl_insight.live.capture.parent import Captured, capture, describe
+from nccl_insight.live.capture.parent import Captured, Launch, capture, describe
 from nccl_insight.live.capture.plan import OPS, Plan
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.bandwidth import KEYS, Surroundings, bandwidth_checks, best
@@ -60,20 +58,18 @@ def plan_for(
     )
 
 
-def measure(
-    plan: Plan, directory: Path, nproc: int, deadline_s: float, environ: Mapping[str, str], world: World | None = None,
-    child: Sequence[str] = (), around: Surroundings | None = None, given: Collection[str] = (),
-) -> Measured:  # fmt: skip
+def measure(plan: Plan, launch: Launch, around: Surroundings | None = None, given: Collection[str] = ()) -> Measured:
     """Runs the plan and judges the processes, their results, and what their logs say (also after a hang).
 
     ``around`` and ``given`` as in :func:`bandwidth_checks`.
     """
-    done = capture(plan, directory, nproc, deadline_s, environ, world, child, diagnostics=True)
+    done = capture(plan, launch, diagnostics=True)
+    world = launch.world
     if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
         return Measured((_ended(done),), {}, done.hung, judged=not done.unusable)
     if done.unusable:
         return Measured((_ended(done),), {}, timed_out=False, judged=False)
-    run = api.load([directory])
+    run = api.load([launch.directory])
     checks = [*_absent(done), _ended(done), *_results(run, done)]
     checks += [_finding(f) for f in api.analyze(run).loud if f.name not in _JUDGED_HERE]
     checks += bandwidth_checks(run, around or Surroundings(), given)

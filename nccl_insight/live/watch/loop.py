@@ -122,31 +122,38 @@ class Job:
     every: Sequence[Every] = ()
 
 
+@dataclass(frozen=True)
+class Clock:
+    """How time passes for who watches; ``busy`` tells the seconds that looks have cost."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    busy: Callable[[], float] = time.process_time
+
+
 def watch(
     job: Job,
     state: Watch,
     interval_s: float,
     for_s: float | None = None,
     *,
-    now: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-    busy: Callable[[], float] = time.process_time,
+    clock: Clock | None = None,
     looked: Callable[[float], None] = lambda at: None,
 ) -> Iterator[Event]:
-    """What changed, until the job has ended, for ``for_s`` seconds at most. ``looked`` is called after each look;
-    ``busy`` tells the seconds that looks have cost.
+    """What changed, until the job has ended, for ``for_s`` seconds at most. ``looked`` is called after each look.
 
     Raises:
         NotJudgedError: RAS is asked for and does not answer at the first look, or no file can be read then or at the
             end.
     """
-    watcher = _Watcher(job, state, Follower(job.paths))
+    watcher, clock = _Watcher(job, state, Follower(job.paths)), clock or Clock()
+    now = clock.now
     started = now()
     for rule in job.every:
         rule.since = started
     first = True
     while True:
-        begun = busy()
+        begun = clock.busy()
         yield from watcher.look(now, first)
         if first and not state.compares:
             yield Event("note", "watching; nothing says yet how far ranks are (RAS, COLL lines, Inspector, steps do)")
@@ -158,10 +165,10 @@ def watch(
                 raise NotJudgedError("none of the files can be read any more, so how far ranks are is not known")
             return
         # The first look reads what was there before, and the grammar.
-        spent = 0.0 if first else busy() - begun
+        spent = 0.0 if first else clock.busy() - begun
         first = False
         left = float("inf") if for_s is None else max(0.0, started + for_s - now())
-        sleep(max(min(interval_s, left), min(spent / _SHARE, _LONGEST_PAUSE_S, max(left, interval_s))))
+        clock.sleep(max(min(interval_s, left), min(spent / _SHARE, _LONGEST_PAUSE_S, max(left, interval_s))))
 
 
 @dataclass

@@ -141,7 +141,7 @@ class _Builder:
             table = cpu_step_table(collectives, steps)
         self._notes(rank, origin, activity, collectives)
         tables = gpu_activity.tables_of(self._with_hashes(activity), collectives, table)
-        tables["process_groups"] = _group_table(self.groups)
+        tables["process_groups"] = _group_table(self.groups.listed)
         named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width}
         named["trace_info"] = self._info(rank, origin, activity, duplicates)
         return side.noted(self.source, named, self.notes)
@@ -179,7 +179,7 @@ class _Builder:
         if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31:
             return rank, "trace"
         for meta in self.events.by_external_id.values():
-            ranks = self.groups.ranks_of(meta.process_group, meta.group_ranks)
+            ranks = self.groups.members(meta)
             if ranks and meta.group_rank is not None and 0 <= meta.group_rank < len(ranks):
                 return ranks[meta.group_rank], "process_group"
         if self.whose is not None:

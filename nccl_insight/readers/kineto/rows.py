@@ -1,13 +1,13 @@
 """The ``collectives`` table of a Kineto trace: kernels joined with what the framework recorded about them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
 
 from nccl_insight.base.bandwidth import dtype_size
-from nccl_insight.base.data import dataclass
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.gpu_activity import exposure, step_of, with_bandwidth
 from nccl_insight.readers.kernels import COMM, classify, collective_op
@@ -41,14 +41,23 @@ class Group:
     ranks: tuple[int, ...]
 
 
-class Groups(tuple[Group, ...]):
-    """The process groups of a trace."""
+@dataclass(frozen=True)
+class Groups:
+    """The process groups of a trace, and the members of those that events named so far."""
 
-    __slots__ = ()
+    listed: tuple[Group, ...] = ()
+    seen: dict[str, list[int] | None] = field(default_factory=dict)
+
+    def members(self, meta: Meta) -> list[int] | None:
+        """The ranks of an event's group."""
+        key = f"{meta.process_group}|{meta.group_ranks}"
+        if key not in self.seen:
+            self.seen[key] = self.ranks_of(meta.process_group, meta.group_ranks)
+        return self.seen[key]
 
     def ranks_of(self, name: str | None, recorded: object) -> list[int] | None:
         """Members: the header's list, else what the event recorded (a list, or a list as text, maybe cut)."""
-        for group in self:
+        for group in self.listed:
             if group.name == name and group.ranks:
                 return list(group.ranks)
         if isinstance(recorded, str):
@@ -78,7 +87,7 @@ def process_groups(info: Mapping[str, Any]) -> Groups:
                 tuple(r for r in numbers if r is not None) if None not in numbers else (),
             )
         )
-    return Groups(found)
+    return Groups(tuple(found))
 
 
 def collective_table(
@@ -142,21 +151,19 @@ def _kernel_rows(events: Events, comm: pl.DataFrame, groups: Groups, base: int) 
         metas.append(events.by_external_id.get(known) if isinstance(known, int) else known)
     if any(m is None for m in metas):
         _pair_with_ranges(events, comm, metas, base)
-    cache: dict[str, list[int] | None] = {}
     columns = (comm[c] for c in ("start_ns", "end_ns", "stream", "device", "name"))
-    for meta, start, end, stream, device, name in zip(metas, *columns, strict=True):
+    for meta, *place, name in zip(metas, *columns, strict=True):
         kernel = None if name.startswith(ENGINE_COPY) else name
-        yield _row(meta or Meta(), groups, cache, start, end, stream, device, kernel, "kernel")
+        yield _row(meta or Meta(), groups, place, kernel, "kernel")
 
 
 def _cpu_rows(events: Events, groups: Groups, base: int) -> Iterator[tuple[Any, ...]]:
-    cache: dict[str, list[int] | None] = {}
     threads = _group_of_thread(events.cpu_ops, groups)
     for start, end, thread, meta in sorted(events.cpu_ops, key=lambda op: op[0]):
         group = threads.get(thread)
         if group is not None:
             meta.process_group, meta.group_size = group.name, len(group.ranks)
-        yield _row(meta, groups, cache, start + base, end + base, thread, None, None, "cpu_op")
+        yield _row(meta, groups, (start + base, end + base, thread, None), None, "cpu_op")
 
 
 def _group_of_thread(ops: Iterable[tuple[int, int, int | None, Meta]], groups: Groups) -> dict[int | None, Group]:
@@ -164,9 +171,9 @@ def _group_of_thread(ops: Iterable[tuple[int, int, int | None, Meta]], groups: G
     order of creation, only if there are exactly two per group; otherwise the group stays unknown."""
     collective = {op[2] for op in ops if collective_op(op[3].name) not in ("Send", "Recv")} - {None}
     threads = sorted(t for t in collective if t is not None)
-    if len(threads) != 2 * len(groups) or not all(g.ranks for g in groups):
+    if len(threads) != 2 * len(groups.listed) or not all(g.ranks for g in groups.listed):
         return {}
-    return {thread: groups[i // 2] for i, thread in enumerate(threads)}
+    return {thread: groups.listed[i // 2] for i, thread in enumerate(threads)}
 
 
 def _pair_with_ranges(events: Events, comm: pl.DataFrame, metas: list[Meta | None], base: int) -> None:
@@ -187,24 +194,19 @@ def _pair_with_ranges(events: Events, comm: pl.DataFrame, metas: list[Meta | Non
             metas[index] = meta
 
 
-def _row(
-    meta: Meta, groups: Groups, cache: dict[str, list[int] | None], start: int, end: int, stream: int | None,
-    device: int | None, kernel: str | None, source: str,
-) -> tuple[Any, ...]:  # fmt: skip
+def _row(meta: Meta, groups: Groups, place: Sequence[int | None], kernel: str | None, source: str) -> tuple[Any, ...]:
+    """A row of the table. ``place``: start, end, stream (or thread) and device."""
     name = classify(kernel) if kernel is not None else None
     op = collective_op(meta.name) or (name.op if name else None)
-    key = f"{meta.process_group}|{meta.group_ranks}"
-    if key not in cache:
-        cache[key] = groups.ranks_of(meta.process_group, meta.group_ranks)
-    ranks = cache[key]
+    ranks = groups.members(meta)
     group_size = meta.group_size if meta.group_size is not None else len(ranks) if ranks else None
     dtype = meta.dtype or (name.dtype if name else None)
     split = _largest_share(meta.in_split) if op in ("AllToAll", "AllToAllv") else None
     if op == "AllToAll" and split is not None:
         op = "AllToAllv"
     return (
-        meta.process_group, ranks, meta.seq, op, _size(op, meta, group_size), dtype, group_size, start, end, stream,
-        device, kernel, name.algorithm if name else None, name.protocol if name else None, source, meta.peer, split,
+        meta.process_group, ranks, meta.seq, op, _size(op, meta, group_size), dtype, group_size, *place, kernel,
+        name.algorithm if name else None, name.protocol if name else None, source, meta.peer, split,
         meta.comms_id,
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_bytes, plural
-from nccl_insight.report.figures.base import SERIES, Figure, Trace, axis, hatched, plot
+from nccl_insight.report.figures.base import SERIES, Figure, Table, Trace, axis, hatched, plot
 from nccl_insight.views.calls import SMALL_BYTES, Calls
 
 
@@ -33,10 +33,8 @@ def calls(analysis: Analysis, view: Calls) -> Figure:
         "calls",
         "Calls by operation and size",
         said + ".",
-        ("Operation", "Size", "Calls", "Bytes in all"),
-        rows,
-        view.n_sizes,
-        (1, 2, 3),
-        "Calls, most frequent first",
+        Table(
+            ("Operation", "Size", "Calls", "Bytes in all"), rows, view.n_sizes, (1, 2, 3), "Calls, most frequent first"
+        ),
         plot(data, barmode="stack", xaxis=sizes, yaxis=axis("calls")),
     )

@@ -28,23 +28,29 @@ NAMES: Final[dict[str, Any]] = {"type": "category", "autorange": "reversed", "au
 
 
 @dataclass(frozen=True)
+class Table:
+    """What a figure shows, in rows; ``total``: how many there would be uncapped, ``numeric``: columns of numbers."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    total: int = 0
+    numeric: tuple[int, ...] = ()
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Figure:
     """One figure: its sentence and table carry every fact, the plot (plotly data and layout) shows it.
 
     ``choices`` name what a select box switches between; ``masks`` gives for each trace the choice that it
     belongs to, -1 for all. ``size`` (s, m, l) is the height of the plot, ``wide`` gives it the whole row.
     ``svg`` is a static drawing (:mod:`nccl_insight.report.figures.svg`), there without scripts, too.
-    ``total`` is the number of rows that the table would have uncapped.
     """
 
     id: str
     title: str
     summary: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    total: int = 0
-    numeric: tuple[int, ...] = ()
-    caption: str = ""
+    table: Table = Table()
     plot: dict[str, Any] | None = None
     size: str = "m"
     wide: bool = False

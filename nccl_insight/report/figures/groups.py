@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nccl_insight.base.units import format_ranks, listed, plural, rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
 from nccl_insight.views.groups import Group, Groups
 
 _GROUPS = 24
@@ -31,11 +31,18 @@ def groups(view: Groups) -> Figure:
         for name, g in zip(names, rows, strict=True)
     )
     return Figure(
-        "groups", "How far each rank got, by process group",
+        "groups",
+        "How far each rank got, by process group",
         "; ".join(said) + ". Last collective of each rank, relative to the furthest rank of its group.",
-        ("Process group", "Ranks", "Furthest collective", "Behind", "Silent"), table[:MAX_ROWS], len(table), (1, 2),
-        "Process groups, those with a rank behind first", svg=_draw(rows, names, view.late),
-    )  # fmt: skip
+        Table(
+            ("Process group", "Ranks", "Furthest collective", "Behind", "Silent"),
+            table[:MAX_ROWS],
+            len(table),
+            (1, 2),
+            "Process groups, those with a rank behind first",
+        ),
+        svg=_draw(rows, names, view.late),
+    )
 
 
 def _behind(row: Group) -> str:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from nccl_insight.base.model import Analysis, Milestones
 from nccl_insight.base.units import rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
 
 _STEPS = (
     ("launched", "launched"), ("bootstrapped", "bootstrap"), ("init_started", "init started"),
@@ -65,10 +65,18 @@ def journey(analysis: Analysis) -> Figure | None:
         height += 24
     summary = progress.line + (f". Behind: {rank_words(progress.silent)}" if progress.silent else "")
     return Figure(
-        id="journey", title="How far each rank got", summary=summary + ".",
-        columns=("rank", *(label for _, label in steps), "ends"), rows=tuple(table[:MAX_ROWS]), total=len(rows),
-        caption="Milestones by rank", svg=svg.drawing(wide, height, "How far each rank got", parts), wide=True,
-    )  # fmt: skip
+        "journey",
+        "How far each rank got",
+        summary + ".",
+        Table(
+            columns=("rank", *(label for _, label in steps), "ends"),
+            rows=tuple(table[:MAX_ROWS]),
+            total=len(rows),
+            caption="Milestones by rank",
+        ),
+        wide=True,
+        svg=svg.drawing(wide, height, "How far each rank got", parts),
+    )
 
 
 def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:

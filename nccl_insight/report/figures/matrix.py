@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import listed, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.figures.base import Figure, Table
 from nccl_insight.report.figures.nodes import KIND, KINDS, named_ranks
 from nccl_insight.views.matrix import Matrix
 from nccl_insight.views.place import KINDS as WORST
@@ -37,9 +37,19 @@ def matrix(analysis: Analysis, view: Matrix, outlined: frozenset[tuple[int, int]
         drawing, title = _by_node(view, where), "Transport matrix, alike nodes folded"
         said += _alike(view, where)
     return Figure(
-        "matrix", title, said + ".", ("From rank", "To rank", "Transport", "As printed", "Channels"), rows,
-        len(view.pairs), (0, 1, 4), "Connected pairs, slowest transports first", svg=drawing, wide=len(ranks) > 16,
-    )  # fmt: skip
+        "matrix",
+        title,
+        said + ".",
+        Table(
+            ("From rank", "To rank", "Transport", "As printed", "Channels"),
+            rows,
+            len(view.pairs),
+            (0, 1, 4),
+            "Connected pairs, slowest transports first",
+        ),
+        wide=len(ranks) > 16,
+        svg=drawing,
+    )
 
 
 def _key(x: float, y: float, kinds: Iterable[str]) -> tuple[list[str], float]:

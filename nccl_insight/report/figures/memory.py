@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_bytes, plural, rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.figures.base import Figure, Table
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.memory import Memory, Processes
 
@@ -27,11 +27,19 @@ def memory(analysis: Analysis, view: Memory) -> Figure:
         for row in view.amounts
     ]  # fmt: skip
     return Figure(
-        "memory", "Where NCCL's memory goes", _said(view), (
-            "Rank", "Host", "Place", "Communicator", "Purpose", "Bytes", "Allocations", "Peak",
-        ), tuple(table), view.n_amounts, (0, 5, 6, 7), "Memory by rank, communicator and purpose, most first",
-        svg=_draw(view.processes, named, named_ranks(analysis)), wide=True,
-    )  # fmt: skip
+        "memory",
+        "Where NCCL's memory goes",
+        _said(view),
+        Table(
+            ("Rank", "Host", "Place", "Communicator", "Purpose", "Bytes", "Allocations", "Peak"),
+            tuple(table),
+            view.n_amounts,
+            (0, 5, 6, 7),
+            "Memory by rank, communicator and purpose, most first",
+        ),
+        wide=True,
+        svg=_draw(view.processes, named, named_ranks(analysis)),
+    )
 
 
 def _said(view: Memory) -> str:

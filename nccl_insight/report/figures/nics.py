@@ -5,7 +5,7 @@ from typing import Final
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import listed, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
 from nccl_insight.views.nics import GpuNics
 
 _MOST = 32
@@ -35,11 +35,19 @@ def nic_use(analysis: Analysis, view: GpuNics) -> Figure:
         for use in view.uses
     ] or [("every node", "", str(gpu), str(nic), path, "") for (gpu, nic), path in sorted(view.distance.items())]
     return Figure(
-        "nics", "GPU by NIC", _said(view) + ".",
-        ("Node", "Rank", "GPU of the node", "NIC", "Distance", "Connections"), tuple(rows[:MAX_ROWS]), len(rows),
-        (1, 2, 3, 5), "Connections by rank and NIC", svg=_draw(view),
+        "nics",
+        "GPU by NIC",
+        _said(view) + ".",
+        Table(
+            ("Node", "Rank", "GPU of the node", "NIC", "Distance", "Connections"),
+            tuple(rows[:MAX_ROWS]),
+            len(rows),
+            (1, 2, 3, 5),
+            "Connections by rank and NIC",
+        ),
         wide=len(view.nics) > 9,
-    )  # fmt: skip
+        svg=_draw(view),
+    )
 
 
 def _said(view: GpuNics) -> str:

@@ -3,7 +3,7 @@
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import plural
 from nccl_insight.report.figures import node_topology, svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
 from nccl_insight.report.figures.node_topology import BOX, GAP, LEFT
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.node import Node, NodeGpu, NodeNic, Nodes
@@ -34,10 +34,19 @@ def node_diagram(analysis: Analysis, view: Nodes) -> Figure | None:
     )
     rows = tuple((n.host, str(gpu.rank), _gpu(gpu), _nics_of(n, gpu.rank)) for n in view.nodes for gpu in n.gpus)
     return Figure(
-        id="node", title=title, summary="; ".join(said) + ".", columns=("host", "rank", "GPU", "NICs (connections)"),
-        rows=rows[:MAX_ROWS], total=len(rows), numeric=(1,), caption="GPUs, ranks and NICs",
-        svg=drawing, wide=True,
-    )  # fmt: skip
+        "node",
+        title,
+        "; ".join(said) + ".",
+        Table(
+            columns=("host", "rank", "GPU", "NICs (connections)"),
+            rows=rows[:MAX_ROWS],
+            total=len(rows),
+            numeric=(1,),
+            caption="GPUs, ranks and NICs",
+        ),
+        wide=True,
+        svg=drawing,
+    )
 
 
 def _nics_of(node: Node, rank: int) -> str:

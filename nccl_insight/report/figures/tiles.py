@@ -7,7 +7,7 @@ from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Severity
 from nccl_insight.base.units import format_ranks, listed, plural, rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
 from nccl_insight.report.figures.nodes import KIND, trouble
 from nccl_insight.views.cluster import Class, Cluster
 from nccl_insight.views.place import Place
@@ -69,10 +69,20 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
         for n in order[:MAX_ROWS]
     )
     return Figure(
-        "cluster", "Nodes", said + ".", ("Node", "Ranks", "Class", *extra, "Findings"), rows, len(where.hosts),
-        caption="Nodes, those with findings first", svg=_draw(where, layers), wide=True,
-        choices=tuple(f"by {layer.name}" for layer in layers), choice_label="Color",
-    )  # fmt: skip
+        "cluster",
+        "Nodes",
+        said + ".",
+        Table(
+            ("Node", "Ranks", "Class", *extra, "Findings"),
+            rows,
+            len(where.hosts),
+            caption="Nodes, those with findings first",
+        ),
+        wide=True,
+        choices=tuple(f"by {layer.name}" for layer in layers),
+        choice_label="Color",
+        svg=_draw(where, layers),
+    )
 
 
 def _severity(severity: Severity | None) -> int:

@@ -12,6 +12,7 @@ from nccl_insight.report.figures.base import (
     RED,
     SERIES,
     Figure,
+    Table,
     Trace,
     axis,
     bars,
@@ -79,11 +80,13 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
         "timeline",
         "Timeline",
         said + ".",
-        (who if view.by_device else who.capitalize(), "Collectives", "Communication", "Exposed", "Longest"),
-        rows,
-        len(rows),
-        (0, 1, 2, 3, 4),
-        f"Communication of {what} by {who}",
+        Table(
+            (who if view.by_device else who.capitalize(), "Collectives", "Communication", "Exposed", "Longest"),
+            rows,
+            len(rows),
+            (0, 1, 2, 3, 4),
+            f"Communication of {what} by {who}",
+        ),
         plot(data, barmode="overlay", xaxis=axis("ms since the first collective shown"), yaxis=lanes),
         "l" if len(view.shown) > 8 else "m",
         wide=True,
@@ -102,10 +105,13 @@ def gaps(analysis: Analysis, view: Gaps) -> Figure:
     names = [f"GPU {g.device}, at {format_ns(g.at_ns)}" for g in shown]
     drawn = bars(names, [g.duration_ns for g in shown], GREY, " without a collective")
     return Figure(
-        "gaps", "Longest gaps between collectives", said + ".", ("GPU", "From", "Gap", "After", "Before"), rows,
-        view.total, (0, 1, 2), "Gaps, the longest first",
-        plot([drawn], xaxis=axis("ms between two collectives"), yaxis=NAMES), "m",
-    )  # fmt: skip
+        "gaps",
+        "Longest gaps between collectives",
+        said + ".",
+        Table(("GPU", "From", "Gap", "After", "Before"), rows, view.total, (0, 1, 2), "Gaps, the longest first"),
+        plot([drawn], xaxis=axis("ms between two collectives"), yaxis=NAMES),
+        "m",
+    )
 
 
 def steps(analysis: Analysis, view: Steps) -> Figure:
@@ -157,20 +163,22 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
         "steps",
         "Where a step's time goes",
         said + ".",
-        (
-            who if view.by_device else "Rank",
-            "Steps",
-            "Step",
-            "Computation",
-            "Communication",
-            "Exposed",
-            "Copies",
-            "Idle",
+        Table(
+            (
+                who if view.by_device else "Rank",
+                "Steps",
+                "Step",
+                "Computation",
+                "Communication",
+                "Exposed",
+                "Copies",
+                "Idle",
+            ),
+            rows,
+            view.total,
+            tuple(range(8)),
+            f"Mean step by {who}",
         ),
-        rows,
-        view.total,
-        tuple(range(8)),
-        f"Mean step by {who}",
         plot(data, barmode="stack", xaxis=axis("ms per step"), yaxis=NAMES),
         "m",
     )

@@ -12,6 +12,7 @@ from nccl_insight.report.figures.base import (
     RED,
     SERIES,
     Figure,
+    Table,
     Trace,
     axis,
     bars,
@@ -64,11 +65,13 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         "durations",
         "How long collectives take",
         said + ".",
-        ("Operation", "Size", "Count", "5%", "Median", "95%", "Longest"),
-        rows,
-        view.total,
-        (1, 2, 3, 4, 5, 6),
-        "Durations, most time first",
+        Table(
+            ("Operation", "Size", "Count", "5%", "Median", "95%", "Longest"),
+            rows,
+            view.total,
+            (1, 2, 3, 4, 5, 6),
+            "Durations, most time first",
+        ),
         plot([box, worst], xaxis=axis("microseconds", type="log", dtick=1), yaxis=NAMES),
     )
 
@@ -100,11 +103,13 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
         "busbw",
         "Bus bandwidth by size",
         said + ".",
-        ("From", "Operation", "Size", "Count", "Median GB/s", "Best GB/s"),
-        rows,
-        len(view.points),
-        (2, 3, 4, 5),
-        "Bus bandwidth, fastest first",
+        Table(
+            ("From", "Operation", "Size", "Count", "Median GB/s", "Best GB/s"),
+            rows,
+            len(view.points),
+            (2, 3, 4, 5),
+            "Bus bandwidth, fastest first",
+        ),
         plot(
             [*_measured_points(view), *curves],
             **lines,
@@ -219,14 +224,16 @@ def mends(analysis: Analysis) -> Figure | None:
         "What mending would gain",
         f"{capital(per)} takes {format_ns(shown[0][1])}; with all of these mended {format_ns(last.step_ns)} "
         f"({last.gain_share:.0%} less). Each bar has everything above it mended, too.",
-        ("Mended", f"{capital(per)} takes", "Gain so far", "Gain alone"),
-        tuple(
-            (m.scenario, format_ns(m.step_ns), f"{m.gain_share:.0%}", f"{m.alone_ns / replay.window_ns:.0%}")
-            for m in analysis.what_if
+        Table(
+            ("Mended", f"{capital(per)} takes", "Gain so far", "Gain alone"),
+            tuple(
+                (m.scenario, format_ns(m.step_ns), f"{m.gain_share:.0%}", f"{m.alone_ns / replay.window_ns:.0%}")
+                for m in analysis.what_if
+            ),
+            len(analysis.what_if),
+            (1, 2, 3),
+            "What to mend first",
         ),
-        len(analysis.what_if),
-        (1, 2, 3),
-        "What to mend first",
         plot([bars(names, [took for _, took in shown], colors)], xaxis=axis("ms", rangemode="tozero"), yaxis=NAMES),
         "m",
     )
@@ -251,11 +258,13 @@ def excess(analysis: Analysis, view: Excess) -> Figure:
         "excess",
         "Who takes longer than its peers",
         f"{said}. Own work and pauses count, waiting for others does not.",
-        ("Rank", "More than its peers", "A finding names it"),
-        tuple((str(r), format_ns(ns), "yes" if r in view.named else "no") for r, ns in view.whole.items()),
-        view.total,
-        (0, 1),
-        "Ranks, most excess first",
+        Table(
+            ("Rank", "More than its peers", "A finding names it"),
+            tuple((str(r), format_ns(ns), "yes" if r in view.named else "no") for r, ns in view.whole.items()),
+            view.total,
+            (0, 1),
+            "Ranks, most excess first",
+        ),
         plot(
             [trace],
             xaxis=axis("step", type="category", nticks=10, tickangle=0),
@@ -284,9 +293,13 @@ def longest_waits(analysis: Analysis, view: LongestWaits) -> Figure:
     drawn = bars(names, [c.worst_wait_ns for c in shown], BLUE)
     columns = ("Operation", "Size", "Group", "Step", "Transfer", "Longest wait", "Last rank", "Wait of each rank")
     return Figure(
-        "longest-waits", "Collectives with the longest waits", said + ".", columns, rows, view.total, (3, 4, 5, 6),
-        "Collectives, longest wait first", plot([drawn], xaxis=axis("longest wait, ms"), yaxis=NAMES), "m",
-    )  # fmt: skip
+        "longest-waits",
+        "Collectives with the longest waits",
+        said + ".",
+        Table(columns, rows, view.total, (3, 4, 5, 6), "Collectives, longest wait first"),
+        plot([drawn], xaxis=axis("longest wait, ms"), yaxis=NAMES),
+        "m",
+    )
 
 
 def _parts(item: LongWait) -> str:

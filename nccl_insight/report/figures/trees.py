@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure
+from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.trees import Folded, Trees
 
@@ -36,10 +36,19 @@ def trees(analysis: Analysis, view: Trees) -> Figure:
     torn = sum(1 for t in view.trees if len(t.roots) > 1)
     said += f"; {plural(torn, 'tree')} with several roots, because the log lacks ranks" if torn else ""
     return Figure(
-        "trees", "Trees", said + ".", ("Channel", "Tree", "Root", "Depth", "Most children", "Hops between nodes"),
-        rows[:MAX_ROWS], len(rows), (0, 1, 3, 4, 5), "Trees by channel",
-        svg=_draw(view.classes, named_ranks(analysis)), wide=True,
-    )  # fmt: skip
+        "trees",
+        "Trees",
+        said + ".",
+        Table(
+            ("Channel", "Tree", "Root", "Depth", "Most children", "Hops between nodes"),
+            rows[:MAX_ROWS],
+            len(rows),
+            (0, 1, 3, 4, 5),
+            "Trees by channel",
+        ),
+        wide=True,
+        svg=_draw(view.classes, named_ranks(analysis)),
+    )
 
 
 def _draw(classes: Sequence[Folded], named: frozenset[int]) -> str:

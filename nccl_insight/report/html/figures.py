@@ -56,9 +56,9 @@ def _figure(figure: Figure, interactive: bool, about: Markup | None = None, *, h
     live = interactive and figure.plot is not None
     drawing = figure.svg or (chart(figure.plot, figure.title, figure.size, wide=figure.wide) if figure.plot else "")
     grid = None
-    if figure.rows:
-        name = f"Table: {figure.caption or figure.title}"
-        data = table(name[7:], figure.columns, figure.rows, total=figure.total, numeric=figure.numeric)
+    if (shown := figure.table).rows:
+        name = f"Table: {shown.caption or figure.title}"
+        data = table(name[7:], shown.columns, shown.rows, total=shown.total, numeric=shown.numeric)
         grid = el("details", el("summary", name), data, open=not drawing)
     return el(
         "figure",

@@ -103,7 +103,6 @@ def table(
     rows: Sequence[Sequence[Child]],
     *,
     total: int | None = None,
-    row_header: bool = True,
     numeric: Sequence[int] = (),
     class_: str = "",
     more: str = "the JSON output has all of them",
@@ -122,8 +121,7 @@ def table(
         cells = []
         for index, cell in enumerate(row):
             css = "n" if index in numeric else None
-            first = row_header and index == 0
-            cells.append(el("th", cell, scope="row", class_=css) if first else el("td", cell, class_=css))
+            cells.append(el("th", cell, scope="row", class_=css) if index == 0 else el("td", cell, class_=css))
         body.append(el("tr", cells))
     left = (total or 0) - len(rows)
     note = el("p", f"and {left:,} more; {more}", class_="more") if left > 0 else None

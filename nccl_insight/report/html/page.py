@@ -138,9 +138,9 @@ def figure_data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
             "id": f.id,
             "title": one_line(f.title, 300),
             "summary": one_line(f.summary, 2000),
-            "columns": f.columns,
-            "rows": [[one_line(cell, 300) for cell in row] for row in f.rows],
-            "total": f.total,
+            "columns": f.table.columns,
+            "rows": [[one_line(cell, 300) for cell in row] for row in f.table.rows],
+            "total": f.table.total,
         }
         for f in figures
     ]

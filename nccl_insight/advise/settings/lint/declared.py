@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from nccl_insight.advise.settings.catalog import catalog
@@ -13,6 +12,7 @@ from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import not_exported, read_own_shell, read_shell
 from nccl_insight.advise.settings.lint.words import Known, line_at, logical_lines
+from nccl_insight.base.data import dataclass, replace
 
 _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
@@ -224,6 +224,7 @@ def read_make(script: Script, text: str) -> None:
     named = {w for row in re.findall(r"(?m)^export[ \t]+([\w \t]+)$", text) for w in row.split()}
     used = {a or b for a, b in _MAKE_USE.findall(text)} if "CCL_" in text else set()
     known = Known(script.room)
+    makefile = _Makefile(known, everything, frozenset(named), frozenset(used), just)
     recipe: list[tuple[int, str]] = []
     for number, row in logical_lines(text):
         inside = row.startswith("\t") or (just and row[:1] == " ")
@@ -233,34 +234,44 @@ def read_make(script: Script, text: str) -> None:
         if row.strip() and not row.startswith("#"):
             _recipe(script, recipe, known, one_shell, just)
             recipe = []
-            _variable(script, row, number, known, everything, named, just, used)
+            _variable(script, row, number, makefile)
     _recipe(script, recipe, known, one_shell, just)
 
 
-def _variable(
-    script: Script, row: str, number: int, known: Known, everything: bool, named: set[str], just: bool,
-    used: set[str],
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class _Makefile:
+    """What holds in the whole file: values so far, whether ``everything`` is exported or what is ``named`` for it."""
+
+    known: Known
+    everything: bool
+    named: frozenset[str]
+    used: frozenset[str]
+    just: bool
+
+
+def _variable(script: Script, row: str, number: int, file: _Makefile) -> None:
     match = _MAKE_SET.match(row)
     if match is None:
         return
     name, raw = match[2], match[4]
     value, hash_, _ = raw.partition("#")
     value = value if hash_ else raw.rstrip("\r")
-    if just:
+    if file.just:
         value = value.strip()
         complete = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
         value = value[1:-1] if complete else value
     else:
-        value, complete = _filled(value, known)
-    exported = "export" in (match[1] or "") or "export " in row.partition(name)[0] or everything or name in named
-    known[name] = value if complete else f"$({name})"
+        value, complete = _filled(value, file.known)
+    exported = (
+        "export" in (match[1] or "") or "export " in row.partition(name)[0] or file.everything or name in file.named
+    )
+    file.known[name] = value if complete else f"$({name})"
     if not exported:
-        if name in catalog().variables and name not in used:
+        if name in catalog().variables and name not in file.used:
             write = f"export {name} := {value.strip()[:60]}"
             script.problems.append((number, not_exported(name, write)))
         return
-    if value != value.rstrip() and not just and catalog().relevant(name) and not value.strip().isdigit():
+    if value != value.rstrip() and not file.just and catalog().relevant(name) and not value.strip().isdigit():
         script.problems.append(
             (number, issue_of("make-keeps-blanks", name, name=name, hash_=hash_, strip=value.strip(), value=value))
         )

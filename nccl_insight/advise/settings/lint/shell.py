@@ -222,7 +222,7 @@ def _comment(token: Token, state: _State) -> None:
     rest = token.text[mark.end() :].strip()
     state.script.directives.append((token.line, rest))
     for given in directive_settings(mark[0], rest):
-        _add(state, given.name, given.value, token.line, f"{mark[0]} {given.how}")
+        _add(state, Setting(given.name, given.value, token.line, f"{mark[0]} {given.how}"))
         if given.problem is not None:
             state.script.problems.append((token.line, given.problem))
 
@@ -233,7 +233,7 @@ def _inner_commands(command: Command, state: _State) -> None:
     for token in () if said else (*command.words, *command.elements):
         state.script.named += [(token.line, bare or put) for bare, put in _NAMED.findall(token.text)]
         for name, value in _DEFAULT.findall(token.text):
-            _add(state, name, value, token.line, "default", exported=name in state.exported)
+            _add(state, Setting(name, value, token.line, "default", exported=name in state.exported))
         if "CCL_" in token.text and state.nesting < _MAX_NESTING:
             for above, text in substitutions(token.text):
                 read_shell(state.script, text, token.line + above, state.nesting + 1, f"{COMMAND}{token.line}")
@@ -250,7 +250,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
         text, complete = expand(element.text, state.known)
         pair = _ASSIGNMENT.fullmatch(_ELEMENT.sub(r"\1=", _OPTION.sub("", text)))
         if pair is not None:
-            _add(state, pair[1], pair[2], element.line, "arguments", complete, scope="arguments")
+            _add(state, Setting(pair[1], pair[2], element.line, "arguments", complete=complete, scope="arguments"))
     if not words:
         return
     assignments: list[tuple[str, str, bool, int]] = []
@@ -265,9 +265,9 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
     if not rest:
         for name, value, complete, line in assignments:
             _remember(state, name, value, complete, state.allexport)
-            _add(state, name, value, line, "assignment", complete, exported=state.allexport)
+            _add(state, Setting(name, value, line, "assignment", complete=complete, exported=state.allexport))
             for inner, given in kept_settings(value):
-                _add(state, inner, given, line, "arguments", scope="arguments")
+                _add(state, Setting(inner, given, line, "arguments", scope="arguments"))
             first = line + ("<<" in words[0].text.partition("\n")[0])
             kept = _COMMAND_KEPT.match(value) or _EXPORTS.search(value)
             if not complete and kept and state.nesting < _MAX_NESTING:
@@ -276,7 +276,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
                 state.script.embedded.append(Embedded(first, value, "yaml", open=not complete))
         return
     for name, value, complete, line in assignments:
-        _add(state, name, value, line, "prefix", complete, scope=f"{COMMAND}{rest[0].line}")
+        _add(state, Setting(name, value, line, "prefix", complete=complete, scope=f"{COMMAND}{rest[0].line}"))
     _program(command, rest, state, everything)
 
 
@@ -316,7 +316,9 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
     texts = [text for text, _ in expanded]
     for given in argument_settings(texts):
         line = words[given.index].line
-        _add(state, given.name, given.value, line, given.how, expanded[given.index][1], scope=texts[0])
+        _add(
+            state, Setting(given.name, given.value, line, given.how, complete=expanded[given.index][1], scope=texts[0])
+        )
         if given.problem is not None and not state.dead:
             state.script.problems.append((line, given.problem))
     launcher = program_of(texts) or fresh_environment(texts)
@@ -394,7 +396,7 @@ def _writes(program: str, command: Command, words: list[Token], state: _State, e
         texts.append((said_text, words[0].line, False))
         if not targets and state.prolog:
             for match in re.finditer(r"(?m)^export ([A-Za-z_]\w*)=(.*)$", said_text):
-                _add(state, match[1], match[2], words[0].line, "printed for the task")
+                _add(state, Setting(match[1], match[2], words[0].line, "printed for the task"))
     for target in targets:
         for text, line, unquoted in texts:
             kind = kind_of_target(target, text, piped=piped)
@@ -439,7 +441,12 @@ def _fish_set(words: list[Token], state: _State) -> None:
     parts = [expand(w.text, state.known) for w in plain[1:]]
     value, complete = " ".join(text for text, _ in parts), all(whole for _, whole in parts)
     _remember(state, name, value, complete, exported)
-    _add(state, name, value, plain[0].line, "export" if exported else "assignment", complete, exported=exported)
+    _add(
+        state,
+        Setting(
+            name, value, plain[0].line, "export" if exported else "assignment", complete=complete, exported=exported
+        ),
+    )
 
 
 def _export(program: str, tokens: list[Token], state: _State) -> bool:
@@ -453,7 +460,7 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
         elif len(words) >= 2:
             value, complete = expand(words[1].text, state.known)
             _remember(state, words[0].text, value, complete, True)
-            _add(state, words[0].text, value, words[0].line, "setenv", complete)
+            _add(state, Setting(words[0].text, value, words[0].line, "setenv", complete=complete))
         return True
     if state.dialect == "csh":
         if words and catalog().relevant(words[0].text.partition("=")[0]):
@@ -485,7 +492,9 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
             continue
         value, complete = expand(match[2], state.known)
         _remember(state, match[1], value, complete, exported or state.allexport)
-        _add(state, match[1], value, word.line, program, complete, exported=exported or state.allexport)
+        _add(
+            state, Setting(match[1], value, word.line, program, complete=complete, exported=exported or state.allexport)
+        )
     return True
 
 
@@ -505,30 +514,33 @@ def _blanks(name: str, line: int, state: _State, good: str = "") -> None:
     _tell(state, line, issue_of("blanks", name, name=name, wrong=wrong, good=good))
 
 
-def _add(
-    state: _State, name: str, value: str, line: int, how: str, complete: bool = True, *,
-    exported: bool = True, scope: str = "",
-) -> None:  # fmt: skip
-    said, name = name, inside(name)
+def _add(state: _State, setting: Setting) -> None:
+    value, line, scope = setting.value, setting.line, setting.scope
+    said, name = setting.name, inside(setting.name)
     if said != name:
-        scope = scope or ("container" if exported else f"container {said}")
-    if name == "NCCL_VERSION" and complete and state.script.version is None and re.match(r"2\.\d+", value):
+        scope = scope or ("container" if setting.exported else f"container {said}")
+    if name == "NCCL_VERSION" and setting.complete and state.script.version is None and re.match(r"2\.\d+", value):
         state.script.version = value.split("-")[0]
     if not catalog().relevant(name):
         return
     script = state.script
-    if state.prolog and how == "export" and not state.dead:
+    if state.prolog and setting.how == "export" and not state.dead:
         _tell(state, line, issue_of("exported-taskprolog-which", name, name=name, value=value))
         return
-    blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not complete else []
+    blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not setting.complete else []
     if blank:
         _tell(state, line, issue_of("empty-there-variable", name, name=name, value=value, blank=blank))
     script.settings.append(
-        Setting(
-            name, value, line, how, exported, state.conditional, complete, scope or state.scope, state.dead, script.seq
+        replace(
+            setting,
+            name=name,
+            scope=scope or state.scope,
+            conditional=state.conditional,
+            dead=state.dead,
+            seq=script.seq,
         )
     )
-    if not complete and catalog().get(name) is not None and not state.dead:
+    if not setting.complete and catalog().get(name) is not None and not state.dead:
         script.not_evaluated.append((line, f"{name}={value}: known only when the script runs"))
 
 
