@@ -15,7 +15,6 @@ from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import plays, told
-from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.endings import DONE, STEP
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import EFFECT, UNEXPLAINED
@@ -70,7 +69,7 @@ def causes(run: Run) -> pl.DataFrame:
 
 def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
     """Failures that nccl-tests print with their host, and the process that the line behind them names."""
-    printed = errors.filter(pl.col("message").is_in(playing("tests")))
+    printed = errors.filter(plays(errors, "tests"))
     if printed.is_empty():
         return errors
     place = pl.col("launcher").str.extract_groups(_TEST_PLACE)
