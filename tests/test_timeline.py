@@ -120,3 +120,18 @@ def test_traces_in_words(tmp_path: Path) -> None:
     assert "  - rank 1: starts 40 us in, takes 10 us, of which it waits 0 ns" in shown
     assert "- 1 AllReduce of 256 B on 2 ranks in group 0: median 10 us" in shown
     assert "Kernels belong to steps by the CPU's span of the step" in shown
+
+
+def test_the_critical_path_goes_through_the_last_rank(tmp_path: Path) -> None:
+    """Rank 0 waits in the first operation, rank 1 in the second: the path is the work of who came last to each."""
+    paths = []
+    for rank, spans in enumerate([((100.0, 50.0), (200.0, 30.0)), ((140.0, 10.0), (180.0, 50.0))]):
+        made = [all_reduce(at, took, 64, [0, 1], seq=n) for n, (at, took) in enumerate(spans, 1)]
+        paths.append(write(tmp_path / f"r{rank}.json", trace(rank, 2, made)))
+    document = json.loads(chrome_json(events_of(nccl_insight.load(paths))))
+    legs = [e for e in document["traceEvents"] if e.get("cat") == "critical path"]
+    assert [(e["name"], e["dur"]) for e in legs] == [
+        ("rank 1: AllReduce", 10.0), ("rank 0: own work", 50.0), ("rank 0: AllReduce", 30.0),
+    ]  # fmt: skip
+    assert {e["pid"] for e in legs} == {2}
+    jsonschema.validate(document, SCHEMA)

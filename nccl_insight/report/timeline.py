@@ -26,6 +26,7 @@ def chrome_json(view: Events | None) -> bytes:
         events += _slices(view.collectives, view.origin_ns)
         events += _arrows(view.arrows, view.origin_ns)
         events += _steps(view.steps, view.origin_ns)
+        events += _path(view)
     return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": events})
 
 
@@ -83,4 +84,22 @@ def _steps(rows: Sequence[Step], origin: int) -> list[dict[str, Any]]:
             "ts": (start - origin) / 1000, "dur": (took or 0) / 1000, "args": {},
         }
         for rank, step, start, took in rows
+    ]  # fmt: skip
+
+
+def _path(view: Events) -> list[dict[str, Any]]:
+    """The critical path as a process of its own, above the ranks."""
+    if not view.path:
+        return []
+    pid = max(lane.rank for lane in view.lanes) + 1
+    names = {"process_name": {"name": "critical path"}, "process_sort_index": {"sort_index": -1}}
+    return [
+        *({"ph": "M", "name": name, "pid": pid, "tid": _STEPS, "args": args} for name, args in names.items()),
+        *(
+            {
+                "ph": "X", "cat": "critical path", "name": f"rank {rank}: {op or 'own work'}", "pid": pid,
+                "tid": _STEPS, "ts": (start - view.origin_ns) / 1000, "dur": (end - start) / 1000, "args": {},
+            }
+            for rank, op, start, end in view.path
+        ),
     ]  # fmt: skip

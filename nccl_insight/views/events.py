@@ -2,12 +2,14 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run
 
 _LEAST_WAIT_NS = 1_000
+_END = pl.col("start_ns") + pl.col("duration_ns")
 
 
 class Lane(NamedTuple):
@@ -57,15 +59,25 @@ class Step(NamedTuple):
     duration_ns: int | None
 
 
+class Leg(NamedTuple):
+    """A piece of the critical path: what a rank did until it came last to an operation (``op`` None), or its transfer."""
+
+    rank: int
+    op: str | None
+    start_ns: int
+    end_ns: int
+
+
 @dataclass(frozen=True)
 class Events:
-    """All of a run; ``origin_ns``: the first start."""
+    """All of a run; ``origin_ns``: the first start; ``path``: what had to be faster for the end to come earlier."""
 
     origin_ns: int
     lanes: tuple[Lane, ...]
     collectives: tuple[Collective, ...]
     arrows: tuple[Arrow, ...]
     steps: tuple[Step, ...]
+    path: tuple[Leg, ...] = ()
 
 
 def events(run: Run) -> Events | None:
@@ -88,6 +100,7 @@ def events(run: Run) -> Events | None:
         tuple(Collective(*row) for row in table.select(Collective._fields).iter_rows()),
         tuple(Arrow(*row) for row in _arrows(table).iter_rows()),
         tuple(Step(*row) for row in steps.iter_rows()),
+        tuple(_path(table)),
     )
 
 
@@ -109,10 +122,34 @@ def _arrows(table: pl.DataFrame) -> pl.DataFrame:
     last = matched.sort("wait_ns", "rank").unique("match_id", keep="first", maintain_order=True)
     last = last.select("match_id", last_rank="rank", last_lane="lane", at="start_ns")
     waiting = matched.filter(pl.col("wait_ns") >= _LEAST_WAIT_NS).join(last, on="match_id")
-    end = pl.col("start_ns") + pl.col("duration_ns")
     return waiting.filter(
-        (pl.col("rank") != pl.col("last_rank")) & pl.col("at").is_between("start_ns", end, closed="none")
-    ).select("last_rank", "last_lane", "at", "rank", "lane", "start_ns", end=end)
+        (pl.col("rank") != pl.col("last_rank")) & pl.col("at").is_between("start_ns", _END, closed="none")
+    ).select("last_rank", "last_lane", "at", "rank", "lane", "start_ns", end=_END)
+
+
+def _path(table: pl.DataFrame) -> list[Leg]:
+    """From the end of the last matched operation back: its transfer, the work of the rank that came last to it, the
+    operation that this rank had left before, and so on. What compute hid held nobody up."""
+    rows = table.filter(pl.col("match_id").is_not_null() & pl.col("wait_ns").is_not_null())
+    rows = rows.select("match_id", "rank", "op", "start_ns", "wait_ns", "exposed_ns", end=_END).sort("end")
+    last = rows.sort("wait_ns", "rank").unique("match_id", keep="first", maintain_order=True)
+    came = {match: leg for match, *leg in last.select("match_id", "rank", "op", "start_ns", "end").iter_rows()}
+    bound = rows.filter(pl.col("exposed_ns").is_null() | (pl.col("exposed_ns") > 0))
+    left = {
+        int(part["rank"][0]): (part["end"].to_numpy(), part["match_id"].to_list())
+        for part in bound.partition_by("rank", maintain_order=True)
+    }
+    legs: list[Leg] = []
+    match = bound["match_id"][-1] if bound.height else None
+    while match is not None:
+        rank, op, start, end = came[match]
+        legs.append(Leg(rank, op or "communication", start, end))
+        ends, matches = left.get(rank, ((), ()))
+        before = int(np.searchsorted(ends, start, side="right")) - 1
+        match = matches[before] if before >= 0 else None
+        if match is not None and ends[before] < start:
+            legs.append(Leg(rank, None, int(ends[before]), start))
+    return legs[::-1]
 
 
 def _steps(run: Run) -> pl.DataFrame:
