@@ -270,7 +270,7 @@ class _Graph:
             if not left & late and self._believed(set(left), set(group.entered)):
                 late |= left
         late |= {r for _, r in self.pairs if r not in self.known and r not in held} if not late else set()
-        if not late and not alone and self.source == WATCHDOG:
+        if not late and not alone and self.source == WATCHDOG and not any(g.complete for g in self.placed):
             yield from self._left_out()
         elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
             return  # of several ranks without a dump each may be the one
@@ -325,7 +325,8 @@ class _Graph:
         """Whether several ranks are late: few, and known to have run, not those whose output was lost or cut short."""
         silent = late - waiting
         # Where most of a job says nothing, the log was cut among the time-outs.
-        if len(silent) > 1 and self.source == WATCHDOG and len(self.waiting) * 2 < identities(self.run).world:
+        told = max(identities(self.run).world, len(self.known.union(*(g.members for g in self.placed))))
+        if len(silent) > 1 and self.source == WATCHDOG and len(self.waiting) * 2 < told:
             return False
         few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)
         return len(late) * 4 <= len(late | waiting) and (few or self.source == DUMPS)
