@@ -180,7 +180,7 @@ class _Graph:
             yield from (replace(c, world=False, hosts=(), confidence=Confidence.LOW) if unsure else c for c in own)
             told, late = {c.group for c in own}, {*behind, *never}
             # What a source counts it says itself; only torch's lines and dumps can be silent of a rank.
-            torch = self.placed if self.source in (DUMPS, WATCHDOG) else ()
+            torch = self.placed if self.source in (DUMPS, WATCHDOG) and not unsure else ()
             needs = [g for g in torch if g.members and g.sound and g.name not in told and g.low is not None]
             needs = [g for g in needs if g.members - g.entered and g.members - g.entered <= late]
             yield from (self._claim(g, late, self._silence(late)) for g in needs[:_MOST_GROUPS])

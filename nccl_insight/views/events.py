@@ -60,7 +60,7 @@ class Step(NamedTuple):
 
 
 class Leg(NamedTuple):
-    """A piece of the critical path: what a rank did until it came last (``op`` None), or the transfer of an operation."""
+    """A piece of the critical path: what a rank did until it came last (``op`` None), or a transfer."""
 
     rank: int
     op: str | None
