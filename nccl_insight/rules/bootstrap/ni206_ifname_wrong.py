@@ -51,12 +51,13 @@ def check(ctx: Context) -> Hits:
         address = str(bridge.rows["peer"][0]).partition("<")[0]
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
             return
+        kind = "a link-local" if address.startswith(_LINK_LOCAL) else "a container bridge's or loopback"
         behind = _behind(run, bridge.hosts)
         yield ctx.says(
             "found-each-host",
             bridge.evidence,
             whom=(*(bridge.ranks if behind == bridge.hosts else ()), *behind),
-            title=bridge.titled(f"NCCL tries to reach a peer at {address}, a container bridge's or loopback address"),
+            title=bridge.titled(f"NCCL tries to reach a peer at {address}, {kind} address"),
             observed=bridge.text,
         )
 

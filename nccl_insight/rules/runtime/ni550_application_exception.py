@@ -174,7 +174,7 @@ def _exit(run: Run, first: End) -> Hit:
         caused_by=(*outside.strong_before(run, first, (KILLED, CRASHED)), *ended),
         title=f'{outside.subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'
         if said
-        else f"{outside.subject([first])} ended {code} before the others{when}",
+        else f"{outside.subject([first])} ended {code}{' before the others' * bool(first.ranks)}{when}",
         said=said,
         scheduled=ended and not said,
     )

@@ -181,6 +181,7 @@ def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool, before: tu
         how=how,
         since=outside.since(chosen),
         bus_error=number == 7,
+        written=any("Fatal Python error" in end.text for end in chosen),
         parts_off=f"; {_PARTS_OFF}" if library.startswith(("libnccl.", "librccl.")) else "",
         hard=hard,
     )
