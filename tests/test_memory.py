@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.advise.expect.memory import connection_bytes, savings, shared_network_bytes
+from nccl_insight.advise.expect.memory import connection_bytes, savings
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
 
 REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
@@ -35,9 +35,8 @@ def all_to_all(alloc: bool) -> str:
 
 
 def test_sizes_of_public_threads() -> None:
-    """NVIDIA/nccl 1685 reports buffers of 10485760 and 2097152 bytes, 2363 one of 536870912."""
+    """NVIDIA/nccl 1685 reports buffers of 10485760 and 2097152 bytes."""
     assert connection_bytes() == (10485760, 2097152)
-    assert shared_network_bytes(64) == 536870912
     assert connection_bytes({"NCCL_BUFFSIZE": "8388608"}) == (14680064, 2097152)
     assert connection_bytes({"NCCL_BUFFSIZE": "nonsense"}) == (10485760, 2097152)
 

@@ -11,7 +11,6 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.errors import UsageError
-from nccl_insight.loading.assemble.derive import derived_columns
 from nccl_insight.tables import declared, schema
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.tables.sql import select
@@ -81,7 +80,7 @@ task | list[i64] | Tasks in the queue.
 
 def test_derived_columns_are_captures() -> None:
     """The derivation against what grammar files say in plain sight."""
-    found = derived_columns()
+    found = tool.derived_columns()
     assert found["gdr"]["distance"] == pl.Int64
     assert found["thresholds"]["tree_ll128"] == pl.Int64
     assert found["paths"]["path_type"] == pl.String  # of a normaliser

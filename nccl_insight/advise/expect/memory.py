@@ -14,8 +14,6 @@ _GRANULE: Final = 2 << 20
 _SIMPLE: Final = 4 << 20
 _LL: Final = 8 * 512 * 8 * 16
 _LL128: Final = 120 * 640 * 8 * 8
-_SHARED_STEPS: Final = 16
-_P2P_CHUNK: Final = 512 << 10
 _MOST: Final = 1 << 40
 
 
@@ -46,16 +44,6 @@ def connection_bytes(settings: Mapping[str, str] | None = None) -> tuple[int, in
         + _value(given, "NCCL_LL128_BUFFSIZE", _LL128)
     )
     return -(-buffers // _GRANULE) * _GRANULE, _GRANULE
-
-
-def shared_network_bytes(channels: int, settings: Mapping[str, str] | None = None) -> int:
-    """The buffer that all sends and receives over the network share, for ``channels`` point-to-point channels.
-
-    >>> shared_network_bytes(64)
-    536870912
-    """
-    chunk = _value(settings or {}, "NCCL_P2P_NET_CHUNKSIZE", _P2P_CHUNK)
-    return channels * _SHARED_STEPS * chunk
 
 
 def savings(
