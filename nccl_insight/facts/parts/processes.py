@@ -12,6 +12,7 @@ from nccl_insight.facts.parts.rows import END
 from nccl_insight.tables.run import Run, fact
 
 _PROCESS: Final = ("input_id", "host", "pid")
+_OF_RANKS: Final = ("rank", "nranks", "line", "comm_id", "bus_id", "init_complete", "destroyed")
 Gpu: TypeAlias = tuple[str, str]
 
 
@@ -56,7 +57,7 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     for i, host, pid, line in banners.drop_nulls(["nccl_version", "pid"]).select(*key, "line").iter_rows():
         starts.setdefault((i, host, pid), []).append(int(line))
     members: dict[tuple[int, str | None, int | None], list[dict[str, Any]]] = {}
-    for row in ranks.iter_rows(named=True):
+    for row in ranks.select(*key, *_OF_RANKS).iter_rows(named=True):
         members.setdefault((row["input_id"], row["host"], row["pid"]), []).append(row)
     # NCCL names its version once per process, on rank 0 only: there the other ranks began again, too.
     again: dict[int, list[int]] = {}
