@@ -46,7 +46,9 @@ def main() -> None:
         stream.flush()
         if MODE == "hang" and RANK == WORLD - 1:
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        if MODE in ("hang", "hang-all"):
+        if MODE == "stopped" and RANK == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if MODE in ("hang", "hang-all", "stopped"):
             time.sleep(600)
         if MODE == "stubborn":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -171,6 +171,22 @@ def test_a_stopped_child_does_not_hold_the_deadline() -> None:
     assert not outcome.stuck
 
 
+def test_a_stopped_rank_is_named_long_before_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_HALTED_S", 0.2)
+    monkeypatch.setitem(run_group.__kwdefaults__, "straggle_s", 0.3)
+    done = run_fake(tmp_path, "stopped", deadline=600.0)
+    assert (done.code, done.outcome.given_up) == (5, True)
+    assert describe(done).startswith("given up after ")
+    assert "rank 1 (node-a) was stopped" in describe(done)
+    assert "rank 0 (" not in describe(done)
+
+
+def test_ranks_of_other_nodes_do_not_wait_for_a_stopped_one() -> None:
+    task = Task("rank 0", (sys.executable, "-c", "import time; time.sleep(600)"), os.environ)
+    outcome = run_group([task], 600.0, grace_s=0.5, straggle_s=0.1, hopeless=lambda: True)
+    assert (outcome.given_up, outcome.timed_out) == (True, False)
+
+
 def test_a_child_that_cannot_be_killed_is_said_to_be_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signals that do not arrive stand for a process in uninterruptible sleep."""
     monkeypatch.setattr(processes, "_signal", lambda pid, number: None)

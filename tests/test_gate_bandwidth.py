@@ -12,6 +12,7 @@ import pytest
 from nccl_insight.advise.expect.hardware import copies, find_gpu, gpus, networks
 from nccl_insight.live.capture.schedule import rails, rounds
 from nccl_insight.live.preflight.bandwidth import Surroundings, bandwidth_checks
+from nccl_insight.live.preflight.health import Answer, Health
 from nccl_insight.live.preflight.model import Check, Status
 from nccl_insight.share import api
 from tests.pages import build
@@ -26,7 +27,7 @@ def judged(
 ) -> list[Check]:
     head: list[Item] = [
         {"kind": "head", "nccl_insight_capture": 1, "rank": 0, "world_size": 8, "local_rank": 0, "host": "gpu01",
-         "pid": 1, "backend": "nccl", "slow_rank": None},
+         "pid": 1, "backend": "nccl", "slow_rank": None, "nvlink_domain": (around or IB).domain or None},
         {"kind": "versions", "torch": "2.9.0", "cuda": "12.8", "nccl": "2.27.7", "gpu": gpu},
     ]  # fmt: skip
     tmp_path.mkdir(exist_ok=True)
@@ -147,6 +148,25 @@ def test_several_nodes(tmp_path: Path, busbw: float, around: Surroundings, statu
     assert [c.status for c in found] == statuses
     if statuses == [Status.WARN]:
         assert "8 x 400 Gbit/s ib per node" in found[0].expected
+
+
+def test_nodes_of_one_nvlink_domain_are_expected_to_use_it(tmp_path: Path) -> None:
+    slow = [row("AllReduce", 90.0, ranks=16, hosts=4)]  # what NICs of 400 Gbit/s would be praised for
+    inside = Surroundings(nics=4, nic_gbit=400.0, layer="InfiniBand", domain="c0ffee/7")
+    (found,) = judged(tmp_path / "a", slow, inside, "NVIDIA GB200")
+    assert found.status is Status.WARN
+    (found,) = judged(tmp_path / "b", [row("AllReduce", 700.0, ranks=16, hosts=4)], inside, "NVIDIA GB200")
+    assert found.status is Status.PASS
+    assert judged(tmp_path / "c", slow, None, "NVIDIA GB200") == []
+
+
+def test_the_domain_of_a_node_is_that_of_all_its_gpus() -> None:
+    here, there, alone = ("c0ffee", 7), ("c0ffee", 8), ("0" * 32, 0)
+    assert Answer("ok", gpus=(Health("0", fabric_place=here), Health("1", fabric_place=here))).domain == "c0ffee/7"
+    for other in (there, None):
+        assert Answer("ok", gpus=(Health("0", fabric_place=here), Health("1", fabric_place=other))).domain == ""
+    assert Answer("ok", gpus=(Health("0", fabric_place=alone),)).domain == ""
+    assert Answer("missing").domain == ""
 
 
 def test_the_report_of_a_capture_shows_copies_and_names_the_odd_ones(tmp_path: Path) -> None:

@@ -206,6 +206,7 @@ def measure(plan: Plan, directory: Path) -> None:
     recorder.add(
         "head", nccl_insight_capture=FORMAT_VERSION, rank=rank, world_size=world, local_rank=local,
         host=socket.gethostname(), pid=os.getpid(), backend=plan.backend, slow_rank=plan.slow_rank,
+        nvlink_domain=plan.nvlink_domain or None,
     )  # fmt: skip
     import torch
     import torch.distributed as dist

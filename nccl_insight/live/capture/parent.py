@@ -25,6 +25,7 @@ from nccl_insight.live.capture.processes import Outcome, Task, run_group, run_sh
 _TAG = re.compile(r"^\[rank[0-9]+\]:")
 _WATCHDOG = b"Watchdog caught collective operation timeout"
 _OWN_FILES = ("capture.rank{}.jsonl", ".wrapped.rank{}")
+_STOPPED = ".stopped"
 _PATIENCE_S = 60.0
 _ROLL_S = (15.0, 3.0)  # for all, and for each doubling of the ranks
 _PAIR_S = 40.0  # the first pair makes all contexts and connections
@@ -49,7 +50,7 @@ class Captured:
     @property
     def hung(self) -> bool:
         """Whether the deadline passed, or torch's watchdog ended ranks that did not get on."""
-        if self.outcome.timed_out or self.outcome.stuck:
+        if self.outcome.timed_out or self.outcome.stuck or self.outcome.given_up:
             return True
         outputs = self.directory.glob("output.rank*.log") if self.outcome.failed else ()
         return any(_WATCHDOG in path.read_bytes()[-(1 << 20) :] for path in outputs)
@@ -245,18 +246,21 @@ def capture(plan: Plan, launch: Launch, diagnostics: bool = False) -> Captured:
         for place in places
     ]
 
+    mark = directory / _STOPPED
+
     def stopped(name: str) -> None:  # for all ranks, which read what the others leave
         with (directory / _OWN_FILES[0].format(name.removeprefix("rank "))).open("a") as stream:
             stream.write(json.dumps({"kind": "stopped"}) + "\n")
+        mark.touch()
 
     if world is None or world.local_rank == 0:
         save_node_facts(directory, socket.gethostname())
     try:
-        outcome = run_group(tasks, deadline_s, stopped=stopped)
+        outcome = run_group(tasks, deadline_s, stopped=stopped, hopeless=mark.exists)
     finally:
         if meeting is not None:
             shutil.rmtree(meeting, ignore_errors=True)
-        _tidy(directory, plan_file)
+        _tidy(directory, plan_file, *([mark] if world is None else []))  # other nodes look for it yet
     done = Captured(directory, outcome, size)
     done = replace(done, ranks=size - len(done.absent[0]))
     _record(done, None if world is None else str(world.rank))
@@ -348,9 +352,9 @@ def _gloo(environ: Mapping[str, str], world: World | None) -> dict[str, str]:
     return quiet if world or "GLOO_SOCKET_IFNAME" in environ else {**quiet, "GLOO_SOCKET_IFNAME": "lo"}
 
 
-def _tidy(directory: Path, plan_file: Path) -> None:
+def _tidy(directory: Path, *working: Path) -> None:
     """Removes working files, and outputs that hold nothing but torch's own trace of its profiler."""
-    for path in (plan_file, directory / ".rendezvous"):
+    for path in (*working, directory / ".rendezvous"):
         path.unlink(missing_ok=True)
     for path in directory.glob("output.rank*.log"):
         with path.open("rb") as stream:
@@ -370,21 +374,22 @@ def describe(captured: Captured) -> str:
         )
     if captured.unusable:
         return captured.unusable
-    if outcome.timed_out:
+    said = captured.behind()[0]
+    if outcome.timed_out or outcome.given_up:
         late = [c.name for c in outcome.children if c.killed]
         stages = sorted({captured.stage(name) for name in late if name.startswith("rank ")})
         where = f" while {' or '.join(stages)}" if stages else ""
-        if said := captured.behind()[0]:
+        if said:
             where += f"; {said}"
-        return (
-            f"deadline passed after {outcome.seconds:.1f} s{where}: {', '.join(late)} did not end and "
-            f"{'were' if len(late) > 1 else 'was'} killed"
-        )
+        how = "given up" if outcome.given_up else "deadline passed"
+        killed = f"{', '.join(late)} did not end and {'were' if len(late) > 1 else 'was'} killed"
+        return f"{how} after {outcome.seconds:.1f} s{where}: {killed}"
     if outcome.failed:
         first = outcome.failed[0]
         how = f"signal {-first.code}" if first.code < 0 else f"code {first.code}"
         more = [f"{c.name} with {'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed[1:4]]
         rest = f" (also {', '.join(more)})" if more else ""
+        rest += f"; {said}" if (captured.directory / _STOPPED).exists() else ""
         said = captured.complaint(first.name) if first.name.startswith("rank ") else ""
         where = f"; see {captured.directory / 'output.*'}" if first.name.startswith("rank ") else ""
         return f"{first.name} ended with {how}{': ' + said if said else ''}{rest}{where}"

@@ -25,7 +25,7 @@ class Plan:
     ``roll_s``: how long rank 0 waits for the others before it names those that did not come and, where nodes are
     measured in pairs, goes on without them. ``pair_bytes``: message size of the rounds in which nodes measure two by
     two (0: none), ``pair_s``: the longest that a pair may take. ``verdict``: what this process's node has to tell the
-    others.
+    others. ``nvlink_domain``: cluster and clique of this node's GPUs.
     """
 
     backend: str = "nccl"
@@ -45,6 +45,7 @@ class Plan:
     timeout_s: int = 60
     roll_s: float = 30.0
     rendezvous: str = ""
+    nvlink_domain: str = ""
 
     def write(self, path: Path) -> None:
         """Saves the plan as JSON."""

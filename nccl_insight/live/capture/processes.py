@@ -66,6 +66,11 @@ class Outcome:
         return tuple(c for c in self.children if c.stuck)
 
     @property
+    def given_up(self) -> bool:
+        """Whether children were ended before the deadline that none of them had failed."""
+        return not self.timed_out and not self.failed and any(c.killed for c in self.children)
+
+    @property
     def ok(self) -> bool:
         """Whether every child ended well within the deadline."""
         return not self.timed_out and all(c.code == 0 for c in self.children)
@@ -73,9 +78,11 @@ class Outcome:
 
 def run_group(
     tasks: Sequence[Task], deadline_s: float | None, *, grace_s: float = 2.0, straggle_s: float = 10.0,
-    stopped: Callable[[str], None] = lambda name: None,
+    stopped: Callable[[str], None] = lambda name: None, hopeless: Callable[[], bool] = lambda: False,
 ) -> Outcome:  # fmt: skip
     """Starts all tasks and waits for them. ``stopped`` hears of a child that stays stopped (SIGSTOP, a debugger).
+
+    ``hopeless`` tells that the children wait for one that does not come; they are ended like after a failure.
 
     Past the deadline, or ``straggle_s`` after the first failure (the others then wait for it forever), every
     process group left gets SIGTERM and, ``grace_s`` later, SIGKILL. Groups of children that ended get SIGKILL too,
@@ -101,6 +108,8 @@ def run_group(
                     if ended[task.name].code != 0 and failed_at is None:
                         failed_at = time.monotonic()
                 now = time.monotonic()
+                if failed_at is None and hopeless():
+                    failed_at = now
                 timed_out = bool(running) and deadline_s is not None and now - started > deadline_s
                 if timed_out or (running and failed_at is not None and now - failed_at > straggle_s):
                     break

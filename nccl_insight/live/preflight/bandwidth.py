@@ -33,12 +33,14 @@ class Surroundings:
     """What is known of the node without a measurement. ``nics`` count those for the job, ``nic_gbit`` is their rate.
 
     ``layer`` is the link layer of its RDMA ports, ``pcie_generation`` what the GPUs' slots give; None is not known.
+    ``domain`` names the NVLink domain of several nodes that the GPUs belong to.
     """
 
     nics: int | None = None
     nic_gbit: float | None = None
     layer: str | None = None
     pcie_generation: int | None = None
+    domain: str = ""
 
 
 def best(rows: pl.DataFrame, op: str) -> float | None:
@@ -235,24 +237,31 @@ def _locals(found: list[tuple[int, float]]) -> str:
 # Collectives
 
 
-def machine_of(gpu: str, ranks: int, hosts: int, networks: Collection[str], around: Surroundings) -> Machine | None:
+def machine_of(
+    gpu: str, ranks: int, hosts: int, networks: Collection[str], around: Surroundings, domains: int | None = None
+) -> Machine | None:
     """The machine that ran, as far as it is known well enough to expect something of it."""
     if ranks < 2 or hardware.find_gpu(gpu) is None or ranks % max(1, hosts):
         return None
     if hosts == 1:
         return build(gpu, gpus_per_node=ranks)
+    if domains == 1:
+        return build(gpu, nodes=hosts, gpus_per_node=ranks // hosts, domains=1)
     kind = _LINK_LAYERS.get(around.layer or "")
     if not around.nics or not around.nic_gbit or kind is None or "Socket" in networks:
         return None
     return build(
-        gpu, nodes=hosts, gpus_per_node=ranks // hosts, nics=f"{around.nics}x{around.nic_gbit:.0f}", network=kind
-    )
+        gpu, nodes=hosts, gpus_per_node=ranks // hosts, nics=f"{around.nics}x{around.nic_gbit:.0f}", network=kind,
+        domains=domains,
+    )  # fmt: skip
 
 
 def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[Check]:
     """The largest message of each operation against what this machine type should give."""
     table = run.table("benchmarks")
     networks = {str(n) for n in run.table("processes")["network"].drop_nulls().to_list()}
+    told = run.table("capture_ranks")["nvlink_domain"]
+    domains = None if told.null_count() else told.n_unique() or None
     fine = []
     for op, key in KEYS.items():
         rows = table.filter(
@@ -264,7 +273,7 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
         if key in given or rows.is_empty():
             continue
         row = rows.sort("size_bytes").row(-1, named=True)
-        machine = machine_of(row["gpu"], int(row["nranks"]), int(row["n_hosts"] or 1), networks, around)
+        machine = machine_of(row["gpu"], int(row["nranks"]), int(row["n_hosts"] or 1), networks, around, domains)
         expected = next(iter(expectations(machine, (op,), (int(row["size_bytes"]),))), None) if machine else None
         if machine is None or expected is None:
             continue

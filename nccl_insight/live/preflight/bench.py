@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from nccl_insight.base.data import dataclass
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Finding, Severity
 from nccl_insight.base.units import plural
 from nccl_insight.live.capture.parent import Captured, Launch, capture, describe
@@ -63,7 +63,7 @@ def measure(plan: Plan, launch: Launch, around: Surroundings | None = None, give
 
     ``around`` and ``given`` as in :func:`bandwidth_checks`.
     """
-    done = capture(plan, launch, diagnostics=True)
+    done = capture(replace(plan, nvlink_domain=around.domain if around else ""), launch, diagnostics=True)
     world = launch.world
     if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
         return Measured((_ended(done),), {}, done.hung, judged=not done.unusable)

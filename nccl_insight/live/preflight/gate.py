@@ -78,7 +78,7 @@ def judge(asked: Asked, node: Node, world: World | None) -> Result:
 
         devices = ["cpu"] if asked.backend == "gloo" else [f"cuda:{index}" for index in range(node.gpus())]
         checks += stress_checks(devices, ports_of(node), asked.stress_s, node.environ)
-    measured = _measured(asked, node, world, facts, checks) if asked.level != "quick" else None
+    measured = _measured(asked, node, world, facts, checks, answer.domain) if asked.level != "quick" else None
     if measured is not None:
         checks += measured.checks
         if facts["gpus"] and alone:
@@ -116,7 +116,9 @@ def _number(value: str | float | None) -> float | None:
     return value if isinstance(value, float) else None
 
 
-def _measured(asked: Asked, node: Node, world: World | None, facts: Facts, checks: Sequence[Check]) -> Measured:
+def _measured(
+    asked: Asked, node: Node, world: World | None, facts: Facts, checks: Sequence[Check], domain: str
+) -> Measured:
     from nccl_insight.live.capture import parent
     from nccl_insight.live.preflight import bench
     from nccl_insight.live.preflight.bandwidth import Surroundings
@@ -129,6 +131,7 @@ def _measured(asked: Asked, node: Node, world: World | None, facts: Facts, check
         nic_gbit=_number(facts["nic_gbit"]),
         layer=layer_of(ports_of(node)),
         pcie_generation=None if generation is None else int(generation),
+        domain=domain,
     )
     gpus = parent.require_gpu(node.environ) if asked.backend == "nccl" else 2
     parent.require_torch()

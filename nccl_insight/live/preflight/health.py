@@ -100,6 +100,13 @@ class Answer:
     error: str = ""
     gpus: tuple[Health, ...] = ()
 
+    @property
+    def domain(self) -> str:
+        """Cluster and clique of the GPUs, where all are in one NVLink domain that may hold more nodes; else empty."""
+        places = {gpu.fabric_place or ("", 0) for gpu in self.gpus}
+        cluster, clique = places.pop() if len(places) == 1 else ("", 0)
+        return f"{cluster}/{clique}" if cluster.strip("0") else ""
+
 
 def ask(node: Node) -> Answer:
     """Asks NVML, and nvidia-smi where that is not installed. A driver that hangs is asked once only."""
