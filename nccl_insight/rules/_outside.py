@@ -19,6 +19,8 @@ from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
 ABORT = 6
+# The package in front of the class of an exception.
+PACKAGE: Final = re.compile(r"^(?:\w+\.)+(?=\w+:)")
 _EVIDENCE = 4
 # What keeps an exit code 1, a SIGABRT or a cancelled step from being a cause of its own: NCCL or torch failed first.
 _OWN = ("startup", "own", "watchdog-stuck")

@@ -144,6 +144,8 @@ def _raised(text: str, place: str, most: int) -> str:
     text = _ERRNO.sub("", text, count=1)
     told = _brief(text, max(most - len(place), _TEXT_LEAST))
     alone = _brief(text, most)
+    if alone.endswith(_CUT) and not (bare := _brief(outside.PACKAGE.sub("", text), most)).endswith(_CUT):
+        return bare
     return alone if told.endswith(_CUT) and not alone.endswith(_CUT) else told + place
 
 

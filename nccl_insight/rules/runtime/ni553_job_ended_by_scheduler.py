@@ -1,6 +1,5 @@
 """The scheduler ended the job."""
 
-import re
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Final
@@ -21,7 +20,6 @@ from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
-_PACKAGE: Final = re.compile(r"^(?:\w+\.)+(?=\w+:)")
 _ASK: Final = Step("check", "<record of the job>")
 _EVICTED: Final = Step("check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod")
 _ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
@@ -103,7 +101,7 @@ def check(ctx: Context) -> Hits:
         )
         return
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
-    why = _PACKAGE.sub("", why)
+    why = outside.PACKAGE.sub("", why)
     what = f"The job was ended from outside{outside.since([first])}: {shorten(why, 60)}"
     cancelled = not strong and "cancelled" in first.parts
     hangup = not strong and told(said, "hangup").item() is not None
