@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.embedded.tags import PathPlace, Tag, read_path, read_tag
 from nccl_insight.tables.run import Run, fact
@@ -31,7 +32,6 @@ def without_port(column: str) -> pl.Expr:
 # Behind glog's stamp torch prints the rank in a process group: [E ProcessGroupNCCL.cpp:828] [Rank 3].
 _OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*")
 # What every machine calls itself: torchrun without a node rank, a host name that was never set.
-_ITSELF: Final = re.compile(r"(?:ip6-)?(?:localhost|loopback)\d?|127(?:\.\d+){3}|::1")
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
 
@@ -79,7 +79,7 @@ class Identities:
             return None
         own = _own_address(name) or name
         found = self.names.get(short(name)) or self.addresses.get(own)
-        return found or (None if _ITSELF.fullmatch(short(name)) else name)
+        return found or (None if is_loopback(short(name)) else name)
 
     def hosts_at(self, rows: pl.DataFrame, column: str = "peer") -> set[str]:
         """The hosts that the addresses in a column of rows mean; the address itself where NCCL's lines have none."""

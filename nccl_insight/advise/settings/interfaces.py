@@ -1,4 +1,4 @@
-"""Network interfaces that no other host can reach: loopback, bridges, tunnels, and what containers make."""
+"""Interfaces and addresses that no other host can reach: loopback, bridges, tunnels, and what containers make."""
 
 import re
 from typing import Final
@@ -13,6 +13,12 @@ _BEGINNING: Final = re.compile(
     r"lo[0-9]*|docker|br-|veth|virbr|vnet|cni|flannel|podman|lxc|lxcbr|tun|tunl|ip6tnl|sit|gre|gretap|cali|cilium|"
     r"nodelocaldns|kube-ipvs|dummy"
 )
+_LOOPBACK: Final = re.compile(r"(?:(?:ip6-)?(?:localhost|loopback)\d?|127(?:\.\d+){3}|\[?::1\]?)(?::\d+)?")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a name or address, with a port or without, is that of whichever host reads it."""
+    return _LOOPBACK.fullmatch(address) is not None
 
 
 def is_virtual(asked: str) -> bool:

@@ -224,30 +224,15 @@ def _named(gpus: Sequence[Health]) -> str:
     return ", ".join(gpu.index for gpu in gpus[:8])
 
 
+_TROUBLES = (
+    "ecc", "remap_failed", "sram_exceeded", "bare_banks", "remap_pending", "hot", "power_brake", "slowed",
+)  # fmt: skip
+
+
 def _memory_and_clocks(gpus: Sequence[Health]) -> Iterator[Check]:
-    checks = (
-        ("ecc", "ecc", Status.FAIL, "uncorrected ECC errors since the driver started", "0",
-         "drain the node and reset the GPU; replace it if they come back", Action.ISOLATE),
-        ("row remapping", "remap_failed", Status.FAIL, "row remapping failed", "no failure",
-         "take the GPU out of service and have it replaced", Action.ISOLATE),
-        ("sram", "sram_exceeded", Status.FAIL, "more SRAM errors than the limit for a replacement", "fewer",
-         "take the GPU out of service; run the vendor's field diagnosis", Action.ISOLATE),
-        ("spare rows", "bare_banks", Status.WARN, "banks of memory without a spare row", "spare rows in every bank",
-         "plan its replacement: the next error of such a bank cannot be remapped (nvidia-smi -q -d ROW_REMAPPER)",
-         Action.TRIAGE),
-        ("row remapping", "remap_pending", Status.WARN, "a row waits to be remapped", "none pending",
-         "reset the GPU when the node is idle", Action.TRIAGE),
-        ("clocks", "hot", Status.WARN, "slowed down by heat", "not active",
-         "check fans, air flow and inlet temperature (nvidia-smi -q -d TEMPERATURE)", Action.TRIAGE),
-        ("clocks", "power_brake", Status.WARN, "slowed down by the power brake", "not active",
-         "check the power supplies of the machine", Action.TRIAGE),
-        ("clocks", "slowed", Status.WARN, "slowed down by the hardware (HW Slowdown)", "not active",
-         "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; check power cables, supplies and cooling", Action.TRIAGE),
-    )  # fmt: skip
-    for name, field, status, what, expected, fix, action in checks:
-        bad = [gpu for gpu in gpus if getattr(gpu, field)]
-        if bad:
-            yield Check(name, status, f"GPU {_named(bad)}: {what}", expected, fix, "NI515", action)
+    for trouble in _TROUBLES:
+        if bad := [gpu for gpu in gpus if getattr(gpu, trouble)]:
+            yield check_of(f"gpu-{trouble}", named=_named(bad))
     asking = [gpu for gpu in gpus if gpu.recovery in _RECOVERY]
     if asking:
         wish = _RECOVERY[asking[0].recovery or 0]

@@ -55,7 +55,6 @@ class Meta:
     comms_id: str | None = None
     rank: int | None = None
     in_split: str | None = None
-    out_split: str | None = None
 
     @staticmethod
     def of(args: dict[str, Any]) -> Meta | None:
@@ -80,7 +79,6 @@ class Meta:
             str(number) if isinstance(number, (int, str)) and not isinstance(number, bool) else None,
             small_int(args.get("Src Rank" if to else "Dst Rank")),
             _text(args.get("In split size")),
-            _text(args.get("Out split size")),
         )
 
     @staticmethod

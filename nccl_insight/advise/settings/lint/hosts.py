@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Final
 
 from nccl_insight.advise.settings.check import Issue, issue_of
+from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint.machine import (
     LOCAL_RANKS,
     local_ranks,
@@ -18,7 +19,6 @@ from nccl_insight.advise.settings.lint.words import line_at
 
 Found = tuple[int, Issue]
 _MOST: Final = 200  # no person writes more launches into one script
-_LOCAL: Final = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?")
 _MASTER: Final = re.compile(r"(?m)^(?:export[ \t]+)?MASTER_ADDR=[\"']?([^\s\"';]+)")
 _VISIBLE: Final = re.compile(
     r"(?m)^(?:export[ \t]+)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=[\"']?([0-9,]+)[\"']?[ \t]*(?:$|;|#)"
@@ -165,12 +165,12 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
     said = set[int]()
     for match in islice(_MASTER.finditer(text), _MOST):
         line = line_at(text, match.start())
-        if _LOCAL.fullmatch(match[1]) and script.kind == "shell":
+        if is_loopback(match[1]) and script.kind == "shell":
             said.add(line)
             yield line, _local_address("MASTER_ADDR", match[1], nodes)
     for launch in many:
         address = _value(launch.words, _ADDRESS)
-        if address is not None and _LOCAL.fullmatch(address) and not said:
+        if address is not None and is_loopback(address) and not said:
             yield launch.line, _local_address("MASTER_ADDR", address, nodes)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from nccl_insight.advise.settings.check import Issue, issue_of, switched_on
+from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, size_bytes, small_shm
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.shell import not_exported, shell_settings
@@ -148,8 +149,7 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
     if not hosts or (not launch.complete and any(w.startswith("$") and "HOST" not in w for w in words)):
         return
     value = words[hosts[0] + 1] if hosts[0] + 1 < len(words) else ""
-    local = {"localhost", "127.0.0.1"}
-    if words[hosts[0]] in {"-H", "--host", "-host"} and {h.split(":")[0] for h in value.split(",")} <= local:
+    if words[hosts[0]] in {"-H", "--host", "-host"} and all(map(is_loopback, value.split(","))):
         return
     passed = {words[i + 1].partition("=")[0] for i, w in enumerate(words[:-1]) if w == "-x"}
     missing = [s for s in _ours(script) if s.seq <= launch.seq and s.name not in passed]

@@ -7,6 +7,7 @@ from typing import Final
 import yaml
 
 from nccl_insight.advise.settings.check import Issue, issue_of
+from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint.machine import (
     LEAST_SHM_BYTES,
     local_ranks,
@@ -21,7 +22,6 @@ _GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
 _RDMA: Final = re.compile(
     r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|vpc\.amazonaws\.com/efa|(?<![\w.-])[\w.-]+/(?:ib|roce)[\w-]*"
 )
-_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 # Ranks that disagree on these settings choose different algorithms or buffer sizes and hang.
 _AGREE: Final = frozenset(
     {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_NTHREADS",
@@ -314,5 +314,10 @@ def _texts(node: yaml.Node | None) -> list[str]:
 def _accelerate(root: yaml.Node) -> Iterator[Found]:
     machines = text_of(child(root, "num_machines")) or ""
     address = child(root, "main_process_ip")
-    if machines.isdigit() and int(machines) > 1 and address is not None and text_of(address) in _LOCAL:
+    if (
+        machines.isdigit()
+        and int(machines) > 1
+        and address is not None
+        and (text_of(address) == "0.0.0.0" or is_loopback(text_of(address) or ""))
+    ):
         yield line_of(address), issue_of("main-process-machines", text_of=text_of(address), machines=machines)
