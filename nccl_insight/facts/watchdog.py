@@ -44,8 +44,9 @@ def states(run: Run) -> pl.DataFrame:
         "input_id", "line", "time_s", pl.lit(GLOO).alias("group"), pl.col("rank").alias("global_rank"),
         pl.lit(0).alias("timed_out_seq"), pl.col("timeout_ms").alias("ran_ms"),
     )  # fmt: skip
-    types = {name: dtype for name, dtype in rows.schema.items() if name in waits.columns}
-    return pl.concat([rows, waits.cast(types)], how="diagonal")  # type: ignore[arg-type]
+    return pl.concat(
+        [rows, waits.select(pl.col(name).cast(rows.schema[name]) for name in waits.schema)], how="diagonal"
+    )
 
 
 def _behind_restart(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
