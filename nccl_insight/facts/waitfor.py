@@ -270,7 +270,7 @@ class _Graph:
             if not left & late and self._believed(set(left), set(group.entered)):
                 late |= left
         late |= {r for _, r in self.pairs if r not in self.known and r not in held} if not late else set()
-        if not late and not alone and self.source == WATCHDOG and not any(g.complete for g in self.placed):
+        if not late and not alone and self.source == WATCHDOG:
             yield from self._left_out()
         elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
             return  # of several ranks without a dump each may be the one

@@ -54,7 +54,8 @@ def groups(run: Run) -> Groups | None:
     """Process groups by how far their ranks got, None where nothing tells it."""
     dumped = flight_recorder.dumped(run)
     listed = flight_recorder.instances(run)
-    rows = [g for i in listed or watchdog.groups(run) if len((g := _group(run, i, dumped)).issued) > 1]
+    numbered = [i for i in listed or watchdog.groups(run) if i.name != watchdog.GLOO]
+    rows = [g for i in numbered if len((g := _group(run, i, dumped)).issued) > 1]
     if not rows:
         return None
     late = frozenset(r for item in absences(run) if item.lead.world for r in item.lead.ranks)
