@@ -271,7 +271,10 @@ class _Graph:
                 late |= left
         late |= {r for _, r in self.pairs if r not in self.known and r not in held} if not late else set()
         if not late and not alone and self.source == WATCHDOG:
-            yield from self._left_out()
+            # Where a group stands still and each rank has a file of its own, the one without may be lost.
+            still = any(g.complete for g in self.placed)
+            if not still or pl.concat([g.rows for g in self.placed])["input_id"].n_unique() < len(self.waiting):
+                yield from self._left_out()
         elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
             return  # of several ranks without a dump each may be the one
         elif late and (len(late) == 1 or self._believed(late, set(self.waiting))):
