@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nccl_insight.base.advice import advised, offered
 from nccl_insight.share.api import analyze
 
 BEFORE = (
@@ -78,3 +79,28 @@ def test_the_absent_rank_is_named_where_the_others_gave_up(tmp_path: Path) -> No
         )
     first = analyze(tmp_path).findings[0]
     assert (first.name, first.ranks) == ("rank-missing-in-init", (2,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Timed out. Please check the cables. You may need to raise it.",
+            "Please check the cables. You may need to raise it.",
+        ),
+        ("No GPU found. Make sure that each node has one.", "Make sure that each node has one."),
+        ("It failed. Please report this bug.", ""),  # where to turn, not what to do
+        ("It failed. Please check the logs of the worker.", ""),
+        ("Check failed: n == 3", ""),  # cut off, or an assertion
+        ("The worker failed to set up.", ""),
+    ],
+)
+def test_sentences_that_tell_what_to_do(text: str, said: str) -> None:
+    assert advised(text) == said
+
+
+def test_a_setting_to_launch_with_is_offered() -> None:
+    step = offered("No multicast here. Launch app with UB_SKIPMC=1 to try CUDA IPC instead.")
+    assert step is not None
+    assert step.text == "export UB_SKIPMC=1"
+    assert offered("It was built and run with USE_NCCL=1 on this host") is None

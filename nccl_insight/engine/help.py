@@ -7,27 +7,16 @@ The line is the first of the evidence that means the finding's diagnosis and bri
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import polars as pl
 
-from nccl_insight.base import late
+from nccl_insight.base.advice import offered
 from nccl_insight.base.model import Hit, Ref, Step
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.facts.errors import causes
 from nccl_insight.rules._errors import with_who
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
-
-# "Set NCCL_X=1 to enable", "consider setting X to Y", "use X=Y", "increase X".
-_OFFERED: Final = late.compiled(
-    r"\b(?:set(?:ting)?|us(?:e|ing)|try(?:ing)?|export|specify|(?:de|in)creas(?:e|ing)) (?:the )?"
-    r"(?:environment variable |env(?:ironment)? )?"
-    r"[`'\"]?(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
-    r"(?:(?P<words> to (?:an?|the|your) [a-z]+(?: [a-z]+)?)|(?P<value>(?:=| to )[`'\"]?[A-Za-z0-9_./:-]*[A-Za-z0-9]))?",
-    re.IGNORECASE,
-)
-_HIDES: Final = late.compiled(r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG", re.IGNORECASE)
 
 
 def helped(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
@@ -52,19 +41,19 @@ def _rows(run: Run, drafts: Sequence[Draft]) -> dict[tuple[int, int], pl.DataFra
 
 
 def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft:
-    offered: Step | None = None
+    offer: Step | None = None
     for at, ref in enumerate(draft.hit.evidence[:MAX_EVIDENCE]):
         frame = rows.get((ref.input_id, ref.line))
         if frame is None or (frame := frame.filter(pl.col("cause") == draft.name)).is_empty():
             continue
-        offered = offered or _offer(str(frame["text"][0] or ""))
+        offer = offer or offered(str(frame["text"][0] or ""))
         if draft.hit.says_more:
             continue
         said = help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
         if said is not None:
             told = _told(said, draft)
-            return _with_offer(replace(told, hit=_first(told.hit, at)), offered)
-    return _with_offer(draft, offered)
+            return _with_offer(replace(told, hit=_first(told.hit, at)), offer)
+    return _with_offer(draft, offer)
 
 
 def _first(hit: Hit, at: int) -> Hit:
@@ -82,23 +71,9 @@ def _told(said: Mapping[str, str], draft: Draft) -> Draft:
     return replace(told, hit=replace(draft.hit, title=title, observed="", expected=""))
 
 
-def _offer(text: str) -> Step | None:
-    """The setting that a line tells to use, as a command or a sentence."""
-    match = _OFFERED.search(text)
-    if match is None or not match["name"].isupper() or _HIDES.search(text):
-        return None
-    name, value = match["name"], re.sub(r"^(?:=| to )|[`'\"]", "", match["value"] or "")
-    told = "the line itself offers it"
-    return (
-        Step("fix", f"export {name}={value}", told)
-        if value
-        else Step("do", f"set {name}{match['words'] or ''}: {told}")
-    )
-
-
-def _with_offer(draft: Draft, offered: Step | None) -> Draft:
-    if offered is None:
+def _with_offer(draft: Draft, offer: Step | None) -> Draft:
+    if offer is None:
         return draft
-    name = re.sub(r"^(?:export|set) ([A-Z0-9_]+).*", r"\1", offered.text)
+    name = re.sub(r"^(?:export|set) ([A-Z0-9_]+).*", r"\1", offer.text)
     steps = draft.steps
-    return draft if any(name in step.text for step in steps) else replace(draft, own_steps=(offered, *steps))
+    return draft if any(name in step.text for step in steps) else replace(draft, own_steps=(offer, *steps))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.advice import advised
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
@@ -248,9 +249,11 @@ def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
         return []
     out: list[End] = []
     for tail in tails_:
-        word = next((w for w in tail.failures if w.ended or not said), None)
-        if word is None:
+        words = [w for w in tail.failures if w.ended or not said]
+        if not words:
             continue
+        # Of exceptions that came of each other, one that says what to do.
+        word = next((w for w in words if w.exception and advised(w.text)), words[0])
         place = known.placed(read_tag(word.text), word.input_id)
         kind = word.ended
         out.append(
@@ -420,7 +423,7 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
     place = known.placed(read_tag(row["tag"]), int(row["input_id"]), host=row["host"], rank=row["rank"], pid=row["pid"])
     return End(
         kind=KILLED if memory or worker else FAILED,
-        text=f"{name}: {text}"[:200] if text else name,
+        text=f"{name}: {text}"[:400] if text else name,
         ref=Ref(int(row["input_id"]), int(row["line"])),
         ranks=place.ranks,
         hosts=place.hosts,

@@ -18,7 +18,8 @@ _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
 
 _LIBRARIES: Final = "ldd $(ldconfig -p | awk '/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH"
 # What the dynamic linker of glibc says.
-_NEEDS: Final = re.compile(r"version [`']((?:GLIBC|GLIBCXX|CXXABI)_[0-9.]{1,12})' not found")
+_NEEDS: Final = re.compile(r"([^\s=]{1,200}): version [`'](([A-Z]{2,12})_[0-9.]{1,12})' not found")
+_SYSTEM: Final = ("GLIBC", "GLIBCXX", "CXXABI")
 _MISSING: Final = re.compile(r"(lib[A-Za-z0-9_+.-]{1,80}\.so[A-Za-z0-9_.]{0,20}): cannot open shared object")
 _UNDEFINED: Final = re.compile(r"undefined symbol: (\w{1,80})")
 
@@ -79,9 +80,16 @@ def _needed(run: Run) -> pl.DataFrame:
 
 def _why(text: str) -> tuple[str, str]:
     """What the dynamic linker says in short, and the steps that fit."""
-    if needs := _NEEDS.search(text):
+    needs = _NEEDS.search(text)
+    if needs and needs[3] not in _SYSTEM:
         return (
-            f"The network plugin needs {needs[1]}, which this image lacks",
+            f"The network plugin needs {needs[2]}, which {needs[1]} lacks: that library is too old",
+            f"{_LIBRARIES}; fi_info --version   # inside the container; then update that library (libfabric: EFA's "
+            "installer), or install a release of the plugin that was built for it",
+        )
+    if needs:
+        return (
+            f"The network plugin needs {needs[2]}, which this image lacks",
             "ldd --version | head -1; echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH   # inside the container; then use an "
             "image of a newer system (Ubuntu 22.04 has glibc 2.35), or a plugin that was built for this one",
         )

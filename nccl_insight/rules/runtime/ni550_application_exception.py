@@ -6,6 +6,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import late
+from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.model import Confidence, Hit, Severity, Step
 from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
@@ -83,8 +84,8 @@ def _helped(run: Run, end: End) -> bool:
 
 
 def _telling(first: End, raised: list[End]) -> End:
-    """Of the exceptions that one process raised one upon the other, the one that says the reason."""
-    if _help(first) is not None:
+    """Of the exceptions that one process raised one upon the other, the one that says the reason, or what to do."""
+    if _help(first) is not None or _advice(first):
         return first
     chain = [
         e
@@ -93,7 +94,15 @@ def _telling(first: End, raised: list[End]) -> End:
         and e.ranks == first.ranks
         and 0 < e.ref.line - first.ref.line <= _NEAR_END
     ]
-    return next((e for e in chain if _help(e) is not None), first)
+    return next((e for e in chain if _help(e) is not None or _advice(e)), first)
+
+
+def _advice(end: End) -> tuple[Step, ...]:
+    """What the exception itself tells to do."""
+    if offer := offered(end.text):
+        return (offer,)
+    said = advised(end.text)
+    return (Step("do", f'as the exception itself advises: "{said}"'),) if said else ()
 
 
 def _head(end: End) -> str:
@@ -129,7 +138,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     when = outside.since(found)
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
-        steps=steps_of_help(said) or (Step("do", read + waits),),
+        steps=steps_of_help(said) or (*_advice(first), Step("do", read + waits)),
         explanation=" ".join(filter(None, (means and f"{means}.", _ALONE if first.message == LAST_WORDS else _FIRST))),
         severity=Severity.INFO if handled else None,
         confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,

@@ -1,0 +1,56 @@
+"""What a line itself tells its reader to do: a setting to use, or a sentence of advice."""
+
+import re
+from typing import Final
+
+from nccl_insight.base import late
+from nccl_insight.base.model import Step
+
+# "Set NCCL_X=1 to enable", "consider setting X to Y", "launch app with X=Y", "increase X".
+_OFFERED: Final = late.compiled(
+    r"(?:\b(?:set(?:ting)?|us(?:e|ing)|try(?:ing)?|export|specify|(?:de|in)creas(?:e|ing))"
+    r"|(?:^|[.:;!,] |\bplease )(?:re)?(?:launch|run|start)(?: (?:the|your|app|job|program|again)){0,3} with) (?:the )?"
+    r"(?:environment variable |env(?:ironment)? )?"
+    r"[`'\"]?(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+    r"(?:(?P<words> to (?:an?|the|your) [a-z]+(?: [a-z]+)?)|(?P<value>(?:=| to )[`'\"]?[A-Za-z0-9_./:-]*[A-Za-z0-9]))?",
+    re.IGNORECASE,
+)
+_HIDES: Final = late.compiled(
+    r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING", re.IGNORECASE
+)
+_BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|\n")
+_ADVISES: Final = late.compiled(
+    r"^(?:Please|Try|Make sure|Ensure|Consider|Check|Verify|Add|Install|Upgrade|Update|Downgrade|Increase|Reduce"
+    r"|Decrease|You (?:may|might|should|need|must|can)|To (?:resolve|fix|avoid|work around) )\b"
+    r"|\bplease [a-z]|[,:;] (?:try|make sure|consider|you (?:may|should|need|must)) "
+)
+_ELSEWHERE: Final = late.compiled(
+    r"\b(?:report|file an issue|open an issue|bug|https?:|documentation|docs|traceback|stack ?trace|debug(?:ging)?"
+    r"|for details|for more|logs?|see above|ignore|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b",
+    re.IGNORECASE,
+)
+_MOST: Final = 240
+
+
+def offered(text: str) -> Step | None:
+    """The setting that a line tells to use, as a command or a sentence."""
+    match = _OFFERED.search(text)
+    if match is None or not match["name"].isupper() or _HIDES.search(text):
+        return None
+    name, value = match["name"], re.sub(r"^(?:=| to )|[`'\"]", "", match["value"] or "")
+    told = "the line itself offers it"
+    return (
+        Step("fix", f"export {name}={value}", told)
+        if value
+        else Step("do", f"set {name}{match['words'] or ''}: {told}")
+    )
+
+
+def advised(text: str) -> str:
+    """The sentences of a message that tell its reader what to do; empty where it only tells what happened.
+
+    Where to report, to read or to debug is no advice, and no sentence that is cut off.
+    """
+    found = [s.strip() for s in _BETWEEN.split(text) if _ADVISES.search(s) and not _ELSEWHERE.search(s)]
+    kept = " ".join(s for s in found if s.endswith((".", "!")))
+    return kept if len(kept) <= _MOST else ""
