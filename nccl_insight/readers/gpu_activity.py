@@ -279,11 +279,11 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     )["lane"]
     table = spans.with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        **{f"{name}_ns": _total(lane, parts[name]) for name in ("compute", "comm", "other_comm", "memcpy")},
-        exposed_comm_ns=_total(lane, parts["comm"], parts["compute"]),
-        exposed_copy_ns=_total(lane, parts["memcpy"], parts["working"]),
-        pageable_ns=_total(lane, parts["pageable"]),
-        exposed_pageable_ns=_total(lane, parts["pageable"], parts["working"]),
+        **{f"{name}_ns": _intervals.total(lane, parts[name]) for name in ("compute", "comm", "other_comm", "memcpy")},
+        exposed_comm_ns=_intervals.total(lane, parts["comm"], parts["compute"]),
+        exposed_copy_ns=_intervals.total(lane, parts["memcpy"], parts["working"]),
+        pageable_ns=_intervals.total(lane, parts["pageable"]),
+        exposed_pageable_ns=_intervals.total(lane, parts["pageable"], parts["working"]),
     ).join(counts, on=["device", "step"], how="left", nulls_equal=True, maintain_order="left")
     table = table.with_columns(pl.col("compute_kernels").fill_null(0).cast(pl.Int64))
     if "launch_ns" in activity.columns and activity["launch_ns"].null_count() < activity.height:
@@ -327,15 +327,6 @@ def _windows(rows: pl.DataFrame, steps: pl.DataFrame, devices: pl.DataFrame) -> 
         .select("device", pl.col("step").cast(pl.Int32), "start_ns", "end_ns")
         .sort("device", "start_ns")
     )
-
-
-def _total(lanes: pl.Series, parts: pl.DataFrame, hidden_by: pl.DataFrame | None = None) -> pl.Series:
-    """Length of the disjoint ``parts`` of each lane, less what ``hidden_by`` covers; in the order of ``lanes``."""
-    length = parts.select("lane", length=pl.col("end_ns") - pl.col("start_ns"))
-    if hidden_by is not None:
-        length = length.with_columns(pl.col("length") - _intervals.covered(parts, hidden_by, by="lane"))
-    sums = length.group_by("lane").agg(pl.col("length").sum())
-    return lanes.to_frame("lane").join(sums, on="lane", how="left", maintain_order="left")["length"].fill_null(0)
 
 
 def work_table(activity: pl.DataFrame) -> pl.DataFrame:

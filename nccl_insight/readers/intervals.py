@@ -1,57 +1,55 @@
-"""Arithmetic on sets of time intervals, vectorised: unions per device and how much of other intervals they cover.
+"""Arithmetic on sets of time intervals: unions per device, and how much of other intervals they cover.
 
-The lanes (devices, steps of devices) are laid one behind the other on one line of time, so that one sorted column of
-integers is all that has to be looked at. Lanes and times too large for that go another, slower way.
+The lanes (devices, steps of devices) are laid one behind the other on one line of whole numbers, which one sorted
+column of numpy tells apart. Where lanes and times are too far apart for 64 bits, times are numbered in their order.
 """
 
-from typing import Final
+from typing import Any, Final, TypeAlias, cast
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from nccl_insight.base.data import dataclass
+_Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _LONGEST: Final = 1 << 62
-
-
-@dataclass(frozen=True)
-class _Line:
-    """Where a time of a lane lies on the line: ``(lane - lane_0) * span_ns + time - time_0``."""
-
-    lane_0: int
-    time_0: int
-    span_ns: int
-
-    def at(self, by: str, time: str) -> pl.Expr:
-        return (pl.col(by).cast(pl.Int64) - self.lane_0) * self.span_ns + (pl.col(time) - self.time_0)
 
 
 def union(frame: pl.DataFrame, by: str = "device") -> pl.DataFrame:
     """Disjoint intervals that cover the same time, per ``by``.
 
-    Reads ``by, start_ns, end_ns``; gives ``by, start_ns, end_ns, before_ns`` sorted by start, ``before_ns`` being
-    the covered time of that ``by`` before the interval. Fastest on rows that are sorted by ``by`` and start.
+    Reads ``by, start_ns, end_ns``; gives ``by, start_ns, end_ns, before_ns`` sorted by lane (null first) and start,
+    ``before_ns`` being the covered time of that ``by`` before the interval. Fastest on rows that are sorted so.
     """
-    rows = frame.select(by, "start_ns", "end_ns").filter(pl.col("end_ns") > pl.col("start_ns"))
-    line = _line(by, rows)
-    if line is None:
-        return _union_by_groups(rows, by)
-    placed = rows.select(at=line.at(by, "start_ns"), end=line.at(by, "end_ns"))
-    if not placed["at"].is_sorted():
-        placed = placed.sort("at")
-    reach = placed["end"].cum_max()
-    begins = (placed["at"] > reach.shift(1)).fill_null(True)
-    start = placed["at"].filter(begins)
-    parts = pl.DataFrame({"at": start, "end": reach.filter(begins.shift(-1, fill_value=True))})
-    lane = pl.col("at") // line.span_ns
-    base = line.time_0 - lane * line.span_ns
-    length = pl.col("end") - pl.col("at")
-    before = length.cum_sum() - length
-    first = pl.when(lane.ne_missing(lane.shift(1))).then(before).forward_fill()
-    return parts.select(
-        (lane + line.lane_0).cast(frame.schema[by]).alias(by),
-        start_ns=pl.col("at") + base,
-        end_ns=pl.col("end") + base,
-        before_ns=before - first,
+    none = frame[by].null_count() > 0
+    lane, start, end = (_numbers(frame[name]) for name in (by, "start_ns", "end_ns"))
+    kept = end > start
+    for name in ("start_ns", "end_ns"):
+        if frame[name].null_count():
+            kept &= frame[name].is_not_null().to_numpy()
+    if not kept.all():
+        lane, start, end = lane[kept], start[kept], end[kept]
+    at, reach = _line([lane, lane], [start, end])
+    if (at[1:] < at[:-1]).any():
+        order = np.argsort(at, kind="stable")
+        at, reach, lane, start, end = at[order], reach[order], lane[order], start[order], end[order]
+    begins = np.ones(len(at), dtype=bool)
+    begins[1:] = at[1:] > np.maximum.accumulate(reach)[:-1]
+    heads = np.flatnonzero(begins)
+    lane, start = lane[heads], start[heads]
+    end = np.maximum.reduceat(end, heads) if len(heads) else end
+    before = np.cumsum(end - start) - (end - start)
+    first = np.ones(len(lane), dtype=bool)
+    first[1:] = lane[1:] != lane[:-1]
+    before -= before[np.flatnonzero(first)][np.cumsum(first) - 1]
+    lanes = pl.Series(by, lane)
+    return pl.DataFrame(
+        [
+            (lanes.replace(_nowhere(frame[by]), None) if none else lanes).cast(frame.schema[by]),
+            pl.Series("start_ns", start),
+            pl.Series("end_ns", end),
+            pl.Series("before_ns", before),
+        ]
     )
 
 
@@ -59,80 +57,56 @@ def covered(frame: pl.DataFrame, parts: pl.DataFrame, by: str = "device") -> pl.
     """Nanoseconds of each row's ``start_ns..end_ns`` that the disjoint ``parts`` (from :func:`union`) cover."""
     if frame.is_empty() or parts.is_empty():
         return pl.repeat(0, frame.height, dtype=pl.Int64, eager=True)
-    line = _line(by, frame, parts)
-    if line is None:
-        end = _covered_until(frame.select(by, at=pl.col("end_ns")), parts, by)
-        start = _covered_until(frame.select(by, at=pl.col("start_ns")), parts, by)
-        return pl.DataFrame({"end": end, "start": start}).select(pl.col("end") - pl.col("start")).to_series()
-    placed = parts.select(at=line.at(by, "start_ns"), length=pl.col("end_ns") - pl.col("start_ns"))
-    # A first interval of no length, so that each point has one at or before it.
-    nothing = pl.DataFrame({"at": [-_LONGEST], "length": [0]})
-    placed = pl.concat([nothing, placed]).with_columns(before=pl.col("length").cum_sum() - pl.col("length"))
-    points = frame.select(start=line.at(by, "start_ns"), end=line.at(by, "end_ns"))
-    until = pl.DataFrame({name: _until(points[name], placed) for name in ("end", "start")})
-    return until.select(pl.col("end") - pl.col("start")).to_series()
+    lane, start, end = (_numbers(frame[name]) for name in (by, "start_ns", "end_ns"))
+    parts_lane, begin, stop, before = (_numbers(parts[name]) for name in (by, "start_ns", "end_ns", "before_ns"))
+    line, *points = _line([parts_lane, lane, lane], [begin, start, end])
+
+    def until(point: _Numbers, time: _Numbers) -> _Numbers:
+        found = np.searchsorted(line, point, side="right") - 1
+        inside = before[found] + np.minimum(time, stop[found]) - begin[found]
+        return np.where((found >= 0) & (parts_lane[found] == lane), inside, 0)
+
+    known = (frame["start_ns"].is_not_null() & frame["end_ns"].is_not_null()).to_numpy()
+    return pl.Series(np.where(known, until(points[1], end) - until(points[0], start), 0))
 
 
-def _line(by: str, *frames: pl.DataFrame) -> _Line | None:
-    """The line for all lanes and times, ``None`` where it would be too long or a value is missing."""
-    lanes: list[int] = []
-    times: list[int] = []
-    for frame in frames:
-        columns = [frame[c] for c in (by, "start_ns", "end_ns")]
-        if not all(c.dtype.is_integer() for c in columns) or any(c.null_count() for c in columns):
-            return None
-        if frame.is_empty():
-            continue
-        for column, seen in zip(columns, (lanes, times, times), strict=True):
-            low, high = column.min(), column.max()
-            if not isinstance(low, int) or not isinstance(high, int):
-                return None
-            seen += (low, high)
-    if not lanes:
-        return _Line(0, 0, 1)
-    span = max(times) - min(times) + 1
-    fits = (max(lanes) - min(lanes) + 1) * span < _LONGEST and max(map(abs, (*lanes, *times))) < _LONGEST
-    return _Line(min(lanes), min(times), span) if fits else None
+def total(lanes: pl.Series, parts: pl.DataFrame, hidden_by: pl.DataFrame | None = None) -> pl.Series:
+    """Length of the disjoint ``parts`` of each lane (column ``lane``), less what ``hidden_by`` covers."""
+    length = _numbers(parts["end_ns"]) - _numbers(parts["start_ns"])
+    if hidden_by is not None:
+        length = length - _numbers(covered(parts, hidden_by, by="lane"))
+    sums = np.concatenate([[0], np.cumsum(length)])
+    asked, there = _numbers(lanes), _numbers(parts["lane"])
+    return pl.Series(sums[np.searchsorted(there, asked, side="right")] - sums[np.searchsorted(there, asked)])
 
 
-def _until(points: pl.Series, placed: pl.DataFrame) -> pl.Series:
-    """Covered time of the line before each point."""
-    found = placed.select(pl.all().gather(pl.col("at").search_sorted(points, side="right") - 1))
-    inside = pl.min_horizontal(pl.col("point") - pl.col("at"), "length")
-    return found.with_columns(points.alias("point")).select(pl.col("before") + inside).to_series()
+def _nowhere(lanes: pl.Series) -> int:
+    """The number of rows without a lane: below all others."""
+    return cast(int, lanes.min() or 0) - 1
 
 
-def _union_by_groups(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """:func:`union` for any lanes and times."""
-    return (
-        rows.lazy()
-        .sort(by, "start_ns")
-        .with_columns(reach=pl.col("end_ns").cum_max().shift(1).over(by))
-        .with_columns(part=(pl.col("start_ns") > pl.col("reach")).fill_null(True).cum_sum())
-        .group_by(by, "part")
-        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-        .sort(by, "start_ns")
-        .with_columns(length=pl.col("end_ns") - pl.col("start_ns"))
-        .with_columns(before_ns=pl.col("length").cum_sum().over(by) - pl.col("length"))
-        .select(by, "start_ns", "end_ns", "before_ns")
-        .collect()
-    )
+def _numbers(column: pl.Series) -> _Numbers:
+    column = column.cast(pl.Int64)
+    return (column.fill_null(_nowhere(column)) if column.null_count() else column).to_numpy()
 
 
-def _covered_until(points: pl.DataFrame, parts: pl.DataFrame, by: str) -> pl.Series:
-    """Covered time of the lane before each point, for any lanes and times; ``points`` has ``by, at`` in any order."""
-    joined = (
-        points.with_row_index("order")
-        .sort("at")
-        .join_asof(
-            parts.sort("start_ns"),
-            left_on="at",
-            right_on="start_ns",
-            by=by,
-            strategy="backward",
-            check_sortedness=False,
-        )
-        .sort("order")
-    )
-    inside = pl.min_horizontal("at", "end_ns") - pl.col("start_ns")
-    return joined.select((pl.col("before_ns") + inside).fill_null(0)).to_series()
+def _line(lanes: list[_Numbers], times: list[_Numbers]) -> list[_Numbers]:
+    """Where each time of its lane lies on a line that holds all lanes, one behind the other."""
+    lane_0, lane_1 = _ends(lanes)
+    time_0, time_1 = _ends(times)
+    if max(lane_1 - lane_0 + 1, 1) * (time_1 - time_0 + 1) >= _LONGEST:
+        times, lanes = _ordered(times), _ordered(lanes)
+        lane_0, lane_1, time_0, time_1 = 0, 0, *_ends(times)
+    return [(lane - lane_0) * (time_1 - time_0 + 1) + (time - time_0) for lane, time in zip(lanes, times, strict=True)]
+
+
+def _ends(columns: list[_Numbers]) -> tuple[int, int]:
+    filled = [c for c in columns if len(c)]
+    return min((int(c.min()) for c in filled), default=0), max((int(c.max()) for c in filled), default=0)
+
+
+def _ordered(columns: list[_Numbers]) -> list[_Numbers]:
+    """The values by their places in the order of all of them."""
+    _, places = np.unique(np.concatenate(columns), return_inverse=True)
+    cuts: list[Any] = np.cumsum([len(c) for c in columns])[:-1].tolist()
+    return [part.astype(np.int64) for part in np.split(places, cuts)]
