@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from nccl_insight.base.advice import offered
+from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.model import Hit, Ref, Step
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.facts.errors import causes
@@ -42,17 +42,21 @@ def _rows(run: Run, drafts: Sequence[Draft]) -> dict[tuple[int, int], pl.DataFra
 
 def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft:
     offer: Step | None = None
+    advice = ""
     for at, ref in enumerate(draft.hit.evidence[:MAX_EVIDENCE]):
         frame = rows.get((ref.input_id, ref.line))
         if frame is None or (frame := frame.filter(pl.col("cause") == draft.name)).is_empty():
             continue
-        offer = offer or offered(str(frame["text"][0] or ""))
+        text = str(frame["text"][0] or "")
+        offer, advice = offer or offered(text), advice or advised(text)
         if draft.hit.says_more:
             continue
         said = help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
         if said is not None:
             told = _told(said, draft)
             return _with_offer(replace(told, hit=_first(told.hit, at)), offer)
+    if advice and not draft.hit.says_more:
+        draft = replace(draft, own_steps=(Step("do", f'as the line itself advises: "{advice}"'), *draft.steps))
     return _with_offer(draft, offer)
 
 
