@@ -38,6 +38,14 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
             if not isinstance(call, ast.Call) or not call.args:
                 continue
             given = {str(keyword.arg) for keyword in call.keywords}
+            if (
+                isinstance(call.func, ast.Name)
+                and call.func.id == "check_of"
+                and isinstance(call.args[0], ast.JoinedStr)
+            ):
+                begun = ast.literal_eval(call.args[0].values[0])  # one for each field that shows a trouble
+                yield from ((name, given) for name in BLOCKS[room] if name.startswith(begun))
+                continue
             if not isinstance(call.args[0], ast.Constant):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "tells":  # any of them, by the log
                     yield from ((f"{modules[path]}.{key}", given) for key in PAGES[modules[path]].says)

@@ -232,7 +232,7 @@ _TROUBLES = (
 def _memory_and_clocks(gpus: Sequence[Health]) -> Iterator[Check]:
     for trouble in _TROUBLES:
         if bad := [gpu for gpu in gpus if getattr(gpu, trouble)]:
-            yield check_of(f"gpu-{trouble}", named=_named(bad))
+            yield check_of(f"gpu-shows-{trouble}", named=_named(bad))
     asking = [gpu for gpu in gpus if gpu.recovery in _RECOVERY]
     if asking:
         wish = _RECOVERY[asking[0].recovery or 0]
