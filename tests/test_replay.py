@@ -240,9 +240,9 @@ def test_one_rank_alone_is_not_replayed() -> None:
 def test_figures_of_what_to_mend() -> None:
     run = Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0).run()
     drawn = {figure.id: figure for figure in build(analyze(run), run)}
-    assert drawn["mends"].rows[0][0] == "rank 2 as its peers"
+    assert drawn["mends"].table.rows[0][0] == "rank 2 as its peers"
     assert [len(drawn["mends"].plot["data"][0]["x"])] == [3]  # type: ignore[index]
-    assert drawn["excess"].rows[0][::2] == ("2", "yes")
+    assert drawn["excess"].table.rows[0][::2] == ("2", "yes")
     assert len(drawn["excess"].plot["data"][0]["z"][0]) == 6  # type: ignore[index]
 
 
