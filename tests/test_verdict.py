@@ -234,6 +234,17 @@ def test_nothing_to_judge_says_what_each_input_was_taken_for(tmp_path: Path) -> 
     assert nccl_insight.analyze([tmp_path / "empty.log"]).inputs[0].taken_for == "empty file"
 
 
+@pytest.mark.parametrize(
+    "level", ["WARNING 08-13 11:11:59 [flashinfer_all_reduce.py:85] ", "[ERROR] [launch.py:22:main] ", "WARNING: "]
+)
+def test_what_a_text_of_another_program_warns_of_is_quoted(tmp_path: Path, level: str) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(f"once upon a time\n(worker) {level}no workspace: timed out\nthe end\n")
+    headline = nccl_insight.analyze(log).headline
+    assert headline == 'Nothing to judge: text without a line of NCCL: text that warns "no workspace: timed out"'
+
+
+
 ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9
 PICKLED = b"\x80\x04\x95\x20\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94u."
 

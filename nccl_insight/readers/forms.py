@@ -14,6 +14,10 @@ _TIMED: Final = late.compiled(
     r"|[IWEFD][0-9]{4} [0-9]{2}:|[0-9]{2}:[0-9]{2}:[0-9]{2})"
 )
 _LEVEL: Final = late.compiled(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
+# With the time and the place in the source that a logger puts behind its level.
+_LOUD: Final = late.compiled(
+    r"\b(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b[\d\s:.,\]|/-]{0,40}(?:\[[^\]]{1,80}\][\s:-]{0,3}){0,3}"
+)
 _KEY: Final = late.compiled(r"\s{0,80}(?:- )?[A-Za-z_][\w./-]{0,80}:(?:\s|$)")
 _SHELL: Final = late.compiled(
     r"\s{0,80}(?:export |#SBATCH|#PBS|#BSUB|srun |mpirun |torchrun |module |set -|if \[|fi$|done$|source |cd |echo )"
@@ -29,8 +33,10 @@ def form_of(head: bytes) -> str:
     if not lines:
         return ""
     first = lines[0].strip()
-    found = _by_first(first, text) or _by_lines(lines)
-    return found or f'text that begins "{" ".join(first.split())[:60]}"'
+    if found := _by_first(first, text) or _by_lines(lines):
+        return found
+    loud = next((line[match.end() :] for line in reversed(lines) if (match := _LOUD.search(line))), "")
+    return f'text that {"warns" if loud else "begins"} "{" ".join((loud or first).split())[:80]}"'
 
 
 def _by_first(first: str, text: str) -> str:
