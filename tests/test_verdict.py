@@ -244,7 +244,6 @@ def test_what_a_text_of_another_program_warns_of_is_quoted(tmp_path: Path, level
     assert headline == 'Nothing to judge: text without a line of NCCL: text that warns "no workspace: timed out"'
 
 
-
 ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9
 PICKLED = b"\x80\x04\x95\x20\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94u."
 
@@ -588,3 +587,19 @@ def test_result_codes_of_ranks_that_were_connected_are_the_end_of_the_job(tmp_pa
     assert not [f.name for f in quiet.findings if f.severity.value != "info"]
     loud = judge(tmp_path, ["node1:100:100 [0] NCCL INFO Using network IB", *codes])
     assert [f.name for f in loud.findings if f.severity.value != "info"] == ["unexplained-failure"]
+
+
+def test_a_line_of_source_in_a_traceback_says_nothing(tmp_path: Path) -> None:
+    said = "Neither MPI nor Gloo support has been built. Try another one."
+    log = tmp_path / "run.log"
+    log.write_text(
+        "Traceback (most recent call last):\n"
+        '  File "/opt/run.py", line 876, in _run\n'
+        f"    raise ValueError('{said}')\n"
+        f"ValueError: {said}\n"
+    )
+    analysis = nccl_insight.analyze(log)
+    (finding, *_) = analysis.findings
+    assert finding.name == "launch-failed"
+    assert [ref.line for ref in finding.evidence] == [4]
+    assert "Traceback" not in analysis.headline + str(analysis.progress)

@@ -19,6 +19,7 @@ from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
 from nccl_insight.readers.embedded.forms import FAILURES
+from nccl_insight.readers.embedded.tracebacks import MARK
 from nccl_insight.tables.normalise.ends import ENDED
 from nccl_insight.tables.notes import LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
@@ -157,7 +158,8 @@ def ending(run: Run) -> str:
 @fact
 def end_of(run: Run) -> tuple[str, tuple[int, int] | None]:
     """How the output ends, in words, and the input and line that say so; empty when there is nothing to say."""
-    said = endings(run)
+    # That an exception begins says nothing; its last line does, where nobody knows it better.
+    said = endings(run).filter(~pl.col("text").str.contains(MARK, literal=True))
     if said.height:
         row = said.row(-1, named=True)
         at_end = row["lines"] is None or row["line"] > row["lines"] - _LAST_WORDS

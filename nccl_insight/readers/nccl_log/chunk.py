@@ -132,7 +132,9 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     found = others.with_columns(_thrown=thrown).filter(
         pl.col("_thrown").is_not_null()
         | pl.col("_text").str.contains_any(signs)
-        | pl.col("_text").str.contains(likely.SAID)
+        | pl.col("_text").str.contains(likely.SAID),
+        # A traceback shows what a line of source code would say, below the place where it stands.
+        ~(before.str.contains(_FRAME) & pl.col("_text").str.contains(_INDENTED)).fill_null(False),
     )
     if found.is_empty():
         return
@@ -153,6 +155,8 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         _take_singly(work, pl.concat(missed), seen)
 
 
+_FRAME: Final = r'File ".*", line [0-9]+, in \S+$'
+_INDENTED: Final = r"^(?:\[[^\]]*\]:?|\S+:)?\s{3}"
 # So many lines that look alike are asked about as one.
 _ALIKE_LEAST: Final = 64
 # Of a line that is no more than itself: nobody announces it, it quotes no other, and was not put together from several.
