@@ -1,8 +1,8 @@
 """How far the job got, from the milestones of its ranks and the end of its output; what proves that it is healthy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -18,8 +18,7 @@ from nccl_insight.facts.links import failed_after, flaps
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.topics import told
 from nccl_insight.facts.unread import unread
-from nccl_insight.readers.embedded.forms import FAILURES
-from nccl_insight.readers.embedded.tracebacks import MARK
+from nccl_insight.readers.embedded.forms import FAILURES, of_traceback
 from nccl_insight.tables.normalise.ends import ENDED
 from nccl_insight.tables.notes import LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
@@ -158,14 +157,19 @@ def ending(run: Run) -> str:
 @fact
 def end_of(run: Run) -> tuple[str, tuple[int, int] | None]:
     """How the output ends, in words, and the input and line that say so; empty when there is nothing to say."""
-    # That an exception begins says nothing; its last line does, where nobody knows it better.
-    said = endings(run).filter(~pl.col("text").str.contains(MARK, literal=True))
-    if said.height:
-        row = said.row(-1, named=True)
+    said = endings(run)
+    row = said.row(-1, named=True) if said.height else {}
+    if row and not (of_traceback(row["text"]) and _told_behind(run, row)):
         at_end = row["lines"] is None or row["line"] > row["lines"] - _LAST_WORDS
         words = f'{"the output ends with" if at_end else "the log says"} "{str(row["text"])[:100]}"'
         return words, (int(row["input_id"]), int(row["line"]))
     return _end_without_words(run), None
+
+
+def _told_behind(run: Run, row: Mapping[str, Any]) -> bool:
+    """Whether a known message stands behind a row: of a traceback the exception's own line."""
+    errors = run.table("errors")
+    return errors.filter(pl.col("input_id") == row["input_id"], pl.col("line") > row["line"]).height > 0
 
 
 def _end_without_words(run: Run) -> str:

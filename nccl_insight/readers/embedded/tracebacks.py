@@ -21,7 +21,7 @@ SIGNS: Final = (
     "Traceback (most recent call last)", "Error", "Exception", "above exception", '  File "', "-- Process ",
     "StopIteration", "TimeoutExpired", "Unsupported",
 )  # fmt: skip
-MARK: Final = "Traceback (most recent call last)"
+_MARK: Final = "Traceback (most recent call last)"
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 _CLASS: Final = _PATTERNS["class"]
 # Names that are words as well: only a traceback makes exceptions of them.
@@ -78,7 +78,7 @@ class _Reader:
         if _IGNORED in text:
             self.ignored = line
             return
-        at = text.find(MARK)
+        at = text.find(_MARK)
         if at >= 0:
             key = _key(text[:at])
             self.open.pop(key, None)
