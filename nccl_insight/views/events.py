@@ -141,8 +141,8 @@ def _path(table: pl.DataFrame) -> list[Leg]:
     }
     legs: list[Leg] = []
     match = bound["match_id"][-1] if bound.height else None
-    while match is not None:
-        rank, op, start, end = came[match]
+    while match in came:  # each once: clocks that differ, and operations without length, may lead back to one
+        rank, op, start, end = came.pop(match)
         legs.append(Leg(rank, op or "communication", start, end))
         ends, matches = left.get(rank, ((), ()))
         before = int(np.searchsorted(ends, start, side="right")) - 1
