@@ -39,7 +39,7 @@ the grammar says that they mean ``name`` are the evidence, and the finding is th
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
@@ -125,6 +125,16 @@ def _front(text: str) -> tuple[dict[str, str], tuple[Step, ...]]:
     return head, tuple(steps)
 
 
+def _no_key(name: str, front: str, unknown: Container[str]) -> str:
+    from difflib import get_close_matches
+
+    keys = (line.strip().removeprefix("- ").partition(":")[0] for line in front.splitlines())
+    at, key = next((at, key) for at, key in enumerate(keys, 2) if key in unknown)
+    near = get_close_matches(key, _KEYS, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else f" (its keys: {', '.join(sorted(_KEYS))})"
+    return f"{name}:{at}: front matter has no key {key!r}{meant}"
+
+
 def read_page(path: Path) -> Page:
     """A page.
 
@@ -139,14 +149,8 @@ def read_page(path: Path) -> Page:
     head, steps = _front(front)
     page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps, (says + spoken).rstrip())
     needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}
-    for at, line in enumerate(front.splitlines(), 2):
-        key = line.strip().removeprefix("- ").partition(":")[0]
-        if key in head and key not in _KEYS:
-            from difflib import get_close_matches
-
-            near = get_close_matches(key, _KEYS, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else f" (its keys: {', '.join(sorted(_KEYS))})"
-            raise InsightError(f"{path.name}:{at}: front matter has no key {key!r}{meant}")
+    if unknown := set(head) - _KEYS:
+        raise InsightError(_no_key(path.name, front, unknown))
     if wrong := sorted(needed - set(head)):
         raise InsightError(f"{path.name}: front matter lacks {', '.join(wrong)}")
     if "\n## Why it matters\n" not in page.body:

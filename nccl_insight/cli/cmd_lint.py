@@ -62,8 +62,9 @@ def lint(
         raise typer.Exit(ExitCode.FINDINGS if named != fixed else ExitCode.OK)
     if fix and "-" in (scripts or []):
         raise UsageError("lint --fix: standard input cannot be written; use --diff")
-    for path, new in (each for each in fixed if each not in named):
-        write_text(path, new)
+    for (path, old), (_, new) in zip(named, fixed, strict=True):
+        if new != old:
+            write_text(path, new)
     results = [lint_text(path, text, nccl_version, chosen) for path, text in fixed]
     if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
         raise NotJudgedError(

@@ -67,7 +67,7 @@ def redact(
     readers = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
     redactor = collect(run, (block for reader in readers for block in reader), strict=strict)
     left = Residue()
-    told, left_out = _copies(run.inputs, redactor, output, left)
+    told, left_out = _copies(run.inputs, texts, others, redactor, output, left)
     for line in told:
         typer.echo(line)
     if map_file is not None:
@@ -86,24 +86,27 @@ def redact(
     typer.echo(f"Not promised: {NOT_PROMISED}.")
 
 
-def _copies(files: Sequence[InputFile], redactor: Redactor, output: Path, left: Residue) -> tuple[list[str], list[str]]:
+def _copies(
+    files: Sequence[InputFile], texts: Sequence[InputFile], others: Sequence[InputFile], redactor: Redactor,
+    output: Path, left: Residue,
+) -> tuple[list[str], list[str]]:  # fmt: skip
     """Writes the redacted files; what to tell of them, and of those that are left out."""
     from nccl_insight.base.writing import writing_directory
     from nccl_insight.inputs.spool import STDIN
     from nccl_insight.share.redact import binary
-    from nccl_insight.share.redact.files import is_text, write_redacted
+    from nccl_insight.share.redact.files import write_redacted
 
     told: list[str] = []
     left_out: list[str] = []
     with writing_directory(output, [f.origin for f in files if f.origin]) as folder:
         for file in files:
-            if not is_text(file) and not binary.kind_of(file):
+            if file not in texts and file not in others:
                 left_out.append(f"{file.display} is binary and cannot be redacted.")
                 continue
             name = redactor.names.input_name(file.display)
             name = name if name not in ("-", STDIN) else "input.log"
             try:
-                if is_text(file):
+                if file in texts:
                     with (folder / name).open("xb") as out:
                         damage = write_redacted(file, redactor, out, name, left.add)
                 else:

@@ -374,12 +374,11 @@ def describe(captured: Captured) -> str:
         )
     if captured.unusable:
         return captured.unusable
-    said = captured.behind()[0]
     if outcome.timed_out or outcome.given_up:
         late = [c.name for c in outcome.children if c.killed]
         stages = sorted({captured.stage(name) for name in late if name.startswith("rank ")})
         where = f" while {' or '.join(stages)}" if stages else ""
-        if said:
+        if said := captured.behind()[0]:
             where += f"; {said}"
         how = "given up" if outcome.given_up else "deadline passed"
         killed = f"{', '.join(late)} did not end and {'were' if len(late) > 1 else 'was'} killed"
@@ -389,7 +388,7 @@ def describe(captured: Captured) -> str:
         how = f"signal {-first.code}" if first.code < 0 else f"code {first.code}"
         more = [f"{c.name} with {'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed[1:4]]
         rest = f" (also {', '.join(more)})" if more else ""
-        rest += f"; {said}" if (captured.directory / _STOPPED).exists() else ""
+        rest += f"; {captured.behind()[0]}" if (captured.directory / _STOPPED).exists() else ""
         said = captured.complaint(first.name) if first.name.startswith("rank ") else ""
         where = f"; see {captured.directory / 'output.*'}" if first.name.startswith("rank ") else ""
         return f"{first.name} ended with {how}{': ' + said if said else ''}{rest}{where}"

@@ -4,6 +4,7 @@ from textwrap import shorten
 
 import polars as pl
 
+from nccl_insight.facts.topics import plays
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules.context import Context, Hits
 
@@ -23,7 +24,7 @@ def check(ctx: Context) -> Hits:
         return
     rows = found.rows
     # Who gives up: the watchdog of PyTorch's process groups for NCCL, Gloo itself, or another program.
-    by_gloo = bool(rows["message"].str.starts_with("gloo_").fill_null(False).all())
+    by_gloo = bool(plays(rows, "gloo-wait").fill_null(False).all())
     if not by_gloo and not rows["message"].str.starts_with("watchdog_").fill_null(True).any():
         yield from ctx.tells("other", quiet=None, text=shorten(str(found.value("text") or ""), 80, placeholder=" ..."))
         return
