@@ -51,7 +51,8 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
                     yield from ((f"{modules[path]}.{key}", given) for key in PAGES[modules[path]].says)
                 continue
             if isinstance(call.func, ast.Name) and call.func.id in ("says", "tools", "issue_of", "check_of", "option"):
-                yield call.args[0].value, given
+                of_setting = call.func.id == "issue_of" and len(call.args) > 1  # its variable is the name
+                yield call.args[0].value, given | ({"name"} if of_setting else set())
             elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells", "cannot"):
                 yield f"{modules[path]}.{call.args[0].value}", given
 

@@ -35,18 +35,11 @@ def _network(settings: Settings, version: str | None) -> Iterator[Issue]:
     if reason is None:
         return
     name = reason.partition("=")[0]
-    yield issue_of("sends-all-traffic", name, reason=reason, name=name)
+    yield issue_of("sends-all-traffic", name, reason=reason)
     unused = sorted(n for n in settings if n.startswith("NCCL_IB_") and n != "NCCL_IB_DISABLE" and settings[n].strip())
     if unused:
-        yield issue_of(
-            "network-effect",
-            unused[0],
-            others=(name,),
-            unused=", ".join(unused),
-            one_unused=len(unused) == 1,
-            reason=reason,
-            name=name,
-        )
+        words, one = ", ".join(unused), len(unused) == 1
+        yield issue_of("network-effect", unused[0], others=(name,), unused=words, one=one, reason=reason, name=name)
 
 
 def _peer_to_peer(settings: Settings, version: str | None) -> Iterator[Issue]:
@@ -58,7 +51,7 @@ def _peer_to_peer(settings: Settings, version: str | None) -> Iterator[Issue]:
         yield issue_of("disable-shm-disable")
     elif disabled or level in {"LOC", "0"}:
         name = "NCCL_P2P_DISABLE" if disabled else "NCCL_P2P_LEVEL"
-        yield issue_of("keeps-gpus-one", name, name=name, value=settings[name].strip())
+        yield issue_of("keeps-gpus-one", name, value=settings[name].strip())
     if not disabled and switched_on(settings, "NCCL_SHM_DISABLE"):
         yield issue_of("shm-disable-takes")
 

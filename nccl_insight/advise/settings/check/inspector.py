@@ -8,7 +8,6 @@ from nccl_insight.advise.settings.check.issue import Issue, as_number, issue_of,
 _ENABLE: Final = "NCCL_INSPECTOR_ENABLE"
 _PLUGIN: Final = "NCCL_PROFILER_PLUGIN"
 _INTERVAL: Final = "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS"
-_SOURCE: Final = "plugins/profiler/inspector/README.md"
 _PROMETHEUS_US: Final = 30_000_000
 
 
@@ -21,31 +20,19 @@ def check_inspector(settings: Mapping[str, str], version: str | None = None) -> 
     if not switched_on(settings, _ENABLE):
         why = f"{_ENABLE}={settings[_ENABLE]}" if _ENABLE in settings else f"{_ENABLE} is not set"
         if len(ours) > 1 or _ENABLE not in settings:
-            yield issue_of("other-inspector-settings", first, source=_SOURCE, why=why, enable=_ENABLE)
+            yield issue_of("other-inspector-settings", first, why=why, enable=_ENABLE)
         return
     if not settings.get(_PLUGIN, "").strip():
-        yield issue_of("without-loads-inspector", _ENABLE, source=_SOURCE, enable=_ENABLE, plugin=_PLUGIN)
+        yield issue_of("without-loads-inspector", _ENABLE, plugin=_PLUGIN)
     if switched_off(settings, "NCCL_INSPECTOR_DUMP_THREAD_ENABLE"):
-        yield issue_of("inspector-dump-thread", source=_SOURCE)
+        yield issue_of("inspector-dump-thread")
         return
     interval = as_number(settings.get(_INTERVAL, "-1"))
     if interval < 0:
         how = f"{_INTERVAL}={settings[_INTERVAL]}" if _INTERVAL in settings else f"{_INTERVAL} is not set (-1)"
-        yield issue_of(
-            "nothing-written-before",
-            _INTERVAL if _INTERVAL in settings else _ENABLE,
-            source=_SOURCE,
-            how=how,
-            interval=_INTERVAL,
-        )
+        of = _INTERVAL if _INTERVAL in settings else _ENABLE
+        yield issue_of("nothing-written-before", of, how=how, interval=_INTERVAL)
     elif switched_on(settings, "NCCL_INSPECTOR_PROM_DUMP") and 0 <= interval < _PROMETHEUS_US:
-        yield issue_of(
-            "prometheus-files-written",
-            _INTERVAL,
-            source=_SOURCE,
-            interval=_INTERVAL,
-            interval_said=interval,
-            prometheus_us=_PROMETHEUS_US,
-        )
+        yield issue_of("prometheus-files-written", _INTERVAL, interval=interval, prometheus_us=_PROMETHEUS_US)
     elif interval == 0 and _INTERVAL in settings:
-        yield issue_of("writes-without-pause", _INTERVAL, source=_SOURCE, interval=_INTERVAL)
+        yield issue_of("writes-without-pause", _INTERVAL)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from nccl_insight.advise.settings.catalog import Catalog
+from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, fields
 from nccl_insight.base.model import Severity
@@ -36,11 +36,15 @@ _FIELDS: Final = {field.name for field in fields(Issue)} - {"name", "variable"}
 def issue_of(key: str, variable: str = "", /, of: str = "", **given: Any) -> Issue:
     """An issue in the words that ``issues.txt`` has under a key, with these values; its fields are as given here.
 
-    ``of``: the diagnosis or check, where the text has several.
+    ``variable``: ``{name}`` in the text, whose source may be ``catalog``. ``of``: the diagnosis or check, where the
+    text has several.
     """
-    own = {"name": of, "variable": variable} | texts.fields(texts.of_file(_WORDS)[key], given, _FIELDS)
+    said = texts.fields(texts.of_file(_WORDS)[key], {"name": variable} | given, _FIELDS)
+    own = {"name": of, "variable": variable} | said
     if isinstance(own.get("others"), str):
         own["others"] = tuple(own["others"].split())
+    if own.get("source") == "catalog":
+        own["source"] = source_of(variable)
     return Issue(**(own | {"severity": Severity(own["severity"])}))
 
 
@@ -69,7 +73,7 @@ def switched_off(settings: Mapping[str, str], name: str) -> bool:
     return bool(settings.get(name, "").strip()) and as_number(settings[name]) == 0
 
 
-def source_of(data: Catalog, name: str) -> str:
+def source_of(name: str) -> str:
     """The document or source that the facts about a variable come from."""
-    variable = data.get(name)
-    return data.sources.get(variable.source, "") if variable else ""
+    variable = catalog().get(name)
+    return catalog().sources.get(variable.source, "") if variable else ""

@@ -1,6 +1,6 @@
 """Checks of names: unknown, deprecated, not there yet."""
 
-from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog
+from nccl_insight.advise.settings.catalog import Variable, catalog
 from nccl_insight.advise.settings.check.issue import Issue, issue_of, source_of
 from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least, version_key
@@ -9,81 +9,53 @@ _MAX_NAME = 60
 _RECENT = "2.13"
 
 
-def check_name(name: str, data: Catalog | None = None) -> Issue | None:
+def check_name(name: str) -> Issue | None:
     """``env-unknown-name``: nothing reads a variable of this name."""
-    data = data or catalog()
+    data = catalog()
     if data.known(name) or not data.relevant(name):
         return None
     shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
-    explanation = "An unknown name is ignored silently: the setting has no effect."
+    why = "An unknown name is ignored silently: the setting has no effect."
     if name in data.myths:
-        return issue_of("read-nothing", name, shown=shown, myths=data.myths[name], explanation_said=explanation)
+        return issue_of("read-nothing", name, shown=shown, myths=data.myths[name], explanation_said=why)
     near = data.nearest(name)
-    if near is not None:
-        return issue_of(
-            "version-knows-did",
-            name,
-            source=source_of(data, near),
-            shown=shown,
-            near=near,
-            explanation_said=explanation,
-        )
-    return issue_of("catalog-this-tool", name, shown=shown, data=data)
+    if near is None:
+        return issue_of("catalog-this-tool", name, shown=shown, data=data)
+    return issue_of("version-knows-did", name, source=source_of(near), shown=shown, near=near, explanation_said=why)
 
 
-def check_deprecated(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
+def check_deprecated(name: str, version: str | None) -> Issue | None:
     """``env-deprecated``: this NCCL no longer reads the variable, or advises against it.
 
     Without a version the newest release is assumed.
     """
-    data = data or catalog()
-    variable = data.get(name)
+    latest, variable = catalog().latest, catalog().get(name)
     if variable is None:
         return None
-    assumed = version if version_key(version) else data.latest
-    whose = f"NCCL {version}" if version_key(version) else f"NCCL {data.latest}, the newest known here,"
+    assumed = version if version_key(version) else latest
+    whose = f"NCCL {version}" if version_key(version) else f"NCCL {latest}, the newest known here,"
     step = f"Replace {name} by {variable.replaced_by}." if variable.replaced_by else f"Remove {name}."
     if variable.removed and at_least(assumed, variable.removed) and variable.library == "nccl":
         # Without a version, only what went long ago is sure to be without effect.
         sure = version_key(version) is not None or at_least(variable.removed, _RECENT) is False
         severity = Severity.WARNING if sure else Severity.INFO
-        return issue_of(
-            "longer-reads-gone",
-            name,
-            severity=severity,
-            source=source_of(data, name),
-            whose=whose,
-            name=name,
-            variable_said=variable,
-            step=step,
-        )
+        return issue_of("longer-reads-gone", name, severity=severity, whose=whose, variable_said=variable, step=step)
     if variable.deprecated_any or (variable.deprecated and _reached(variable, assumed)):
         product = {"nccl": "NCCL ", "ofi": "aws-ofi-nccl "}.get(variable.library, "")
         since = f" since {product}{variable.deprecated}" if variable.deprecated else ""
-        return issue_of(
-            "is-deprecated",
-            name,
-            source=source_of(data, name),
-            name=name,
-            since=since,
-            step=step,
-            variable_said=variable,
-        )
+        return issue_of("is-deprecated", name, since=since, step=step, variable_said=variable)
     return None
 
 
-def check_too_new(name: str, version: str | None, data: Catalog | None = None) -> Issue | None:
+def check_too_new(name: str, version: str | None) -> Issue | None:
     """``env-unknown-name`` for a variable that this NCCL release does not have yet."""
-    data = data or catalog()
-    variable = data.get(name)
+    variable = catalog().get(name)
     if variable is None or variable.library != "nccl" or not variable.since or not version_key(version):
         return None
     # Not every patch release was looked at: only an older minor release is a reason to speak.
     if at_least(version, ".".join(variable.since.split(".")[:2])) is not False:
         return None
-    return issue_of(
-        "read-yet-first", name, source=source_of(data, name), version=version, name=name, variable_said=variable
-    )
+    return issue_of("read-yet-first", name, version=version, variable_said=variable)
 
 
 def _reached(variable: Variable, version: str | None) -> bool:

@@ -2,8 +2,8 @@
 
 import re
 
-from nccl_insight.advise.settings.catalog import Catalog, Variable, catalog
-from nccl_insight.advise.settings.check.issue import NUMBER, Issue, as_number, issue_of, source_of
+from nccl_insight.advise.settings.catalog import Variable, catalog
+from nccl_insight.advise.settings.check.issue import NUMBER, Issue, as_number, issue_of
 from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least
 
@@ -35,10 +35,9 @@ _FUNCTIONS = frozenset(
 )  # fmt: skip
 
 
-def check_value(name: str, value: str, version: str | None = None, data: Catalog | None = None) -> Issue | None:
+def check_value(name: str, value: str, version: str | None = None) -> Issue | None:
     """``env-invalid-value``: NCCL cannot parse the value, or reads something else than was meant."""
-    data = data or catalog()
-    variable = data.get(name)
+    variable = catalog().get(name)
     if variable is None or value.strip() == "":
         return None
     problem = (
@@ -52,17 +51,8 @@ def check_value(name: str, value: str, version: str | None = None, data: Catalog
         return None
     severity, text, expected = problem
     shown = value if len(value) <= 80 else f"{value[:80]}..."
-    return issue_of(
-        "wrong-value",
-        name,
-        severity=severity,
-        source=source_of(data, name),
-        name=name,
-        shown=shown,
-        text=text,
-        expected_said=expected,
-        why=_why(variable, value),
-    )
+    why = _why(variable, value)
+    return issue_of("wrong-value", name, severity=severity, shown=shown, text=text, expected_said=expected, why=why)
 
 
 def _quotes_problem(value: str) -> tuple[Severity, str, str] | None:

@@ -82,19 +82,11 @@ def _listed(text: str, who: str, separator: str) -> Iterator[tuple[str, str, Iss
             if re.fullmatch(r"[A-Z_][A-Z0-9_]*", piece) is None
             or (name.endswith("_SUBSYS") and not check_setting(name, piece, None))
         ]
-        problem = None
+        problem, words = None, ",".join(pieces)
         if pieces and catalog().relevant(name):
-            problem = issue_of(
-                "splits-list-only",
-                name,
-                who=who or "the launcher",
-                comma=separator == ",",
-                separator=separator,
-                name=name,
-                value=value,
-                pieces=",".join(pieces),
-                value_said=f"{value},{','.join(pieces)}",
-            )
+            sign, whole = "comma" if separator == "," else separator, f"{value},{words}"
+            who = who or "the launcher"
+            problem = issue_of("splits-list-only", name, who=who, sign=sign, value=value, pieces=words, whole=whole)
         yield name, value, problem
 
 

@@ -151,10 +151,8 @@ def _named(script: Script) -> Iterator[tuple[int, Issue]]:
             continue
         if not catalog().relevant(put[1]) and edit_distance(put[1], name, 1) == 1:
             why = f"Nothing here sets {put[1]}, so {name} gets no value."
-            yield (
-                setting.line,
-                issue_of("version-knows-did", put[1], source="", shown=put[1], near=name, explanation_said=why),
-            )
+            issue = issue_of("version-knows-did", put[1], source="", shown=put[1], near=name, explanation_said=why)
+            yield setting.line, issue
 
 
 def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:
@@ -287,7 +285,7 @@ def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
     for match in _SEMICOLON.finditer(text):
         name = match[1]
         if catalog().relevant(name):
-            yield line_at(text, match.start(1)), issue_of("shell-ends-command", name, name=name, match=match)
+            yield line_at(text, match.start(1)), issue_of("shell-ends-command", name, match=match)
 
 
 def _windows(script: Script) -> Iterator[tuple[int, Issue]]:

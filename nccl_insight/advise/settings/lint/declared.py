@@ -272,9 +272,8 @@ def _variable(script: Script, row: str, number: int, file: _Makefile) -> None:
             script.problems.append((number, not_exported(name, write)))
         return
     if value != value.rstrip() and not file.just and catalog().relevant(name) and not value.strip().isdigit():
-        script.problems.append(
-            (number, issue_of("make-keeps-blanks", name, name=name, hash_=hash_, strip=value.strip(), value=value))
-        )
+        issue = issue_of("make-keeps-blanks", name, hash_=hash_, strip=value.strip(), value=value)
+        script.problems.append((number, issue))
     _add(script, name, value.rstrip(), number, "make export", complete)
 
 

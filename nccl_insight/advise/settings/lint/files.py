@@ -4,7 +4,7 @@ import re
 from pathlib import PurePath
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue, issue_of
+from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.lint.model import Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
 from nccl_insight.advise.settings.lint.words import Known, expand, logical_lines, tokenize
@@ -96,13 +96,9 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
             value = re.split(r"\s#", value, maxsplit=1)[0]
         if plain and not filled and re.search(r"\$\{?\w|\$\(|`", value):
             said.append(f"{whose} expands nothing here: the value is literally {value.strip()[:60]}")
-        script.problems += [(number, _conf_issue(bare, why)) for why in said]
+        script.problems += [(number, issue_of("conf-line", bare, why=why)) for why in said]
         complete = "$" not in value and "{{" not in value
         if not literal and not plain and not deepspeed:
             value, complete = expand(value.strip(), Known(script.room))
         shown = value if literal else value.strip().strip("\"'")
         script.settings.append(Setting(bare, shown, number, "configuration file", complete=complete))
-
-
-def _conf_issue(name: str, why: str) -> Issue:
-    return issue_of("conf-line", name, name=name, why=why)

@@ -5,19 +5,19 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from nccl_insight.advise.settings.check import Issue, issue_of
+from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint.machine import (
     LOCAL_RANKS,
+    Found,
     local_ranks,
     nodes_asked,
     too_many_processes,
     values_of,
-)
+)  # fmt: skip
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import line_at
 
-Found = tuple[int, Issue]
 _MOST: Final = 200  # no person writes more launches into one script
 _MASTER: Final = re.compile(r"(?m)^(?:export[ \t]+)?MASTER_ADDR=[\"']?([^\s\"';]+)")
 _VISIBLE: Final = re.compile(
@@ -117,10 +117,8 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
     # What chooses the network matters most.
     lost.sort(key=lambda s: s.name.startswith(("NCCL_DEBUG", "TORCH_")))
     names = ", ".join(list(dict.fromkeys(s.name for s in lost))[:4])
-    yield (
-        launch.line,
-        issue_of("fresh-drops", lost[0].name, how=how, names=names, fresh=_FRESH[how], repair=_repair(how, lost[0])),
-    )
+    repair = _repair(how, lost[0])
+    yield launch.line, issue_of("fresh-drops", lost[0].name, how=how, names=names, fresh=_FRESH[how], repair=repair)
 
 
 def _repair(how: str, setting: Setting) -> str:
@@ -131,13 +129,9 @@ def _repair(how: str, setting: Setting) -> str:
     return f"Set it in the command itself: env {setting.name}={setting.value[:60]} COMMAND."
 
 
-def _value(words: Sequence[str], options: frozenset[str]) -> str | None:
-    return next(values_of(words, options), None)
-
-
 def _nodes(script: Script, launch: Launch, text: str) -> int:
     """Nodes that the command or the job asks for; 1 when nothing is said."""
-    given = (_value(launch.words, _NODES) or "").split(":")[-1]
+    given = next(values_of(launch.words, _NODES), "").split(":")[-1]
     if given.isdigit():
         return int(given)
     if launch.program == "srun":
@@ -167,15 +161,11 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
         line = line_at(text, match.start())
         if is_loopback(match[1]) and script.kind == "shell":
             said.add(line)
-            yield line, _local_address("MASTER_ADDR", match[1], nodes)
+            yield line, issue_of("nodes-each-node", "MASTER_ADDR", address=match[1], nodes=nodes)
     for launch in many:
-        address = _value(launch.words, _ADDRESS)
+        address = next(values_of(launch.words, _ADDRESS), None)
         if address is not None and is_loopback(address) and not said:
-            yield launch.line, _local_address("MASTER_ADDR", address, nodes)
-
-
-def _local_address(name: str, address: str, nodes: int) -> Issue:
-    return issue_of("nodes-each-node", name, name=name, address=address, nodes=nodes)
+            yield launch.line, issue_of("nodes-each-node", "MASTER_ADDR", address=address, nodes=nodes)
 
 
 def _more_than_asked(script: Script) -> Iterator[Found]:
@@ -198,12 +188,7 @@ def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
         line = line_at(text, match.start())
         count = len([part for part in match[2].split(",") if part])
         for launch in script.launches[:_MOST]:
-            wanted = _value(launch.words, _GPUS_USED) or ""
+            wanted = next(values_of(launch.words, _GPUS_USED), "")
             if launch.line > line and wanted.isdigit() and int(wanted) > count and launch.program != "ssh":
-                yield (
-                    line,
-                    issue_of(
-                        "shows-gpu-processes", match[1], match=match, count=count, several=count > 1, wanted=wanted
-                    ),
-                )
+                yield line, issue_of("shows-gpu-processes", match[1], match=match, count=count, wanted=wanted)
                 break

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from nccl_insight.advise.settings.check import Issue, issue_of, switched_on
+from nccl_insight.advise.settings.check import issue_of, switched_on
 from nccl_insight.advise.settings.interfaces import is_loopback
-from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, size_bytes, small_shm
+from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, Found, size_bytes, small_shm
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
-from nccl_insight.advise.settings.lint.shell import not_exported, shell_settings
+from nccl_insight.advise.settings.lint.shell import not_exported
 
 _STARTERS = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
@@ -20,23 +20,13 @@ _HOSTS = frozenset(
     {"-H", "--host", "-host", "--hostfile", "-hostfile", "-machinefile", "--machinefile", "--default-hostfile"}
 )
 _FLAGS = frozenset(
-    {
-        "--rm",
-        "--init",
-        "--privileged",
-        "--detach",
-        "--interactive",
-        "--tty",
-        "--read-only",
-        "--no-healthcheck",
-        "--tls-verify",
-    }
-)
+    {"--rm", "--init", "--privileged", "--detach", "--interactive", "--tty", "--read-only", "--no-healthcheck",
+     "--tls-verify"}
+)  # fmt: skip
 _TAKES_AWAY = re.compile(r"(?:^| )(?:--env-remove[= ]['\"]?([\w*?]+)['\"]?|--?g?envnone\b)")
 _MOST_LAUNCHES = 200  # no person writes more into one script
 _SHOWN = 4  # names that a text lists
 _DEEPSPEED = ("NCCL", "PYTHON", "MLFLOW", "UCX", "MV2", "LD_LIBRARY", "PATH", "CUDA")
-Found = tuple[int, Issue]
 
 
 def check_launch(script: Script) -> Iterator[Found]:
@@ -66,19 +56,18 @@ def _without(script: Script, launch: Launch) -> Iterator[Found]:
     said = " ".join(launch.words)
     option = _TAKES_AWAY.search(said)
     lost = [
-        s for s in _ours(script)
-        if option and s.seq < launch.seq and f"{s.name}=" not in said and fnmatchcase(s.name, option[1] or "*")
+        s for s in _ours(script, launch.seq)
+        if option and f"{s.name}=" not in said and fnmatchcase(s.name, option[1] or "*")
     ]  # fmt: skip
     if option and lost:
-        yield (
-            launch.line,
-            issue_of("keeps-from-processes", lost[0].name, launch=launch, option=option[0].strip(), names=_names(lost)),
-        )
+        said, names = option[0].strip(), _names(lost)
+        yield launch.line, issue_of("keeps-from-processes", lost[0].name, launch=launch, option=said, names=names)
 
 
-def _ours(script: Script) -> list[Setting]:
-    """Settings of the script itself, not those inside containers or of one command."""
-    return list(shell_settings(script))
+def _ours(script: Script, before: int = 1 << 62) -> list[Setting]:
+    """Settings of the script itself, not those inside containers or of one command; ``before`` a place of it."""
+    shell = (s for s in script.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead)
+    return [setting for setting in shell if setting.seq < before]
 
 
 def _names(settings: Sequence[Setting]) -> str:
@@ -98,10 +87,8 @@ def _order(script: Script) -> Iterator[Found]:
     last = starts[-1]
     late = [s for s in _ours(script) if s.seq > last.seq and not s.conditional]
     if late:
-        yield (
-            late[0].line,
-            issue_of("set-after-last", late[0].name, names=_names(late), one_late=len(late) == 1, last=last),
-        )
+        one = len(late) == 1
+        yield late[0].line, issue_of("set-after-last", late[0].name, names=_names(late), one_late=one, last=last)
 
 
 def _not_exported(script: Script) -> Iterator[Found]:
@@ -136,7 +123,7 @@ def _srun(script: Script, launch: Launch) -> Iterator[Found]:
     listed = {part.partition("=")[0] for part in given.removeprefix("--export=").split(",")}
     if "ALL" in listed or "$" in given:
         return
-    missing = [s for s in _ours(script) if s.seq < launch.seq and s.name not in listed]
+    missing = [s for s in _ours(script, launch.seq) if s.name not in listed]
     if missing:
         yield launch.line, issue_of("srun-pass", missing[0].name, given=given, names=_names(missing))
 
@@ -152,17 +139,13 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
     if words[hosts[0]] in {"-H", "--host", "-host"} and all(map(is_loopback, value.split(","))):
         return
     passed = {words[i + 1].partition("=")[0] for i, w in enumerate(words[:-1]) if w == "-x"}
-    missing = [s for s in _ours(script) if s.seq <= launch.seq and s.name not in passed]
+    missing = [s for s in _ours(script, launch.seq + 1) if s.name not in passed]
     if missing:
+        names, one, options = _names(missing), len(missing) == 1, _options("-x", missing)
         yield (
             launch.line,
             issue_of(
-                "passes-other-hosts",
-                missing[0].name,
-                launch=launch,
-                names=_names(missing),
-                one_missing=len(missing) == 1,
-                options=_options("-x", missing),
+                "passes-other-hosts", missing[0].name, launch=launch, names=names, one_missing=one, options=options
             ),
         )
 
@@ -177,25 +160,19 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
     given = re.search(r"--shm-size[= ]([0-9.]+ ?[a-zA-Z]{0,2})(?= |$)", text)
     size = size_bytes(given[1]) if given else None
     if gpus and size is not None and size < LEAST_SHM_BYTES:
-        yield (launch.line, small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g"))
+        yield launch.line, small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g")
     if gpus and not shared and not opaque and not switched_on(environment, "NCCL_SHM_DISABLE"):
         yield launch.line, issue_of("run-neither-shm", launch=launch, gpus=gpus)
     locked = re.search(r"memlock=(-?\d+|\w+)", text)
     small = locked is not None and locked[1].isdigit() and int(locked[1]) < 1 << 30
     if "/dev/infiniband" in text and (small or not (locked or opaque)):
-        yield (
-            launch.line,
-            issue_of("memlock-of-container", launch=launch, locked=locked, kib=int(locked[1]) >> 10 if locked else 0),
-        )
-    ours = [s for s in _ours(script) if s.seq < launch.seq]
+        kib = int(locked[1]) >> 10 if locked else 0
+        yield launch.line, issue_of("memlock-of-container", launch=launch, locked=locked, kib=kib)
+    ours = _ours(script, launch.seq)
     forwarded = re.search(r"(?:-e|--env)[= ]?(?:NCCL|RCCL|TORCH_NCCL|OFI|FI)_|--env-file|--env-host", text)
     if ours and not forwarded and not opaque:
-        yield (
-            launch.line,
-            issue_of(
-                "run-gets-container", ours[0].name, launch=launch, names=_names(ours), options=_options("-e", ours)
-            ),
-        )
+        names, options = _names(ours), _options("-e", ours)
+        yield launch.line, issue_of("run-gets-container", ours[0].name, launch=launch, names=names, options=options)
 
 
 def _opaque(words: Sequence[str]) -> bool:
@@ -219,14 +196,10 @@ def _clean(script: Script, launch: Launch) -> Iterator[Found]:
         return
     option = next((w for w in launch.words[at:] if w in {"--cleanenv", "-e", "--containall", "-C"}), None)
     said = " ".join(launch.words)
-    lost = [s for s in _ours(script) if s.seq < launch.seq and s.name not in said]
+    lost = [s for s in _ours(script, launch.seq) if s.name not in said]
     if option and lost and "--env-file" not in said:
-        yield (
-            launch.line,
-            issue_of(
-                "drops-container-starts", lost[0].name, words=words[at], option=option, names=_names(lost), lost=lost
-            ),
-        )
+        names, how = _names(lost), f"{words[at]} {option}"
+        yield launch.line, issue_of("drops-container-starts", lost[0].name, how=how, names=names, lost=lost)
 
 
 def _deepspeed(script: Script) -> Iterator[Found]:
@@ -237,7 +210,7 @@ def _deepspeed(script: Script) -> Iterator[Found]:
             continue
         if not re.search(r"--hostfile|-H |--num_nodes[= ](?:[2-9]|\d\d)|--(?:include|i) ", said):
             continue
-        lost = [s for s in _ours(script) if s.seq < launch.seq and not s.name.startswith(_DEEPSPEED)]
+        lost = [s for s in _ours(script, launch.seq) if not s.name.startswith(_DEEPSPEED)]
         if lost:
             yield launch.line, issue_of("deepspeed-pass-other", lost[0].name, names=_names(lost), lost=lost)
 

@@ -105,26 +105,8 @@ def _vendor(script: Script, text: str) -> Iterator[Found]:
     for setting in script.settings if vendor else ():
         if setting.dead or setting.value.strip() in {"", "0"}:
             continue
-        if vendor == "AMD" and setting.name.startswith(_NO_AMD):
-            yield (
-                setting.line,
-                _other(
-                    setting.name,
-                    f"{setting.name} is for NVLink of NVIDIA, and this runs on AMD GPUs: it changes nothing",
-                ),
-            )
-        elif vendor == "NVIDIA" and setting.name.startswith("RCCL_"):
-            yield (
-                setting.line,
-                _other(
-                    setting.name,
-                    f"{setting.name} is read by RCCL of AMD only, and this runs on NVIDIA GPUs: it changes nothing",
-                ),
-            )
-
-
-def _other(name: str, title: str) -> Issue:
-    return issue_of("differs-in-file", name, title_said=title, name=name)
+        if setting.name.startswith(_NO_AMD if vendor == "AMD" else "RCCL_"):
+            yield setting.line, issue_of("differs-in-file", setting.name, amd=vendor == "AMD")
 
 
 def _model(text: str) -> set[str]:
@@ -146,39 +128,25 @@ def _topology(script: Script, text: str) -> Iterator[Found]:
         )
         here = _model(rest)
         if file and here and not file & here:
-            yield (
-                setting.line,
-                issue_of(
-                    "topo-file-topology",
-                    setting.name,
-                    setting=setting,
-                    file="/".join(sorted(file)),
-                    here="/".join(sorted(here)),
-                ),
-            )
+            there, ours = "/".join(sorted(file)), "/".join(sorted(here))
+            yield setting.line, issue_of("topo-file-topology", setting.name, setting=setting, file=there, here=ours)
 
 
 def _isolated(script: Script, text: str) -> Iterator[Found]:
     for line, directive in script.directives:
         if re.search(r"--gpus-per-task[= ]1\b|--gpu-bind[= ](?:single:1|closest|per_task:1)", directive):
-            yield line, _gpus(directive.split()[0], "each task sees one GPU")
+            yield line, issue_of("may-use-nvlink", what=directive.split()[0], effect="each task sees one GPU")
             return
     for launch in script.launches[:_MOST]:
         words = " ".join(launch.words)
         if launch.program == "srun" and re.search(
             r"--gpus-per-task[= ]1\b|--gpu-bind[= ](?:single:1|per_task:1)", words
         ):
-            yield launch.line, _gpus("--gpus-per-task=1", "each task sees one GPU")
+            yield launch.line, issue_of("may-use-nvlink", what="--gpus-per-task=1", effect="each task sees one GPU")
             return
         if launch.program in {"docker", "podman"} and "--ipc" not in words:
             one = re.search(r"device=\$\{?\w+\}?(?![\w,])", words)
             if one is not None and launch.conditional:
-                yield (
-                    launch.line,
-                    _gpus(f"--gpus {one[0]}", "each container sees one GPU and has an IPC namespace of its own"),
-                )
+                effect = "each container sees one GPU and has an IPC namespace of its own"
+                yield launch.line, issue_of("may-use-nvlink", what=f"--gpus {one[0]}", effect=effect)
                 return
-
-
-def _gpus(what: str, effect: str) -> Issue:
-    return issue_of("may-use-nvlink", what=what, effect=effect)

@@ -6,18 +6,18 @@ from typing import Final
 
 import yaml
 
-from nccl_insight.advise.settings.check import Issue, issue_of
+from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint.machine import (
     LEAST_SHM_BYTES,
+    Found,
     local_ranks,
     size_bytes,
     small_shm,
     too_many_processes,
-)
+)  # fmt: skip
 from nccl_insight.advise.settings.lint.yaml_ import Document, child, entries, line_of, text_of
 
-Found = tuple[int, Issue]
 _GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
 _RDMA: Final = re.compile(
     r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|vpc\.amazonaws\.com/efa|(?<![\w.-])[\w.-]+/(?:ib|roce)[\w-]*"
@@ -93,10 +93,8 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         # What an operator makes of a resource of its own is not known here.
         plain = id(container) in listed or text_of(child(container, "image")) is not None
         if gpus and gpus[0] > 1 and plain and not shared and not any((m or "").startswith("/dev/shm") for m in mounts):
-            yield (
-                line_of(gpus[1]),
-                _shm(f"a container with {gpus[0]} GPUs", "Mount an emptyDir with medium: Memory at /dev/shm."),
-            )
+            step = "Mount an emptyDir with medium: Memory at /dev/shm."
+            yield line_of(gpus[1]), issue_of("shared-memory-dev", who=f"a container with {gpus[0]} GPUs", step=step)
         for place, count in _processes(container):
             if gpus and count > gpus[0]:
                 yield line_of(place), too_many_processes(count, gpus[0], "of the container")
@@ -129,10 +127,6 @@ def _true_anywhere(nodes: list[yaml.MappingNode], name: str) -> bool:
     return any(key == name and (text_of(v) or "").lower() == "true" for node in nodes for key, v in entries(node))
 
 
-def _shm(who: str, step: str) -> Issue:
-    return issue_of("shared-memory-dev", who=who, step=step)
-
-
 def _compose(root: yaml.Node) -> Iterator[Found]:
     for name, service in entries(child(root, "services")):
         gpus = _compose_gpus(service)
@@ -147,10 +141,8 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             text_of(child(service, "ulimits", "memlock")) or text_of(child(service, "ulimits", "memlock", "soft")) or ""
         )
         if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or _infiniband(service)):
-            yield (
-                line_of(child(service, "ulimits", "memlock") or service),
-                issue_of("memlock-limits-locked", low=low, low_kib=int(low) >> 10),
-            )
+            line = line_of(child(service, "ulimits", "memlock") or service)
+            yield line, issue_of("memlock-limits-locked", low=low, low_kib=int(low) >> 10)
         given = child(service, "shm_size")
         several = gpus if gpus is not None else _launches_several(service)
         size = size_bytes(text_of(given) or "")
@@ -160,7 +152,8 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             continue
         if ipc == "host" or ipc == "shareable" or ipc.startswith(("container:", "service:")):
             continue
-        yield (line_of(gpus), _shm(f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."))
+        who, step = f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."
+        yield line_of(gpus), issue_of("shared-memory-dev", who=who, step=step)
 
 
 def _launches_several(node: yaml.Node) -> yaml.Node | None:
@@ -226,7 +219,7 @@ def _replicas(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
                 given = [(role, *found[name]) for role, found in roles if name in found]
                 if len({value for _, value, _ in given}) > 1:
                     words = " and ".join(f"{value[:40]} for {role}" for role, value, _ in given)
-                    yield line_of(given[0][2]), issue_of("differs-between-replicas", name, name=name, words=words)
+                    yield line_of(given[0][2]), issue_of("differs-between-replicas", name, words=words)
 
 
 def _launcher(root: yaml.Node) -> Iterator[Found]:
@@ -250,11 +243,11 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
             name, value = text_of(child(item, "name")) or "", child(item, "value")
             wanted = name.startswith(("NCCL_", "RCCL_")) and name not in passed | at_workers
             if wanted and value is not None and f"{name}=" not in command:
-                yield line_of(item), issue_of("set-launcher-only", name, name=name)
+                yield line_of(item), issue_of("set-launcher-only", name)
     if passes is not None and worker is not None:
         for name, (given, node) in _variables(worker).items():
             if name.startswith(("NCCL_", "RCCL_")) and name not in passes:
-                yield line_of(node), issue_of("worker-env-reach", name, name=name, given=given)
+                yield line_of(node), issue_of("worker-env-reach", name, given=given)
 
 
 def _conf_files(worker: yaml.Node | None) -> set[str]:
@@ -282,13 +275,8 @@ def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
                 name, text = text_of(child(item, "name")) or "", (text_of(value) or "").strip()
                 if name not in {"NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"} or value is None or text[:1] == "^":
                     continue
-                if (
-                    text
-                    and "$" not in text
-                    and "{" not in text
-                    and not re.match(r"=?(?:eth|net|lo|e\d|gpu\d*rdma)", text)
-                ):
-                    yield line_of(value), issue_of("name-host-this", name, name=name, text=text)
+                if text and not re.match(r"=?(?:eth|net|lo|e\d|gpu\d*rdma)|[^${]*[${]", text):
+                    yield line_of(value), issue_of("name-host-this", name, text=text)
 
 
 def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
@@ -314,10 +302,6 @@ def _texts(node: yaml.Node | None) -> list[str]:
 def _accelerate(root: yaml.Node) -> Iterator[Found]:
     machines = text_of(child(root, "num_machines")) or ""
     address = child(root, "main_process_ip")
-    if (
-        machines.isdigit()
-        and int(machines) > 1
-        and address is not None
-        and (text_of(address) == "0.0.0.0" or is_loopback(text_of(address) or ""))
-    ):
-        yield line_of(address), issue_of("main-process-machines", text_of=text_of(address), machines=machines)
+    text = text_of(address) or ""
+    if machines.isdigit() and int(machines) > 1 and address is not None and (text == "0.0.0.0" or is_loopback(text)):
+        yield line_of(address), issue_of("main-process-machines", text_of=text, machines=machines)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.advise.settings.check import Issue, issue_of
+from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_words
 from nccl_insight.advise.settings.lint.words import line_at
@@ -87,7 +87,8 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
         if started is not None:
             for setting in script.settings[before:]:
                 if setting.how.startswith("os."):
-                    script.problems.append((setting.line, _too_late(setting, started)))
+                    issue = issue_of("set-after-process", setting.name, setting=setting, started=started)
+                    script.problems.append((setting.line, issue))
         if started is None and any(_starts(node) for node in ast.walk(statement)):
             started = statement.lineno
 
@@ -111,7 +112,7 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _starts(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and _name(node.func).rpartition(".")[2] in _STARTS
+    return isinstance(node, ast.Call) and _method(node) in _STARTS
 
 
 def _name(node: ast.AST) -> str:
@@ -173,7 +174,7 @@ def _shell_text(script: Script, value: str, line: int) -> None:
 
 
 def _call(script: Script, node: ast.Call, conditional: bool) -> None:
-    method = _name(node.func).rpartition(".")[2]
+    method = _method(node)
     if method in _SHELLS and node.args:
         _commands(script, node)
     if method in _CHILDREN:
@@ -248,18 +249,8 @@ def _set(script: Script, key: ast.AST, value: ast.expr, how: str, conditional: b
         script.not_evaluated.append((line, f"{name}: its value is computed by the program"))
         return
     if not isinstance(literal, str) and (how == "os.environ" or id(value) in script.taken):
-        script.problems.append(
-            (
-                line,
-                issue_of(
-                    "no-string",
-                    name,
-                    title=f"{name}={literal!r} is no string: Python raises TypeError",
-                    shown=_shown(literal),
-                    written=repr(literal),
-                ),
-            )
-        )
+        issue = issue_of("no-string", name, shown=_shown(literal), written=repr(literal))
+        script.problems.append((line, issue))
     script.settings.append(Setting(name, _shown(literal), line, how, conditional=conditional))
 
 
@@ -274,7 +265,3 @@ def _literal(node: ast.expr) -> str | int | float | bool | None:
 
 def _shown(value: str | float) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _too_late(setting: Setting, started: int) -> Issue:
-    return issue_of("set-after-process", setting.name, setting=setting, started=started)

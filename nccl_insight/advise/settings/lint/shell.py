@@ -5,7 +5,7 @@ and fish differ in a few words only.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from nccl_insight.advise.settings.catalog import catalog
@@ -49,6 +49,8 @@ _NAMED = re.compile(r"^[\"']?([A-Z][A-Z0-9_]{5,99})[\"']?$|\$\{?[!#]?([A-Z][A-Z0
 _COMMAND_KEPT = re.compile(
     r"\s*(?:export[ \t]+|env[ \t]+)?[A-Z_]{0,9}CCL_\w+=\S*\s+(?:[A-Z]\w*=\S*\s+)*[^\s=]+(?:\s|$)"
 )
+# What may follow an assignment behind export: another one, a name, an option, a variable, the end of the line.
+_NEXT = re.compile(r"[A-Za-z_]\w*\+?=|-|[A-Z_][A-Z0-9_]*$|\\?$|\$")
 _PUT_IN = re.compile(r"(?:^|=)[\"']?\$\{?\w+\}?[\"']?$")
 _EXPORTS = re.compile(r"(?m)^[ \t]*export[ \t]+[A-Z_]{0,9}CCL_")
 _LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
@@ -122,22 +124,12 @@ def read_own_shell(
             continue
         used = any(at > setting.seq for at in ([run.seq for run in inner.launches] if build else inner.ran))
         if used and setting.name not in exported and not build:
-            script.problems.append(
-                (setting.line, not_exported(setting.name, f"export {setting.name}={setting.value[:60]}"))
-            )
+            issue = not_exported(setting.name, f"export {setting.name}={setting.value[:60]}")
+            script.problems.append((setting.line, issue))
         elif not used and setting.name not in inner.mentioned:
-            script.problems.append(
-                (
-                    setting.line,
-                    issue_of(
-                        "set-shell-own",
-                        setting.name,
-                        setting=setting,
-                        whose=whose,
-                        step=step.format(name=setting.name, value=setting.value[:60]),
-                    ),
-                )
-            )
+            said = step.format(name=setting.name, value=setting.value[:60])
+            issue = issue_of("set-shell-own", setting.name, setting=setting, whose=whose, step=said)
+            script.problems.append((setting.line, issue))
     at = script.seq
     script.settings += [replace(s, seq=s.seq + at) for s in inner.settings]
     script.launches += [replace(launch, seq=launch.seq + at) for launch in inner.launches]
@@ -150,7 +142,7 @@ def read_own_shell(
 
 def not_exported(name: str, write: str) -> Issue:
     """A variable of the shell, of make or of Tcl that is no environment variable."""
-    return issue_of("assigned-but-exported", name, name=name, write=write)
+    return issue_of("assigned-but-exported", name, write=write)
 
 
 def _quote(text: str) -> str:
@@ -210,9 +202,8 @@ def _subshells(script: Script, found: Sequence[Command]) -> None:
         for index, setting in enumerate(script.settings):
             if first <= setting.line <= last and not setting.scope and setting.how in {"export", "setenv"}:
                 script.settings[index] = replace(setting, scope="subshell")
-                script.problems.append(
-                    (setting.line, issue_of("exported-subshell-ends", setting.name, setting=setting))
-                )
+                issue = issue_of("exported-subshell-ends", setting.name, setting=setting)
+                script.problems.append((setting.line, issue))
 
 
 def _comment(token: Token, state: _State) -> None:
@@ -316,11 +307,10 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
     texts = [text for text, _ in expanded]
     for given in argument_settings(texts):
         line = words[given.index].line
-        _add(
-            state, Setting(given.name, given.value, line, given.how, complete=expanded[given.index][1], scope=texts[0])
-        )
-        if given.problem is not None and not state.dead:
-            state.script.problems.append((line, given.problem))
+        complete = expanded[given.index][1]
+        _add(state, Setting(given.name, given.value, line, given.how, complete=complete, scope=texts[0]))
+        if given.problem is not None:
+            _tell(state, line, given.problem)
     launcher = program_of(texts) or fresh_environment(texts)
     if launcher is not None and not state.dead:
         complete = all(whole for _, whole in expanded)
@@ -347,28 +337,16 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
     for index, text in nested_scripts(lines):
         raw = words[index].text
         literal = len(raw) > 1 and raw[0] == raw[-1] == "'" and raw.count("'") == 2
-        read_shell(
-            state.script,
-            text,
-            words[index].line,
-            state.nesting + 1,
-            inside,
-            empty=frozenset(lost) if literal else frozenset(),
-        )
+        empty = frozenset(lost if literal else ())
+        read_shell(state.script, text, words[index].line, state.nesting + 1, inside, empty=empty)
     for body in command.bodies:
         kind = kind_of_target(" ".join(texts), body.text, piped=True)
         kind = kind or ("yaml" if body.text.lstrip()[:1] == "{" else None)
         if kind not in {None, "shell"}:
             state.script.embedded.append(Embedded(body.line, body.text, kind or "", open=not body.quoted))
         elif program in _BODY_READERS or launcher in _BODY_READERS:
-            read_shell(
-                state.script,
-                body.text,
-                body.line,
-                state.nesting + 1,
-                inside,
-                empty=frozenset(lost) if body.quoted and texts[0] not in {"sbatch", "qsub", "bsub"} else frozenset(),
-            )
+            empty = frozenset(lost if body.quoted and texts[0] not in {"sbatch", "qsub", "bsub"} else ())
+            read_shell(state.script, body.text, body.line, state.nesting + 1, inside, empty=empty)
 
 
 def _writes(program: str, command: Command, words: list[Token], state: _State, everything: Sequence[Command]) -> None:
@@ -418,7 +396,7 @@ def _set(words: list[Token], state: _State) -> None:
     if apart or (len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text)):
         name = words[1].text.partition("=")[0]  # a positional parameter in sh and bash, a variable of the shell in csh
         if catalog().relevant(name):
-            _tell(state, words[1].line, issue_of("set-sets-environment", name, name=name))
+            _tell(state, words[1].line, issue_of("set-sets-environment", name))
     elif any(w.text in {"-a", "allexport"} or re.fullmatch(r"-[a-z]*a[a-z]*", w.text) for w in words[1:]):
         state.allexport = True
     elif any(w.text == "+a" for w in words[1:]):
@@ -441,12 +419,8 @@ def _fish_set(words: list[Token], state: _State) -> None:
     parts = [expand(w.text, state.known) for w in plain[1:]]
     value, complete = " ".join(text for text, _ in parts), all(whole for _, whole in parts)
     _remember(state, name, value, complete, exported)
-    _add(
-        state,
-        Setting(
-            name, value, plain[0].line, "export" if exported else "assignment", complete=complete, exported=exported
-        ),
-    )
+    how = "export" if exported else "assignment"
+    _add(state, Setting(name, value, plain[0].line, how, complete=complete, exported=exported))
 
 
 def _export(program: str, tokens: list[Token], state: _State) -> bool:
@@ -477,12 +451,8 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
                 _blanks(word.text, word.line, state)
             return True
         match = _ASSIGNMENT.fullmatch(word.text)
-        if (
-            match is not None
-            and following
-            and catalog().relevant(match[1])
-            and not re.match(r"[A-Za-z_]\w*\+?=|-|[A-Z_][A-Z0-9_]*$|\\?$|\$", following)
-        ):
+        ours = match is not None and following and catalog().relevant(match[1])
+        if match is not None and ours and not _NEXT.match(following):
             _blanks(match[1], word.line, state)
             return True
         if match is None:
@@ -491,10 +461,9 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
                 state.exported.add(word.text)
             continue
         value, complete = expand(match[2], state.known)
-        _remember(state, match[1], value, complete, exported or state.allexport)
-        _add(
-            state, Setting(match[1], value, word.line, program, complete=complete, exported=exported or state.allexport)
-        )
+        known = exported or state.allexport
+        _remember(state, match[1], value, complete, known)
+        _add(state, Setting(match[1], value, word.line, program, complete=complete, exported=known))
     return True
 
 
@@ -505,13 +474,13 @@ def _tell(state: _State, line: int, issue: Issue) -> None:
 
 def _foreign(name: str, line: int, why: str, state: _State) -> None:
     good = f"setenv {name} VALUE" if state.dialect == "csh" else f"export {name}=VALUE"
-    _tell(state, line, issue_of("foreign-set", name, name=name, why=why, good=good))
+    _tell(state, line, issue_of("foreign-set", name, why=why, good=good))
 
 
 def _blanks(name: str, line: int, state: _State, good: str = "") -> None:
     wrong = "this shell wants a blank, not =" if good else "blanks around = keep the shell from setting it"
     good = good or f"export {name}=VALUE without blanks"
-    _tell(state, line, issue_of("blanks", name, name=name, wrong=wrong, good=good))
+    _tell(state, line, issue_of("blanks", name, wrong=wrong, good=good))
 
 
 def _add(state: _State, setting: Setting) -> None:
@@ -525,25 +494,12 @@ def _add(state: _State, setting: Setting) -> None:
         return
     script = state.script
     if state.prolog and setting.how == "export" and not state.dead:
-        _tell(state, line, issue_of("exported-taskprolog-which", name, name=name, value=value))
+        _tell(state, line, issue_of("exported-taskprolog-which", name, value=value))
         return
     blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not setting.complete else []
     if blank:
-        _tell(state, line, issue_of("empty-there-variable", name, name=name, value=value, blank=blank))
-    script.settings.append(
-        replace(
-            setting,
-            name=name,
-            scope=scope or state.scope,
-            conditional=state.conditional,
-            dead=state.dead,
-            seq=script.seq,
-        )
-    )
+        _tell(state, line, issue_of("empty-there-variable", name, value=value, blank=blank))
+    where = replace(setting, name=name, scope=scope or state.scope, conditional=state.conditional)
+    script.settings.append(replace(where, dead=state.dead, seq=script.seq))
     if not setting.complete and catalog().get(name) is not None and not state.dead:
         script.not_evaluated.append((line, f"{name}={value}: known only when the script runs"))
-
-
-def shell_settings(script: Script) -> Iterator[Setting]:
-    """Settings of the script itself, not those inside containers or of one command."""
-    return (s for s in script.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead)

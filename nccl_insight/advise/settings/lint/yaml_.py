@@ -381,11 +381,10 @@ def _add(
         who = "Ray" if ray else "Kubernetes"
         effect = "Ray refuses the runtime environment." if ray else "The API server refuses the manifest."
         wanted = f'{name}: "{text}"' if ray or place.config_map else f'value: "{text}"'
-        script.problems.append(
-            (line, issue_of("value-quoted-takes", name, name=name, text=text, who=who, wanted=wanted, effect=effect))
-        )
+        issue = issue_of("value-quoted-takes", name, text=text, who=who, wanted=wanted, effect=effect)
+        script.problems.append((line, issue))
     elif plain and place.compose and text.lower() in {"true", "false"}:
-        script.problems.append((line, issue_of("truth-value-compose", name, name=name, text=text)))
+        script.problems.append((line, issue_of("truth-value-compose", name, text=text)))
 
 
 def _set(script: Script, name: str, value: str, line: int, place: _Place) -> None:
