@@ -38,6 +38,14 @@ class Table:
     caption: str = ""
 
 
+def listing(columns: str, rows: Sequence[tuple[str, ...]], caption: str, total: int | None = None) -> Table:
+    """The first rows under ``Name|Number#``, where ``#`` marks a column of numbers; ``total``: where there are more."""
+    heads = columns.split("|")
+    numeric = tuple(n for n, head in enumerate(heads) if head.endswith("#"))
+    shown = tuple(head.removesuffix("#") for head in heads)
+    return Table(shown, tuple(rows[:MAX_ROWS]), len(rows) if total is None else total, numeric, caption)
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure: its sentence and table carry every fact, the plot (plotly data and layout) shows it.
@@ -87,6 +95,30 @@ def plot(data: Sequence[Trace], **settings: Any) -> dict[str, Any]:
 def hatched(color: str, shape: str) -> dict[str, Any]:
     """What fills a bar."""
     return {"color": color, "pattern": {"shape": shape, "solidity": 0.3, **OVERLAY}}
+
+
+def stripes(name: str, names: Sequence[str], values: Sequence[float | None], marker: Trace, hover: str) -> Trace:
+    """Horizontal bars of one series; ``hover``: what is said of a bar."""
+    return {
+        "type": "bar", "orientation": "h", "name": name, "y": [*names], "x": rounded(values), "marker": marker,
+        "hovertemplate": f"{hover}<extra></extra>",
+    }  # fmt: skip
+
+
+def dots(name: str, x: Sequence[Any], y: Sequence[Any], marker: Trace, hover: str) -> Trace:
+    """Points of one series; ``hover``: what is said of a point."""
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "x": [*x], "y": [*y], "marker": marker,
+        "hovertemplate": f"{hover}<extra></extra>",
+    }  # fmt: skip
+
+
+def grid(name: str, x: list[str], y: list[str], z: list[list[float | None]], unit: str, hover: str) -> Trace:
+    """Values of pairs as colors, the darkest for 0."""
+    return {
+        "type": "heatmap", "name": name, "x": x, "y": y, "z": z, "zmin": 0, "colorscale": "Cividis",
+        "colorbar": {"title": {"text": unit}}, "hovertemplate": f"{hover}<extra></extra>",
+    }  # fmt: skip
 
 
 def bars(names: Sequence[str], values_ns: Sequence[float], color: str | list[str], hover: str = "") -> Trace:

@@ -6,15 +6,15 @@ from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_span_gbps, plural
 from nccl_insight.report.figures.base import (
     BLUE,
-    MAX_ROWS,
     ORANGE,
     OVERLAY,
     Figure,
-    Table,
     Trace,
     axis,
     cells,
+    grid,
     label,
+    listing,
     plot,
     rounded,
 )
@@ -45,12 +45,10 @@ def host(analysis: Analysis, view: HostCopies) -> Figure:
         "host-copies",
         "Host copies",
         f"{said}.",
-        Table(
-            columns=("Host", "Rank", "Direction", "GB/s", "Median of the node", "Far below"),
-            rows=cells(astuple(c) for c in view.copies[:MAX_ROWS]),
-            total=len(view.copies),
-            numeric=(1, 3, 4),
-            caption="Copies of pinned memory, one GPU at a time",
+        listing(
+            "Host|Rank#|Direction|GB/s#|Median of the node#|Far below",
+            cells(astuple(c) for c in view.copies),
+            "Copies of pinned memory, one GPU at a time",
         ),
         plot=plot(data, barmode="group", yaxis=axis("GB/s", rangemode="tozero")),
     )
@@ -59,22 +57,10 @@ def host(analysis: Analysis, view: HostCopies) -> Figure:
 def peers(analysis: Analysis, view: PeerCopies) -> Figure:
     """GPU x GPU: the bandwidth of a copy from row to column, of the node with the slowest pair."""
     gpus = view.gpus[:_MOST_GPUS]
-    grid = [rounded([view.worst.get((src, dst)) for dst in gpus]) for src in gpus]
+    rates = [rounded([view.worst.get((src, dst)) for dst in gpus]) for src in gpus]
     names = [label(f"GPU {gpu}") for gpu in gpus]
-    trace: Trace = {
-        "type": "heatmap",
-        "name": "from row to column",
-        "x": names,
-        "y": names,
-        "z": grid,
-        "zmin": 0,
-        "colorscale": "Cividis",
-        "colorbar": {"title": {"text": "GB/s"}},
-        "texttemplate": "%{z:.0f}" if len(gpus) <= 16 else "",
-        "xgap": 1,
-        "ygap": 1,
-        "hovertemplate": "%{y} to %{x}: %{z} GB/s<extra></extra>",
-    }
+    trace = grid("from row to column", names, names, rates, "GB/s", "%{y} to %{x}: %{z} GB/s")
+    trace |= {"texttemplate": "%{z:.0f}" if len(gpus) <= 16 else "", "xgap": 1, "ygap": 1}
     said = f"{plural(view.pairs, 'pair')}" + (f" of {view.hosts} nodes" if view.hosts > 1 else "")
     said += f", {format_span_gbps(*view.span)}"
     said += f"; {plural(view.odd, 'pair')} far below the others" if view.odd else ""
@@ -83,12 +69,11 @@ def peers(analysis: Analysis, view: PeerCopies) -> Figure:
         "peer-copies",
         "Copies between GPUs",
         f"{said}.",
-        Table(
-            columns=("Host", "From GPU", "To GPU", "GB/s", "Median of the node", "Far below"),
-            rows=cells(astuple(c) for c in view.slowest),
-            total=view.pairs,
-            numeric=(1, 2, 3, 4),
-            caption="Pairs of GPUs, the slowest first",
+        listing(
+            "Host|From GPU#|To GPU#|GB/s#|Median of the node#|Far below",
+            cells(astuple(c) for c in view.slowest),
+            "Pairs of GPUs, the slowest first",
+            view.pairs,
         ),
         plot=plot([trace], xaxis=axis("to"), yaxis=axis("from", autorange="reversed")),
         size="l" if len(gpus) > 16 else "m",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nccl_insight.base.units import format_ranks, listed, plural, rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.views.groups import Group, Groups
 
 _GROUPS = 24
@@ -34,11 +34,9 @@ def groups(view: Groups) -> Figure:
         "groups",
         "How far each rank got, by process group",
         "; ".join(said) + ". Last collective of each rank, relative to the furthest rank of its group.",
-        Table(
-            ("Process group", "Ranks", "Furthest collective", "Behind", "Silent"),
-            table[:MAX_ROWS],
-            len(table),
-            (1, 2),
+        listing(
+            "Process group|Ranks#|Furthest collective#|Behind|Silent",
+            table,
             "Process groups, those with a rank behind first",
         ),
         svg=_draw(rows, names, view.late),

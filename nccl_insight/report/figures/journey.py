@@ -5,7 +5,7 @@ from collections import defaultdict
 from nccl_insight.base.model import Analysis, Milestones
 from nccl_insight.base.units import rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 
 _STEPS = (
     ("launched", "launched"), ("bootstrapped", "bootstrap"), ("init_started", "init started"),
@@ -36,16 +36,8 @@ def journey(analysis: Analysis) -> Figure | None:
     for number, (name, members) in enumerate(rows[:_SHOWN]):
         y = _TOP + _ROW * number
         marked = any(m.rank in named for m in members)
-        parts.append(
-            svg.text(
-                left - 10,
-                y + 18,
-                ("> " if marked else "") + name,
-                "t e hot" if marked else "t e",
-                _NAME,
-                ranks=[m.rank for m in members],
-            )
-        )
+        css, shown = ("t e hot", f"> {name}") if marked else ("t e", name)
+        parts.append(svg.text(left - 10, y + 18, shown, css, _NAME, ranks=[m.rank for m in members]))
         best = members[0]
         reached = {key for key, _ in steps for m in progress.ranks if m.comm_id == best.comm_id and getattr(m, key)}
         for i, (key, label) in enumerate(steps):
@@ -68,12 +60,7 @@ def journey(analysis: Analysis) -> Figure | None:
         "journey",
         "How far each rank got",
         summary + ".",
-        Table(
-            columns=("rank", *(label for _, label in steps), "ends"),
-            rows=tuple(table[:MAX_ROWS]),
-            total=len(rows),
-            caption="Milestones by rank",
-        ),
+        listing("|".join(("rank", *(label for _, label in steps), "ends")), table, "Milestones by rank", len(rows)),
         wide=True,
         svg=svg.drawing(wide, height, "How far each rank got", parts),
     )

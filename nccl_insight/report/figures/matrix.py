@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import listed, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.report.figures.nodes import KIND, KINDS, named_ranks
 from nccl_insight.views.matrix import Matrix
 from nccl_insight.views.place import KINDS as WORST
@@ -40,12 +40,11 @@ def matrix(analysis: Analysis, view: Matrix, outlined: frozenset[tuple[int, int]
         "matrix",
         title,
         said + ".",
-        Table(
-            ("From rank", "To rank", "Transport", "As printed", "Channels"),
+        listing(
+            "From rank#|To rank#|Transport|As printed|Channels#",
             rows,
-            len(view.pairs),
-            (0, 1, 4),
             "Connected pairs, slowest transports first",
+            len(view.pairs),
         ),
         wide=len(ranks) > 16,
         svg=drawing,

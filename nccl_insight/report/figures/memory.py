@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_bytes, plural, rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.memory import Memory, Processes
 
@@ -30,12 +30,11 @@ def memory(analysis: Analysis, view: Memory) -> Figure:
         "memory",
         "Where NCCL's memory goes",
         _said(view),
-        Table(
-            ("Rank", "Host", "Place", "Communicator", "Purpose", "Bytes", "Allocations", "Peak"),
-            tuple(table),
-            view.n_amounts,
-            (0, 5, 6, 7),
+        listing(
+            "Rank#|Host|Place|Communicator|Purpose|Bytes#|Allocations#|Peak#",
+            table,
             "Memory by rank, communicator and purpose, most first",
+            view.n_amounts,
         ),
         wide=True,
         svg=_draw(view.processes, named, named_ranks(analysis)),

@@ -5,7 +5,7 @@ from typing import Final
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import listed, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.views.nics import GpuNics
 
 _MOST = 32
@@ -25,26 +25,16 @@ def nic_use(analysis: Analysis, view: GpuNics) -> Figure:
     """Connections of each local GPU over each NIC, summed over nodes, on the distance; nodes that differ are named."""
     rows = [
         (
-            use.host or "unknown",
-            str(use.rank),
-            str(use.gpu),
-            str(use.nic),
-            view.distance.get((use.gpu, use.nic), "not known"),
-            str(use.connections),
+            u.host or "unknown",
+            *map(str, (u.rank, u.gpu, u.nic, view.distance.get((u.gpu, u.nic), "not known"), u.connections)),
         )
-        for use in view.uses
+        for u in view.uses
     ] or [("every node", "", str(gpu), str(nic), path, "") for (gpu, nic), path in sorted(view.distance.items())]
     return Figure(
         "nics",
         "GPU by NIC",
         _said(view) + ".",
-        Table(
-            ("Node", "Rank", "GPU of the node", "NIC", "Distance", "Connections"),
-            tuple(rows[:MAX_ROWS]),
-            len(rows),
-            (1, 2, 3, 5),
-            "Connections by rank and NIC",
-        ),
+        listing("Node|Rank#|GPU of the node#|NIC#|Distance|Connections#", rows, "Connections by rank and NIC"),
         wide=len(view.nics) > 9,
         svg=_draw(view),
     )

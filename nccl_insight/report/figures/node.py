@@ -3,7 +3,7 @@
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import plural
 from nccl_insight.report.figures import node_topology, svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.report.figures.node_topology import BOX, GAP, LEFT
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.node import Node, NodeGpu, NodeNic, Nodes
@@ -37,13 +37,7 @@ def node_diagram(analysis: Analysis, view: Nodes) -> Figure | None:
         "node",
         title,
         "; ".join(said) + ".",
-        Table(
-            columns=("host", "rank", "GPU", "NICs (connections)"),
-            rows=rows[:MAX_ROWS],
-            total=len(rows),
-            numeric=(1,),
-            caption="GPUs, ranks and NICs",
-        ),
+        listing("host|rank#|GPU|NICs (connections)", rows, "GPUs, ranks and NICs"),
         wide=True,
         svg=drawing,
     )

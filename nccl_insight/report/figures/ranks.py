@@ -10,13 +10,15 @@ from nccl_insight.report.figures.base import (
     RED,
     SERIES,
     Figure,
-    Table,
     Trace,
     axis,
+    dots,
     hatched,
     label,
+    listing,
     plot,
     rounded,
+    stripes,
 )
 from nccl_insight.views.ranks import PHASES, InitTimes, Metric
 
@@ -32,17 +34,8 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
         if phase not in view.phases:
             continue
         values = [r.phases[phase] or 0.0 for r in shown]
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": _phase(phase),
-                "y": names,
-                "x": rounded(values),
-                "marker": hatched(SERIES[number], ("", "/", "", "x", "", ".", "", "\\")[number]),
-                "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f} s<extra></extra>",
-            }
-        )
+        marker = hatched(SERIES[number], ("", "/", "", "x", "", ".", "", "\\")[number])
+        data.append(stripes(_phase(phase), names, values, marker, "%{y}<br>%{fullData.name} %{x:.3f} s"))
     slowest = shown[0]
     known = {p: took for p in PHASES if (took := slowest.phases[p]) is not None}
     longest = max(known, key=lambda p: known[p], default=None)
@@ -55,14 +48,12 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
         (str(r.rank), f"{r.total_s:.3f}", *("" if (took := r.phases[p]) is None else f"{took:.3f}" for p in PHASES))
         for r in view.slowest
     )
-    columns = ("Rank", "Total s", *(_phase(p) for p in PHASES))
+    columns = "|".join(("Rank#", "Total s#", *(f"{_phase(p)}#" for p in PHASES)))
     return Figure(
         "init",
         "Where initialization spent its time",
         said + ".",
-        Table(
-            columns, rows, view.total, tuple(range(len(columns))), "Initialization by rank in seconds, slowest first"
-        ),
+        listing(columns, rows, "Initialization by rank in seconds, slowest first", view.total),
         plot(data, barmode="stack", xaxis=axis("seconds"), yaxis=NAMES),
         "l" if len(shown) > 12 else "m",
     )
@@ -87,31 +78,15 @@ def _points(metric: Metric, visible: bool) -> list[Trace]:
     usual = [r for r in values if r not in set(odd)]
     for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
         if members:
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": name,
-                    "x": list(members),
-                    "y": rounded([values[r] for r in members]),
-                    "marker": {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11},
-                    "hovertemplate": f"rank %{{x}}<br>%{{y}} ({label(metric.title)})<extra></extra>",
-                    "visible": visible,
-                }
-            )
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "median",
-            "x": [min(values), max(values)],
-            "y": rounded([metric.median, metric.median]),
-            "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
-            "hoverinfo": "skip",
-            "visible": visible,
-        }
-    )
-    return data
+            marker = {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11}
+            hover = f"rank %{{x}}<br>%{{y}} ({label(metric.title)})"
+            data.append(dots(name, members, rounded([values[r] for r in members]), marker, hover))
+    median: Trace = {
+        "type": "scatter", "mode": "lines", "name": "median", "x": [min(values), max(values)],
+        "y": rounded([metric.median, metric.median]), "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
+        "hoverinfo": "skip",
+    }  # fmt: skip
+    return [{**trace, "visible": visible} for trace in (*data, median)]
 
 
 def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
@@ -139,13 +114,7 @@ def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
         "ranks",
         "Ranks compared",
         said + ". An outlier is more than five robust standard deviations and 10% away from the median.",
-        Table(
-            ("Figure", "Ranks", "Median", "Lowest", "Highest", "Outliers"),
-            tuple(rows),
-            len(rows),
-            (1, 2, 3, 4),
-            "Figures by rank",
-        ),
+        listing("Figure|Ranks#|Median#|Lowest#|Highest#|Outliers", rows, "Figures by rank"),
         plot(data, xaxis=across, yaxis={"automargin": True}),
         "m",
         wide=len(view[0].values) > 256,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.report.figures.nodes import KIND, named_ranks
 from nccl_insight.report.words import crossed
 from nccl_insight.views.rings import Ring, Rings, Visit
@@ -35,13 +35,7 @@ def rings(analysis: Analysis, view: Rings) -> Figure:
         "rings",
         "Rings",
         _said(view) + ".",
-        Table(
-            ("Channel", "Ranks in the log", "Hops between nodes", "Transports", "Order"),
-            tuple(rows[:MAX_ROWS]),
-            len(rows),
-            (0, 2),
-            "Ring order by channel",
-        ),
+        listing("Channel#|Ranks in the log|Hops between nodes#|Transports|Order", rows, "Ring order by channel"),
         wide=True,
         svg=_draw(view.classes, named_ranks(analysis)),
     )

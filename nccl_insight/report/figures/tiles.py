@@ -7,7 +7,7 @@ from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Severity
 from nccl_insight.base.units import format_ranks, listed, plural, rank_words
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import MAX_ROWS, Figure, listing
 from nccl_insight.report.figures.nodes import KIND, trouble
 from nccl_insight.views.cluster import Class, Cluster
 from nccl_insight.views.place import Place
@@ -57,7 +57,7 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
         said += f"; the first {_MOST:,} are drawn"
     order = sorted(range(len(where.hosts)), key=lambda n: (_severity(hosts_in.get(where.hosts[n])), n))
     further = [layer for layer in layers if layer.name not in ("class", "findings")]
-    extra = tuple(layer.name for layer in further)
+    extra = [layer.name for layer in further]
     rows = tuple(
         (
             where.hosts[n],
@@ -72,11 +72,11 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
         "cluster",
         "Nodes",
         said + ".",
-        Table(
-            ("Node", "Ranks", "Class", *extra, "Findings"),
+        listing(
+            "|".join(("Node", "Ranks", "Class", *extra, "Findings")),
             rows,
+            "Nodes, those with findings first",
             len(where.hosts),
-            caption="Nodes, those with findings first",
         ),
         wide=True,
         choices=tuple(f"by {layer.name}" for layer in layers),

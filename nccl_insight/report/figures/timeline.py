@@ -1,29 +1,30 @@
 """Time of each rank: the timeline of collectives and what a step goes into."""
 
 from nccl_insight.base.model import Analysis
-from nccl_insight.base.units import format_bytes, format_ns, plural
+from nccl_insight.base.units import capital, format_bytes, format_ns, plural
 from nccl_insight.report.figures.base import (
     BLUE,
     GREEN,
     GREY,
-    MAX_ROWS,
     NAMES,
     ORANGE,
     RED,
     SERIES,
     Figure,
-    Table,
     Trace,
     axis,
     bars,
+    dots,
     hatched,
+    listing,
     plot,
     rounded,
+    stripes,
 )
 from nccl_insight.views.steps import Steps
 from nccl_insight.views.timeline import Gaps, Timeline
 
-_HOVER = "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms long<extra></extra>"
+_HOVER = "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms long"
 
 
 def timeline(analysis: Analysis, view: Timeline) -> Figure:
@@ -32,37 +33,16 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
     data: list[Trace] = []
     for number, op in enumerate(sorted({s.op for s in view.slices})):
         part = [s for s in view.slices if s.op == op]
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": op,
-                "y": [f"{who} {s.rank}" for s in part],
-                "base": rounded([s.at_ns / 1e6 for s in part], 7),
-                "x": rounded([s.duration_ns / 1e6 for s in part]),
-                "customdata": [
-                    format_bytes(s.size_bytes) if s.size_bytes is not None else "unknown size" for s in part
-                ],
-                "marker": {"color": SERIES[number % len(SERIES)]},
-                "width": 0.7,
-                "hovertemplate": _HOVER,
-            }
-        )
+        marker = {"color": SERIES[number % len(SERIES)]}
+        drawn = stripes(op, [f"{who} {s.rank}" for s in part], [s.duration_ns / 1e6 for s in part], marker, _HOVER)
+        sizes = [format_bytes(s.size_bytes) if s.size_bytes is not None else "unknown size" for s in part]
+        data.append({**drawn, "base": rounded([s.at_ns / 1e6 for s in part], 7), "customdata": sizes, "width": 0.7})
     exposed = [s for s in view.slices if s.exposed_ns > 0]
     if exposed:
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": "exposed part",
-                "y": [f"{who} {s.rank}" for s in exposed],
-                "base": rounded([s.at_ns / 1e6 + s.duration_ns / 1e6 - s.exposed_ns / 1e6 for s in exposed], 7),
-                "x": rounded([s.exposed_ns / 1e6 for s in exposed]),
-                "width": 0.12,
-                "marker": {"color": "#b3192d"},
-                "hovertemplate": "%{y}<br>%{x:.3f} ms not covered by computation<extra></extra>",
-            }
-        )
+        bare = "%{y}<br>%{x:.3f} ms not covered by computation"
+        names, parts = [f"{who} {s.rank}" for s in exposed], [s.exposed_ns / 1e6 for s in exposed]
+        begins = rounded([s.at_ns / 1e6 + s.duration_ns / 1e6 - s.exposed_ns / 1e6 for s in exposed], 7)
+        data.append(stripes("exposed part", names, parts, {"color": "#b3192d"}, bare) | {"base": begins, "width": 0.12})
     what = f"step {view.step}" if view.step is not None else "the trace"
     said = f"{plural(len(view.slices), 'collective')} of {plural(len(view.shown), who)} in {what} "
     said += f"(of {view.collectives:,} in all). Red line: not covered by computation"
@@ -80,12 +60,8 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
         "timeline",
         "Timeline",
         said + ".",
-        Table(
-            (who if view.by_device else who.capitalize(), "Collectives", "Communication", "Exposed", "Longest"),
-            rows,
-            len(rows),
-            (0, 1, 2, 3, 4),
-            f"Communication of {what} by {who}",
+        listing(
+            f"{capital(who)}#|Collectives#|Communication#|Exposed#|Longest#", rows, f"Communication of {what} by {who}"
         ),
         plot(data, barmode="overlay", xaxis=axis("ms since the first collective shown"), yaxis=lanes),
         "l" if len(view.shown) > 8 else "m",
@@ -108,7 +84,7 @@ def gaps(analysis: Analysis, view: Gaps) -> Figure:
         "gaps",
         "Longest gaps between collectives",
         said + ".",
-        Table(("GPU", "From", "Gap", "After", "Before"), rows, view.total, (0, 1, 2), "Gaps, the longest first"),
+        listing("GPU#|From#|Gap#|After|Before", rows, "Gaps, the longest first", view.total),
         plot([drawn], xaxis=axis("ms between two collectives"), yaxis=NAMES),
         "m",
     )
@@ -126,29 +102,19 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
         ("idle", "idle_ns", GREY, ""),
     )
     data: list[Trace] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": names,
-            "x": rounded([(r.means[column] or 0) / 1e6 for r in view.ranks]),
-            "marker": hatched(color, shape),
-            "hovertemplate": "%{y}<br>%{fullData.name} %{x} ms<extra></extra>",
-        }
+        stripes(
+            name,
+            names,
+            [(r.means[column] or 0) / 1e6 for r in view.ranks],
+            hatched(color, shape),
+            "%{y}<br>%{fullData.name} %{x} ms",
+        )
         for name, column, color, shape in parts
         if any(r.means[column] is not None for r in view.ranks)
     ]
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "whole step",
-            "y": names,
-            "x": rounded([None if (t := r.means["duration_ns"]) is None else t / 1e6 for r in view.ranks]),
-            "marker": {"symbol": "line-ns-open", "size": 14, "color": GREEN, "line": {"width": 3}},
-            "hovertemplate": "%{y}<br>step %{x} ms<extra></extra>",
-        }
-    )
+    took = rounded([None if (t := r.means["duration_ns"]) is None else t / 1e6 for r in view.ranks])
+    mark = {"symbol": "line-ns-open", "size": 14, "color": GREEN, "line": {"width": 3}}
+    data.append(dots("whole step", took, names, mark, "%{y}<br>step %{x} ms"))
     whole = view.means["duration_ns"] or 0
     said = f"A step takes {format_ns(whole)} on average over {plural(view.total, who)}"
     shares = [
@@ -157,27 +123,17 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
     said += ": " + ", ".join(shares) if shares else ""
     rows = tuple(
         (str(r.rank), f"{r.steps:,}", *("unknown" if (v := r.means[c]) is None else format_ns(v) for c in columns))
-        for r in view.ranks[:MAX_ROWS]
+        for r in view.ranks
     )
     return Figure(
         "steps",
         "Where a step's time goes",
         said + ".",
-        Table(
-            (
-                who if view.by_device else "Rank",
-                "Steps",
-                "Step",
-                "Computation",
-                "Communication",
-                "Exposed",
-                "Copies",
-                "Idle",
-            ),
+        listing(
+            f"{capital(who)}#|Steps#|Step#|Computation#|Communication#|Exposed#|Copies#|Idle#",
             rows,
-            view.total,
-            tuple(range(8)),
             f"Mean step by {who}",
+            view.total,
         ),
         plot(data, barmode="stack", xaxis=axis("ms per step"), yaxis=NAMES),
         "m",

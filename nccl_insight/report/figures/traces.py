@@ -7,16 +7,17 @@ from nccl_insight.base.units import capital, format_bytes, format_gbps, format_n
 from nccl_insight.report.figures.base import (
     BLUE,
     GREY,
-    MAX_ROWS,
     NAMES,
     RED,
     SERIES,
     Figure,
-    Table,
     Trace,
     axis,
     bars,
+    dots,
+    grid,
     label,
+    listing,
     plot,
     rounded,
 )
@@ -33,21 +34,17 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         "y": names,
         "name": "5%, 25%, 50%, 75%, 95%",
         "marker": {"color": BLUE},
-        "lowerfence": rounded([d.low_ns / 1e3 for d in shown]),
-        "q1": rounded([d.q1_ns / 1e3 for d in shown]),
-        "median": rounded([d.median_ns / 1e3 for d in shown]),
-        "q3": rounded([d.q3_ns / 1e3 for d in shown]),
-        "upperfence": rounded([d.high_ns / 1e3 for d in shown]),
     }
-    worst: Trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "longest",
-        "y": names,
-        "x": rounded([d.longest_ns / 1e3 for d in shown]),
-        "marker": {"symbol": "x", "color": RED, "size": 9},
-        "hovertemplate": "%{y}<br>longest %{x} us<extra></extra>",
-    }
+    for quantile, field in (
+        ("lowerfence", "low"),
+        ("q1", "q1"),
+        ("median", "median"),
+        ("q3", "q3"),
+        ("upperfence", "high"),
+    ):
+        box[quantile] = rounded([getattr(d, f"{field}_ns") / 1e3 for d in shown])
+    longest = rounded([d.longest_ns / 1e3 for d in shown])
+    worst = dots("longest", longest, names, {"symbol": "x", "color": RED, "size": 9}, "%{y}<br>longest %{x} us")
     wide = view.widest
     said = f"{plural(view.total, 'kind')} of collectives by operation and size"
     said += f". The widest spread has {_kind(wide.op, wide.size_bytes)}: "
@@ -65,13 +62,7 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         "durations",
         "How long collectives take",
         said + ".",
-        Table(
-            ("Operation", "Size", "Count", "5%", "Median", "95%", "Longest"),
-            rows,
-            view.total,
-            (1, 2, 3, 4, 5, 6),
-            "Durations, most time first",
-        ),
+        listing("Operation|Size#|Count#|5%#|Median#|95%#|Longest#", rows, "Durations, most time first", view.total),
         plot([box, worst], xaxis=axis("microseconds", type="log", dtick=1), yaxis=NAMES),
     )
 
@@ -97,18 +88,17 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
         said += f"; the dashed line is {format_gbps(value)}, {name}"
     rows = tuple(
         (p.source, p.op, format_bytes(p.size_bytes), f"{p.count:,}", f"{p.median_gbps:.2f}", f"{p.best_gbps:.2f}")
-        for p in fastest[:MAX_ROWS]
+        for p in fastest
     )
     return Figure(
         "busbw",
         "Bus bandwidth by size",
         said + ".",
-        Table(
-            ("From", "Operation", "Size", "Count", "Median GB/s", "Best GB/s"),
+        listing(
+            "From|Operation|Size#|Count#|Median GB/s#|Best GB/s#",
             rows,
-            len(view.points),
-            (2, 3, 4, 5),
             "Bus bandwidth, fastest first",
+            len(view.points),
         ),
         plot(
             [*_measured_points(view), *curves],
@@ -125,23 +115,12 @@ def _measured_points(view: Bandwidth) -> list[Trace]:
     for number, (source, op) in enumerate(dict.fromkeys((p.source, p.op) for p in view.points)):
         part = [p for p in view.points if (p.source, p.op) == (source, op)]
         color = SERIES[number % len(SERIES)]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if source == "benchmark" else "markers",
-                "name": f"{op} ({source})",
-                "x": [p.size_bytes for p in part],
-                "y": rounded([p.median_gbps for p in part]),
-                "marker": {
-                    "symbol": ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6],
-                    "size": 9,
-                    "color": color,
-                },
-                "line": {"color": color},
-                "customdata": [format_bytes(p.size_bytes) for p in part],
-                "hovertemplate": "%{fullData.name}<br>%{customdata}: %{y} GB/s<extra></extra>",
-            }
-        )
+        symbol = ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6]
+        marker, hover = {"symbol": symbol, "size": 9, "color": color}, "%{fullData.name}<br>%{customdata}: %{y} GB/s"
+        sizes, speeds = [p.size_bytes for p in part], rounded([p.median_gbps for p in part])
+        trace = dots(f"{op} ({source})", sizes, speeds, marker, hover)
+        trace |= {"line": {"color": color}, "customdata": [format_bytes(size) for size in sizes]}
+        data.append(trace | ({"mode": "lines+markers"} if source == "benchmark" else {}))
     return data
 
 
@@ -176,29 +155,19 @@ def _expected_curves(view: Bandwidth) -> list[Trace]:
             continue
         color = SERIES[number % len(SERIES)]
         where = [e.size_bytes for e in told]
-        edge = {"type": "scatter", "mode": "lines", "x": where, "showlegend": False, "hoverinfo": "skip"}
-        line = {"color": color, "width": 0}
+        curve = {"type": "scatter", "mode": "lines", "x": where}
+        edge = {**curve, "showlegend": False, "hoverinfo": "skip", "line": {"color": color, "width": 0}}
+        band = {"fill": "tonexty", "fillcolor": f"rgba({', '.join(str(v) for v in _rgb(color))}, 0.15)"}
+        high, low, usual = ([getattr(e, key) for e in told] for key in ("high_gbps", "low_gbps", "busbw_gbps"))
         curves += [
-            {**edge, "name": f"{op} highest expected", "y": rounded([e.high_gbps for e in told]), "line": line},
+            {**edge, "name": f"{op} highest expected", "y": rounded(high)},
+            {**edge, "name": f"{op} lowest expected", "y": rounded(low), **band},
             {
-                **edge,
-                "name": f"{op} lowest expected",
-                "y": rounded([e.low_gbps for e in told]),
-                "line": line,
-                "fill": "tonexty",
-                "fillcolor": f"rgba({', '.join(str(v) for v in _rgb(color))}, 0.15)",
-            },
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": f"{op} expected",
-                "meta": told[0].source,
-                "x": where,
-                "y": rounded([e.busbw_gbps for e in told]),
+                **curve, "name": f"{op} expected", "meta": told[0].source, "y": rounded(usual),
                 "line": {"color": color, "dash": "dot", "width": 1.5},
                 "hovertemplate": "%{fullData.name}: %{y} GB/s<extra></extra>",
             },
-        ]
+        ]  # fmt: skip
     return curves
 
 
@@ -219,21 +188,16 @@ def mends(analysis: Analysis) -> Figure | None:
     names = [f"{n}. {name}" if n else name for n, (name, _) in enumerate(shown)]
     colors = [GREY, *[BLUE] * len(analysis.what_if), *[GREY] * (len(shown) - len(analysis.what_if) - 1)]
     last = analysis.what_if[-1]
+    rows = [
+        (m.scenario, format_ns(m.step_ns), f"{m.gain_share:.0%}", f"{m.alone_ns / replay.window_ns:.0%}")
+        for m in analysis.what_if
+    ]
     return Figure(
         "mends",
         "What mending would gain",
         f"{capital(per)} takes {format_ns(shown[0][1])}; with all of these mended {format_ns(last.step_ns)} "
         f"({last.gain_share:.0%} less). Each bar has everything above it mended, too.",
-        Table(
-            ("Mended", f"{capital(per)} takes", "Gain so far", "Gain alone"),
-            tuple(
-                (m.scenario, format_ns(m.step_ns), f"{m.gain_share:.0%}", f"{m.alone_ns / replay.window_ns:.0%}")
-                for m in analysis.what_if
-            ),
-            len(analysis.what_if),
-            (1, 2, 3),
-            "What to mend first",
-        ),
+        listing(f"Mended|{capital(per)} takes#|Gain so far#|Gain alone#", rows, "What to mend first"),
         plot([bars(names, [took for _, took in shown], colors)], xaxis=axis("ms", rangemode="tozero"), yaxis=NAMES),
         "m",
     )
@@ -243,30 +207,17 @@ def excess(analysis: Analysis, view: Excess) -> Figure:
     """Rank x step: what each rank takes more than its peers, waiting left out."""
     most = next(iter(view.whole))
     said = f"Rank {most} alone takes {format_ns(view.whole[most])} more than its peers, the most of all"
-    trace: Trace = {
-        "type": "heatmap",
-        "name": "rank by step",
-        "x": [str(s) if len(view.steps) > 1 else "in all" for s in view.steps],
-        "y": [label(f"rank {r}") for r in view.whole],
-        "z": [rounded([None if ns is None else max(ns, 0) / 1e6 for ns in view.by_step[rank]]) for rank in view.whole],
-        "zmin": 0,
-        "colorscale": "Cividis",
-        "colorbar": {"title": {"text": "ms"}},
-        "hovertemplate": "%{y}, step %{x}: %{z} ms<extra></extra>",
-    }
+    steps = [str(s) if len(view.steps) > 1 else "in all" for s in view.steps]
+    took = [rounded([None if ns is None else max(ns, 0) / 1e6 for ns in view.by_step[rank]]) for rank in view.whole]
+    names = [label(f"rank {r}") for r in view.whole]
+    rows = [(str(r), format_ns(ns), "yes" if r in view.named else "no") for r, ns in view.whole.items()]
     return Figure(
         "excess",
         "Who takes longer than its peers",
         f"{said}. Own work and pauses count, waiting for others does not.",
-        Table(
-            ("Rank", "More than its peers", "A finding names it"),
-            tuple((str(r), format_ns(ns), "yes" if r in view.named else "no") for r, ns in view.whole.items()),
-            view.total,
-            (0, 1),
-            "Ranks, most excess first",
-        ),
+        listing("Rank#|More than its peers#|A finding names it", rows, "Ranks, most excess first", view.total),
         plot(
-            [trace],
+            [grid("rank by step", steps, names, took, "ms", "%{y}, step %{x}: %{z} ms")],
             xaxis=axis("step", type="category", nticks=10, tickangle=0),
             yaxis=axis("rank", autorange="reversed"),
         ),
@@ -291,12 +242,12 @@ def longest_waits(analysis: Analysis, view: LongestWaits) -> Figure:
     shown = view.collectives[:20]
     names = [f"{i + 1}. {c.op}" for i, c in enumerate(shown)]
     drawn = bars(names, [c.worst_wait_ns for c in shown], BLUE)
-    columns = ("Operation", "Size", "Group", "Step", "Transfer", "Longest wait", "Last rank", "Wait of each rank")
+    columns = "Operation|Size|Group|Step#|Transfer#|Longest wait#|Last rank#|Wait of each rank"
     return Figure(
         "longest-waits",
         "Collectives with the longest waits",
         said + ".",
-        Table(columns, rows, view.total, (3, 4, 5, 6), "Collectives, longest wait first"),
+        listing(columns, rows, "Collectives, longest wait first", view.total),
         plot([drawn], xaxis=axis("longest wait, ms"), yaxis=NAMES),
         "m",
     )

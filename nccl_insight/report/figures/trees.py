@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.trees import Folded, Trees
 
@@ -39,13 +39,7 @@ def trees(analysis: Analysis, view: Trees) -> Figure:
         "trees",
         "Trees",
         said + ".",
-        Table(
-            ("Channel", "Tree", "Root", "Depth", "Most children", "Hops between nodes"),
-            rows[:MAX_ROWS],
-            len(rows),
-            (0, 1, 3, 4, 5),
-            "Trees by channel",
-        ),
+        listing("Channel#|Tree#|Root|Depth#|Most children#|Hops between nodes#", rows, "Trees by channel"),
         wide=True,
         svg=_draw(view.classes, named_ranks(analysis)),
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ns, plural
 from nccl_insight.report.figures import svg
-from nccl_insight.report.figures.base import MAX_ROWS, Figure, Table
+from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.waits import Member, Waits
 
@@ -43,11 +43,9 @@ def who_waits(analysis: Analysis, view: Waits) -> Figure:
         "waits",
         "Who waits for whom",
         said + ".",
-        Table(
-            ("Rank", "Waits for others", "Times last", "Others wait for it", "Share of all waiting"),
-            table[:MAX_ROWS],
-            len(table),
-            (0, 1, 2, 3, 4),
+        listing(
+            "Rank#|Waits for others#|Times last#|Others wait for it#|Share of all waiting#",
+            table,
             "Waiting by rank, the rank that others wait for most first",
         ),
         wide=view.clocks or _span(view) > _WIDE / 2,
