@@ -14,7 +14,7 @@ from nccl_insight.report.figures.base import GREEN, GREY, RED, Figure, Table, ax
 from nccl_insight.report.figures.matrix import matrix
 from nccl_insight.report.figures.node import node_diagram
 from nccl_insight.report.html.figures import figure_section
-from nccl_insight.report.html.markup import Child, Markup, el, icon, join, json_block, table
+from nccl_insight.report.html.markup import Child, Markup, chapter, el, icon, join, json_block, panel, table
 from nccl_insight.report.html.page import Document, document
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line
@@ -85,17 +85,7 @@ def _first(comparison: Comparison) -> Markup | None:
         )
         why = f"may explain {', '.join(change.explains)}" if change.explains else "not linked to a finding"
         items.append(el("li", icon("do"), line, values, el("p", why, class_="d small")))
-    return el(
-        "div",
-        el(
-            "section",
-            el("h2", "Look at this first", id="first"),
-            el("ol", items, class_="top"),
-            class_="panel",
-            aria_labelledby="first",
-        ),
-        class_="wrap",
-    )
+    return el("div", panel("first", "Look at this first", el("ol", items, class_="top")), class_="wrap")
 
 
 def _value(change: Change, text: str) -> str:
@@ -103,17 +93,14 @@ def _value(change: Change, text: str) -> str:
 
 
 def _findings(comparison: Comparison) -> Markup:
-    title = el("h2", "Findings that differ", id="findings")
+    title = "Findings that differ"
     if not comparison.findings:
-        return el("section", el("div", title, el("p", "Both runs have the same findings."), class_="wrap"))
+        return chapter("findings", title, el("p", "Both runs have the same findings."))
     rows = [
         [_status(f), f"{f.code} {f.name}", _severities(f), one_line(f.title, 400)] for f in comparison.findings[:ROWS]
     ]
     header = ["Change", "Finding", "Severity", "What"]
-    return el(
-        "section",
-        el("div", title, table("Findings that differ", header, rows, total=len(comparison.findings)), class_="wrap"),
-    )
+    return chapter("findings", title, table(title, header, rows, total=len(comparison.findings)))
 
 
 def _status(change: FindingChange) -> Markup:
@@ -129,8 +116,7 @@ def _severities(change: FindingChange) -> Child:
 
 
 def _changes(comparison: Comparison) -> Markup:
-    title = el("h2", "Changes", id="changes")
-    parts: list[Child] = [title]
+    parts: list[Child] = []
     header = ["What", "Area", "Good run", "Bad run", "May explain", "Where"]
     for caption, effect in (
         ("Changes, the likeliest explanation first", False),
@@ -139,9 +125,7 @@ def _changes(comparison: Comparison) -> Markup:
         chosen = [c for c in comparison.changes if c.effect is effect]
         if chosen:
             parts.append(table(caption, header, [_row(comparison, c) for c in chosen[:ROWS]], total=len(chosen)))
-    if len(parts) == 1:
-        parts.append(el("p", "Nothing that both runs show has changed."))
-    return el("section", el("div", parts, class_="wrap"))
+    return chapter("changes", "Changes", parts or el("p", "Nothing that both runs show has changed."))
 
 
 def _row(comparison: Comparison, change: Change) -> list[Child]:
@@ -166,17 +150,18 @@ def _place(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> str:
 
 
 def _rest(comparison: Comparison) -> Markup:
-    parts: list[Child] = [el("h2", "Not compared", id="rest")]
+    parts: list[Child] = []
     if comparison.not_compared:
-        rows = [[n.area, one_line(n.reason, 300)] for n in comparison.not_compared[:ROWS]]
-        parts.append(
-            table("Areas that were not compared", ["Area", "Because"], rows, total=len(comparison.not_compared))
+        rows, total = (
+            [[n.area, one_line(n.reason, 300)] for n in comparison.not_compared[:ROWS]],
+            len(comparison.not_compared),
         )
+        parts.append(table("Areas that were not compared", ["Area", "Because"], rows, total=total))
     else:
         parts.append(el("p", "Everything that one run shows, the other shows too."))
     if comparison.same:
         parts.append(el("p", f"Compared and the same: {', '.join(one_line(s, 80) for s in comparison.same)}."))
-    return el("section", el("div", parts, class_="wrap"))
+    return chapter("rest", "Not compared", parts)
 
 
 def side_by_side(good: Side, bad: Side) -> list[Figure]:

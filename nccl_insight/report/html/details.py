@@ -7,7 +7,7 @@ from nccl_insight.advise.settings import catalog as envdata
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_bytes, format_ranks, listed, plural
 from nccl_insight.report import words
-from nccl_insight.report.html.markup import Child, Markup, el, prose, table
+from nccl_insight.report.html.markup import Child, Markup, chapter, el, prose, table
 from nccl_insight.report.html.summary import badge, driver, to_see_more
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.environment import Environment, Notes
@@ -22,10 +22,7 @@ _USERINFO = re.compile(r"(?<!\w)(\w+://)[^/\s@]+@")
 
 def environment(view: Environment) -> Markup:
     """Versions of every rank, odd ones first, and the settings that NCCL reported."""
-    return el(
-        "section",
-        el("div", el("h2", "Versions and settings", id="environment"), _versions(view), _settings(view), class_="wrap"),
-    )
+    return chapter("environment", "Versions and settings", _versions(view), _settings(view))
 
 
 def _versions(view: Environment) -> Markup:
@@ -87,7 +84,7 @@ def _on(processes: int, hosts: tuple[str, ...]) -> str:
 
 def gaps(analysis: Analysis, notes: Notes) -> Markup:
     """What was not judged, suppressed or not understood."""
-    parts: list[Child] = [el("h2", "What was not analyzed", id="gaps")]
+    parts: list[Child] = []
     if analysis.loud:
         parts.append(to_see_more(analysis))  # of the others the first screen says it
     rows: list[list[Child]]
@@ -102,14 +99,9 @@ def gaps(analysis: Analysis, notes: Notes) -> Markup:
         parts.append(el("details", el("summary", "What each of them needs"), missing))
     if analysis.suppressed:
         rows = [
-            [
-                f"{s.finding.code} {s.finding.name}",
-                badge(s.finding.severity),
-                s.finding.title,
-                s.reason,
-                s.until or "no end",
-            ]
+            [f"{f.code} {f.name}", badge(f.severity), f.title, s.reason, s.until or "no end"]
             for s in analysis.suppressed[:ROWS]
+            for f in (s.finding,)
         ]
         header = ["Finding", "Severity", "What", "Suppressed because", "Until"]
         parts.append(table("Suppressed findings", header, rows, total=len(analysis.suppressed)))
@@ -135,7 +127,7 @@ def gaps(analysis: Analysis, notes: Notes) -> Markup:
     if notes.total:
         rows = [[kind, one_line(detail, 300), line or ""] for kind, detail, line in notes.notes]
         parts.append(table("Notes of the readers", ["Kind", "Detail", "Line"], rows, total=notes.total))
-    return el("section", el("div", parts, class_="wrap"))
+    return chapter("gaps", "What was not analyzed", parts)
 
 
 def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
@@ -169,17 +161,14 @@ def outputs(analysis: Analysis) -> Markup | None:
         ]
         for o in analysis.outputs[:ROWS]
     ]
-    shown = table(
-        "What host tools say", ["Place", "Host", "What it is", "What it says"], rows, total=len(analysis.outputs)
-    )
-    return el("section", el("div", el("h2", "Host tools", id="host-tools"), shown, class_="wrap"))
+    header = ["Place", "Host", "What it is", "What it says"]
+    return chapter("host-tools", "Host tools", table("What host tools say", header, rows, total=len(analysis.outputs)))
 
 
 def provenance(analysis: Analysis, command: str | None) -> Markup:
     """Inputs with their hashes, the command, the tool, and what redaction covers."""
-    rows: list[list[Child]]
     folder = words.common_folder(i.path for i in analysis.inputs)
-    rows = [
+    rows: list[list[Child]] = [
         [
             el("span", one_line(i.path.removeprefix(folder), 300)),
             i.kind,
@@ -199,24 +188,10 @@ def provenance(analysis: Analysis, command: str | None) -> Markup:
     ]
     if command:
         facts.insert(0, ("Command", el("code", scrub(one_line(command, 1000)))))
-    return el(
-        "section",
-        el(
-            "div",
-            el("h2", "Inputs and versions", id="provenance"),
-            table(
-                f"Inputs in {one_line(folder, 300)}" if folder else "Inputs",
-                header,
-                rows,
-                total=len(analysis.inputs),
-                numeric=[2, 3],
-            )
-            if rows
-            else el("p", "No inputs."),
-            el("dl", [[el("dt", k), el("dd", v)] for k, v in facts], class_="facts"),
-            class_="wrap",
-        ),
-    )
+    caption = f"Inputs in {one_line(folder, 300)}" if folder else "Inputs"
+    files = table(caption, header, rows, total=len(analysis.inputs), numeric=[2, 3]) if rows else el("p", "No inputs.")
+    about = el("dl", [[el("dt", k), el("dd", v)] for k, v in facts], class_="facts")
+    return chapter("provenance", "Inputs and versions", files, about)
 
 
 def _redaction(analysis: Analysis) -> str:

@@ -7,7 +7,7 @@ from nccl_insight.base.model import Action, Analysis, Evidence, Finding, Finding
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report import words
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.report.html.markup import Child, Markup, button, el, icon, join, prose, table, unseen
+from nccl_insight.report.html.markup import Child, Markup, button, chapter, el, icon, join, prose, table, unseen
 from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.views.context import AROUND, EVIDENCE, FINDINGS
@@ -64,16 +64,14 @@ def findings(analysis: Analysis, context: Mapping[tuple[str, int], str], figures
     ones that show what it is about.
     """
     items = analysis.findings
-    title = el("h2", "Findings", id="findings")
     if not items:
-        return el("section", el("div", title, el("p", "No findings."), class_="wrap"))
+        return chapter("findings", "Findings", el("p", "No findings."))
     anchors: dict[str, str] = {}
     for item in items[:FINDINGS]:
-        anchors.setdefault(item.name, item.anchor)
-        anchors.setdefault(item.code, item.anchor)
-        anchors.setdefault(item.anchor, item.anchor)
+        for key in (item.name, item.code, item.anchor):
+            anchors.setdefault(key, item.anchor)
     cards = [_card(item, anchors, context, related(item, figures)) for item in items[:FINDINGS]]
-    return el("section", el("div", title, _filter(items), cards, _rest(items[FINDINGS:]), class_="wrap"))
+    return chapter("findings", "Findings", _filter(items), cards, _rest(items[FINDINGS:]))
 
 
 def _filter(items: Sequence[Finding]) -> Markup | None:

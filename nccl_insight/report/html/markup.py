@@ -78,6 +78,16 @@ def button(symbol: str, word: str, more: str, **attributes: str | bool) -> Marku
     return el("button", icon(symbol), el("span", word), unseen(more), type="button", **attributes)
 
 
+def chapter(anchor: str, title: Child, *parts: Child) -> Markup:
+    """A part of the page under its heading."""
+    return el("section", el("div", el("h2", title, id=anchor), parts, class_="wrap"))
+
+
+def panel(anchor: str, title: Child, *parts: Child, class_: str = "panel") -> Markup:
+    """A box under its heading."""
+    return el("section", el("h2", title, id=anchor), parts, class_=class_, aria_labelledby=anchor)
+
+
 def json_block(element_id: str, value: object) -> Markup:
     """A data block that no text in it can end: ``<``, ``>``, ``&`` and line separators are escaped."""
     text = orjson.dumps(_clean(value)).decode()

@@ -5,7 +5,7 @@ import re
 from nccl_insight.base.model import Analysis, Finding, Severity
 from nccl_insight.base.units import listed, plural
 from nccl_insight.report import story, words
-from nccl_insight.report.html.markup import Child, Markup, el, icon, join, prose
+from nccl_insight.report.html.markup import Child, Markup, el, icon, join, panel, prose
 from nccl_insight.report.sanitize import one_line
 
 STAMPS = {
@@ -26,15 +26,12 @@ def summary(analysis: Analysis, first: Markup | None = None, *, wide: bool = Fal
     """The hero and the two columns under it; ``first`` is the figure that shows the cause, or a healthy machine."""
     loud = bool(analysis.loud)
     top = _top(analysis) if analysis.findings or first is None else None
-    left = el(
-        "div",
-        None if loud else first,
-        top,
-        first if loud and wide else None,
-        _story(analysis),
-        None if loud else to_see_more(analysis),
-        class_="side",
+    around = (
+        (top, first if wide else None, _story(analysis))
+        if loud
+        else (first, top, _story(analysis), to_see_more(analysis))
     )
+    left = el("div", around, class_="side")
     side = _side(analysis, first if loud and not wide else None)
     return join([_hero(analysis), el("div", left, side, class_="wrap first" if side else "wrap first one")])
 
@@ -103,8 +100,8 @@ def _story(analysis: Analysis) -> Markup | None:
         for row in story.rows(moments)
     ]
     on = story.day(moments)
-    title = el("h2", story.TITLE, el("span", f" {on}", class_="src") if on else None, id="story")
-    return el("section", title, el("ol", rows, class_="story"), class_="panel", aria_labelledby="story")
+    title = [story.TITLE, el("span", f" {on}", class_="src") if on else None]
+    return panel("story", title, el("ol", rows, class_="story"))
 
 
 def _top(analysis: Analysis) -> Markup:
@@ -117,7 +114,7 @@ def _top(analysis: Analysis) -> Markup:
         body = el("ol", [_entry(f, quoted=n == 0 and bool(loud)) for n, f in enumerate(shown)], class_="top")
     rest = len(analysis.findings) - len(shown)
     more = el("p", el("a", f"All {len(analysis.findings)} findings", href="#findings")) if rest > 0 else None
-    return el("section", el("h2", title, id="first"), body, more, class_="panel", aria_labelledby="first")
+    return panel("first", title, body, more)
 
 
 def _nothing(analysis: Analysis) -> str:
@@ -145,14 +142,7 @@ def to_see_more(analysis: Analysis) -> Markup | None:
     ]
     rest = len({item.name for item in analysis.not_judged})
     link = el("p", el("a", f"{plural(rest, 'check')} could not run", href="#gaps")) if rest else None
-    return el(
-        "section",
-        el("h2", "To see more", id="open"),
-        el("ul", rows, class_="top bare"),
-        link,
-        class_="panel open",
-        aria_labelledby="open",
-    )
+    return panel("open", "To see more", el("ul", rows, class_="top bare"), link, class_="panel open")
 
 
 def _entry(finding: Finding, *, quoted: bool) -> Markup:
@@ -212,9 +202,7 @@ def _job(analysis: Analysis) -> Markup | None:
         rows.append([el("dt", "Not known"), el("dd", missing, class_="missing")])
     if not rows:
         return None
-    return el(
-        "section", el("h2", "Job", id="job"), el("dl", rows, class_="facts"), class_="panel", aria_labelledby="job"
-    )
+    return panel("job", "Job", el("dl", rows, class_="facts"))
 
 
 def _versions(values: tuple[str, ...]) -> str:
@@ -239,7 +227,6 @@ def _lines(count: int) -> str:
 
 def _coverage(analysis: Analysis) -> Markup:
     coverage = analysis.coverage
-    title = el("h2", "Parsed lines", id="understood")
     parts = (
         ("c-parsed", "understood", coverage.parsed),
         ("c-unknown", f"NCCL {_lines(coverage.unknown)} of unknown kind", coverage.unknown),
@@ -266,12 +253,5 @@ def _coverage(analysis: Analysis) -> Markup:
         if coverage.nccl_lines
         else "No NCCL line"
     )
-    return el(
-        "section",
-        title,
-        el("p", el("b", share)),
-        el("div", el("svg", bars, aria_hidden="true", focusable="false"), class_="cover"),
-        el("ul", keys, class_="key"),
-        class_="panel",
-        aria_labelledby="understood",
-    )
+    cover = el("div", el("svg", bars, aria_hidden="true", focusable="false"), class_="cover")
+    return panel("understood", "Parsed lines", el("p", el("b", share)), cover, el("ul", keys, class_="key"))
