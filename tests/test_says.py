@@ -22,6 +22,8 @@ from nccl_insight.rules.says import said
 PACKAGE: Final = Path(nccl_insight.__path__[0])
 PAGES: Final = {page.name: page for page in pages(nccl_insight.rules.__path__)}
 VALUE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)|(?:\[\[|\|\|)([a-z_][a-z0-9_]*)[a-z0-9_.]*\?")
+# What a finding knows of itself.
+OWN: Final = {"ranks", "hosts"}
 BLOCKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "rules": {f"{page.name}.{key}": block for page in PAGES.values() for key, block in page.says.items()},
     "advise/settings": texts.of_file(PACKAGE / "advise/settings/check/issues.txt"),
@@ -52,9 +54,11 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
                 continue
             if isinstance(call.func, ast.Name) and call.func.id in ("says", "tools", "issue_of", "check_of", "option"):
                 of_setting = call.func.id == "issue_of" and len(call.args) > 1  # its variable is the name
-                yield call.args[0].value, given | ({"name"} if of_setting else set())
+                own = {"name"} if of_setting else OWN if call.func.id == "says" else set()
+                yield call.args[0].value, given | own
             elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells", "cannot"):
-                yield f"{modules[path]}.{call.args[0].value}", given
+                own = OWN if call.func.attr == "says" else set()
+                yield f"{modules[path]}.{call.args[0].value}", given | own
 
 
 @pytest.mark.parametrize("room", BLOCKS)

@@ -163,7 +163,6 @@ def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:
                 observed=f"{check} {number}",
                 check=check,
                 number=number,
-                hosts=hosts,
                 count=count,
                 fatal=fatal,
             ),

@@ -150,7 +150,6 @@ def _slow_nodes(
                     whom=with_hosts(run, ranks),
                     next_step=next_step,
                     name=name,
-                    ranks=ranks,
                     best=best,
                     usual=usual,
                 )

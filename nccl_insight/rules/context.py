@@ -79,6 +79,14 @@ def hit(
         whom: whom it is about where that is not who was seen: ranks (numbers) and hosts (names), or other rows.
         fields: more of :class:`nccl_insight.base.model.Hit`.
     """
+    ranks, hosts, lines = _told(seen, whom)
+    return Hit(title, ranks=ranks, hosts=hosts, evidence=lines, **fields)
+
+
+def _told(
+    seen: Placed | pl.DataFrame | Iterable[Ref], whom: Placed | pl.DataFrame | Iterable[int | str | None] | None
+) -> tuple[tuple[int, ...], tuple[str, ...], tuple[Ref, ...]]:
+    """Ranks, hosts and lines of a finding."""
     about = seen if whom is None else whom
     lines = refs(seen) if isinstance(seen, pl.DataFrame) else seen if isinstance(seen, Iterable) else seen.evidence
     if isinstance(about, pl.DataFrame):
@@ -91,7 +99,7 @@ def hit(
         hosts = tuple(one for one in named if isinstance(one, str))
     else:
         ranks, hosts = about.ranks, about.hosts
-    return Hit(title, ranks=ranks, hosts=hosts, evidence=tuple(lines), **fields)
+    return ranks, hosts, tuple(lines)
 
 
 def says(
@@ -101,9 +109,13 @@ def says(
     whom: Placed | pl.DataFrame | Iterable[int | str | None] | None = None,
     **given: Any,
 ) -> Hit:
-    """A finding in the words that a page has for ``name.key``, with these values; fields of a hit are as given here."""
-    fields = worded(name, given)
-    return hit(seen, fields.pop("title"), whom, **fields)
+    """A finding in the words that a page has for ``name.key``, with these values; fields of a hit are as given here.
+
+    The words know the finding's ``ranks`` and ``hosts``.
+    """
+    ranks, hosts, lines = _told(seen, whom)
+    fields = worded(name, {"ranks": ranks, "hosts": hosts} | given)
+    return Hit(fields.pop("title"), ranks=ranks, hosts=hosts, evidence=lines, **fields)
 
 
 def worded(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,6 @@ def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confiden
         confidence=confidence,
         first_names=", ".join(names[:3]),
         role=role,
-        hosts=hosts,
     )
 
 

@@ -36,7 +36,6 @@ def check(ctx: Context) -> Hits:
         whom=hosts,
         next_step=_NEXT,
         processes=processes,
-        hosts=hosts,
         meant=len(hosts) < 2 or _replicas(run, processes),
     )
 

@@ -40,7 +40,6 @@ def check(ctx: Context) -> Hits:
             who=f"Rank {ranks[0]} appears" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} appear",
             hosts=hosts_of(rows),
             rows=rows,
-            ranks=ranks,
             torn=torn and stated.is_empty(),
         )
     if doubled.is_empty() and stated.height:

@@ -106,7 +106,6 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
         (*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
         whom=(*ranks, *hosts),
         confidence=odd.confidence if odd else Confidence.HIGH,
-        hosts=hosts,
         count=count,
         odd=odd,
         n_pairs=n_pairs,
@@ -119,4 +118,4 @@ def _by_topology(run: Run) -> Hits:
         return
     kinds = ", ".join(paths.get_column("path").unique(maintain_order=True))
     hosts = hosts_of(paths)
-    yield says("p2p-not-available.by-topology", refs(paths, 3), whom=hosts, hosts=hosts, kinds=kinds)
+    yield says("p2p-not-available.by-topology", refs(paths, 3), whom=hosts, kinds=kinds)

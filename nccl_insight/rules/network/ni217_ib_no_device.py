@@ -16,6 +16,4 @@ def check(ctx: Context) -> Hits:
     wanted = setting(run, "NCCL_IB_HCA")
     filtered = f" NCCL_IB_HCA={wanted.item(0, 'value')} may exclude them all." if wanted.height else ""
     one_node = spans_hosts(run) is False
-    yield ctx.says(
-        "found", (*refs(rows, 2), *refs(wanted, 1)), whom=hosts, hosts=hosts, one_node=one_node, filtered=filtered
-    )
+    yield ctx.says("found", (*refs(rows, 2), *refs(wanted, 1)), whom=hosts, one_node=one_node, filtered=filtered)

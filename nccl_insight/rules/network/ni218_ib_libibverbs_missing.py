@@ -20,10 +20,5 @@ def check(ctx: Context) -> Hits:
         hints and spans_hosts(run) is not False and chosen_by_user(run).is_empty() and socket_processes(run).height
     )
     yield ctx.says(
-        "found",
-        (*refs(rows, 2), *(refs(hints[0][1], 1) if matters else ())),
-        whom=hosts,
-        hosts=hosts,
-        matters=matters,
-        hints=hints,
+        "found", (*refs(rows, 2), *(refs(hints[0][1], 1) if matters else ())), whom=hosts, matters=matters, hints=hints
     )

@@ -22,6 +22,4 @@ def check(ctx: Context) -> Hits:
     devices = [] if said is None else said.rows["hca_name"].drop_nulls().unique(maintain_order=True).to_list()
     hosts = hosts_of(rows)
     what = ", ".join(devices[:4]) if devices else "An RDMA device"
-    yield ctx.says(
-        "found", refs(rows, 3), whom=(*ranks_of(rows), *hosts), what=what, hosts=hosts, n_devices=max(1, len(devices))
-    )
+    yield ctx.says("found", refs(rows, 3), whom=(*ranks_of(rows), *hosts), what=what, n_devices=max(1, len(devices)))

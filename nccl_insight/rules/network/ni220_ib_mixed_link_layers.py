@@ -52,7 +52,6 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
         what=what,
         n_usual=usual_names.len(),
         usual=usual,
-        hosts=hosts,
         chosen=chosen,
         names=",".join(names[:4]),
         harmless=chosen or alone or not _matters(run, odd_rows),
@@ -85,7 +84,6 @@ def _between(per_host: pl.DataFrame) -> Hit:
         (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
         whom=hosts,
         observed=str(odd.item(0, "layer")),
-        hosts=hosts,
         layer=odd.item(0, "layer"),
         usual=usual,
     )

@@ -117,7 +117,6 @@ def _stated(run: Run) -> Hits:
         evidence,
         whom=hosts,
         explanation=_explain(reasons, first.rows.height > 0),
-        hosts=hosts,
         ranks=ranks,
         first=first,
     )

@@ -14,4 +14,4 @@ def check(ctx: Context) -> Hits:
     distance, limit = far.item(0, "distance"), far.item(0, "limit")
     gpus = far.select("host", "gpu").n_unique()
     hosts = hosts_of(far)
-    yield ctx.says("found", refs(far, 3), whom=hosts, distance=distance, limit=limit, gpus=gpus, hosts=hosts)
+    yield ctx.says("found", refs(far, 3), whom=hosts, distance=distance, limit=limit, gpus=gpus)

@@ -48,7 +48,6 @@ def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -
         "nic-count-mismatch.found",
         (*refs(short, 2), *refs(good, 1)),
         whom=hosts,
-        hosts=hosts,
         count=short.item(0, "count"),
         network=network,
         lacking=lacking,

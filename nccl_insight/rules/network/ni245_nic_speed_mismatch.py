@@ -33,7 +33,6 @@ def check(ctx: Context) -> Hits:
             (*refs(slow, 2), *refs(rows.filter(pl.col("speed_gbit") == usual), 1)),
             whom=hosts,
             first=first,
-            hosts=hosts,
             count=count,
             usual=usual,
             layer=layer,

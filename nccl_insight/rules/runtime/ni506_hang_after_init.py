@@ -99,7 +99,6 @@ def _silence(run: Run) -> Hit:
         observed=_connected(used),
         absence="no further call, step or end of any rank in the inputs",
         all="all " * whole,
-        ranks=ranks,
         called=called,
         where=where,
     )

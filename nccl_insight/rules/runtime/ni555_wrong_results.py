@@ -68,11 +68,5 @@ def _checks(run: Run) -> Iterator[Hit]:
     ranks = ranks_of(found)
     first = found.row(0, named=True)
     yield says(
-        "wrong-results.checks",
-        refs(found, 4),
-        whom=ranks,
-        observed=str(first["text"])[:200],
-        first=first,
-        found=found,
-        ranks=ranks,
+        "wrong-results.checks", refs(found, 4), whom=ranks, observed=str(first["text"])[:200], first=first, found=found
     )

@@ -43,8 +43,6 @@ def check(ctx: Context) -> Hits:
         whom=(*ranks, *hosts),
         expected=usual,
         kind=kind,
-        ranks=ranks,
-        hosts=hosts,
         loud=loud,
         odd=odd,
     )

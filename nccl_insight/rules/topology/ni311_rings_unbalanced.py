@@ -49,7 +49,6 @@ def check(ctx: Context) -> Hits:
         refs(rows.sort("channels", descending=True, maintain_order=True), 3),
         whom=hosts,
         worst=worst,
-        hosts=hosts,
         doubt=_doubt(run),
     )
 

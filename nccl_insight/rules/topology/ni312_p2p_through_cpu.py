@@ -35,13 +35,4 @@ def check(ctx: Context) -> Hits:
     ranks = odd[0].ranks if odd else ranks_of(far)
     hosts = odd[0].hosts if odd else hosts_of(far)
     loud = bool(odd) or meshed
-    yield ctx.says(
-        "found",
-        (*refs(far, 2), *refs(linked, 1)),
-        whom=(*ranks, *hosts),
-        ranks=ranks,
-        hosts=hosts,
-        kind=kind,
-        loud=loud,
-        odd=odd,
-    )
+    yield ctx.says("found", (*refs(far, 2), *refs(linked, 1)), whom=(*ranks, *hosts), kind=kind, loud=loud, odd=odd)

@@ -60,7 +60,6 @@ def _topology(run: Run) -> Iterator[Hit]:
         (*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
         whom=hosts,
         names=names,
-        hosts=hosts,
         count=count,
         usual=usual,
         bw_gbps=low.item(0, "bw_gbps"),
@@ -79,7 +78,7 @@ def _one_way(run: Run) -> Iterator[Hit]:
     row, hosts = slow.row(0, named=True), hosts_of(slow)
     file = run.table("env").filter(pl.col("name") == "NCCL_TOPO_FILE")["value"].drop_nulls()
     told = f" (does {file[0]} say so? it is NCCL_TOPO_FILE)" if len(file) else ""
-    yield says("nvlink-degraded.one-way", refs(slow, 2), whom=hosts, row=row, hosts=hosts, told=told)
+    yield says("nvlink-degraded.one-way", refs(slow, 2), whom=hosts, row=row, told=told)
 
 
 def _built(model: str) -> int | None:

@@ -96,7 +96,6 @@ def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             whom=with_hosts(run, ranks),
             next_step=_NEXT,
             row=row,
-            ranks=ranks,
             others=others,
         )
 
@@ -134,7 +133,6 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
                 whom=with_hosts(run, ranks),
                 row=row,
                 top=top,
-                ranks=ranks,
             )
 
 

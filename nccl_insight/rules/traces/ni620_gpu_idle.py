@@ -46,7 +46,6 @@ def _always(ctx: Context) -> Iterator[Hit]:
         trace_refs((inputs.get(r), f"rank {r}: {s:.0%} idle") for r, s in shares.iter_rows()),
         whom=with_hosts(run, ranks),
         next_step=why.step or _LOOK,
-        ranks=ranks,
         alone=len(ranks) == 1,
         middle=middle,
         why=why,
