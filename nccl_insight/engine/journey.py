@@ -337,7 +337,7 @@ def _ranks_without_record(run: Run) -> str:
 def _closed_most(rows: pl.DataFrame) -> bool:
     """Whether ranks of the largest communicators closed them, or aborted them as programs do that end."""
     sizes = rows.group_by("comm_id").agg(
-        pl.len().alias("_size"), pl.col("end").cast(pl.String).is_in(["destroyed", "aborted"]).any().alias("_gone")
+        _size=pl.len(), _gone=pl.col("end").cast(pl.String).is_in(["destroyed", "aborted"]).any()
     )
     return bool(sizes.filter(pl.col("_size") == pl.col("_size").max())["_gone"].any())
 

@@ -43,7 +43,7 @@ def _transports(run: Run) -> Iterator[str]:
             pl.col("method").fill_null(""),
         )
         .group_by("transport", "network", "gdr")
-        .agg(pl.struct("comm_id", "src_rank", "dst_rank").n_unique().alias("pairs"))
+        .agg(pairs=pl.struct("comm_id", "src_rank", "dst_rank").n_unique())
         .sort("pairs", "transport", "network", "gdr", descending=[True, False, False, False])
     )
     parts = []

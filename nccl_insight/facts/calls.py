@@ -124,7 +124,7 @@ def _alike(rows: pl.DataFrame) -> pl.DataFrame:
     nth = pl.col("comm_id").hash() ^ pl.col("nth").hash()
     hashes = rows.select("comm_id", "nth", nth.alias("_nth"), pl.struct(CALL).hash().alias("_call"))
     return hashes.group_by("_nth").agg(
-        pl.col("comm_id", "nth").first(), pl.col("_call").min().alias("low"), pl.col("_call").max().alias("high")
+        pl.col("comm_id", "nth").first(), low=pl.col("_call").min(), high=pl.col("_call").max()
     )
 
 
@@ -220,12 +220,10 @@ def judgeable(run: Run) -> pl.DataFrame:
     """
     made = run.table("ranks").group_by("comm_id").agg(
         pl.col("rank").n_unique().alias("known"), pl.col("nranks").max(),
-        (pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all().alias("through"),
+        through=(pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all(),
     )  # fmt: skip
     called = (
-        progress(run)
-        .group_by("comm_id")
-        .agg(pl.col("rank").n_unique().alias("ranks"), (pl.col("calls").n_unique() > 1).alias("uneven"))
+        progress(run).group_by("comm_id").agg(ranks=pl.col("rank").n_unique(), uneven=pl.col("calls").n_unique() > 1)
     )
     return (
         called.join(made, on="comm_id", how="inner")
@@ -237,7 +235,7 @@ def judgeable(run: Run) -> pl.DataFrame:
 def _transfers(calls: pl.DataFrame) -> pl.DataFrame:
     """Sends and receives with their ``peer``, which NCCL prints in the field of the root."""
     rows = calls.filter(pl.col("op").is_in(["Send", "Recv"])).with_columns(
-        pl.col("op").cast(pl.String), pl.coalesce("peer", "root").alias("peer")
+        pl.col("op").cast(pl.String), peer=pl.coalesce("peer", "root")
     )
     return rows.drop_nulls(["comm_id", "rank", "peer"])
 
@@ -246,15 +244,10 @@ def _paired(transfers: pl.DataFrame) -> pl.DataFrame:
     send = pl.col("op") == "Send"
     return (
         transfers.with_columns(
-            pl.when(send).then("rank").otherwise("peer").alias("src"),
-            pl.when(send).then("peer").otherwise("rank").alias("dst"),
+            src=pl.when(send).then("rank").otherwise("peer"), dst=pl.when(send).then("peer").otherwise("rank")
         )
         .group_by("comm_id", "src", "dst", maintain_order=True)
-        .agg(
-            send.sum().alias("sends"),
-            (~send).sum().alias("recvs"),
-            pl.struct("input_id", "line").tail(3).alias("lines"),
-        )
+        .agg(sends=send.sum(), recvs=(~send).sum(), lines=pl.struct("input_id", "line").tail(3))
     )
 
 
@@ -295,9 +288,9 @@ def _small(frame: pl.DataFrame, limit: float) -> pl.DataFrame:
         .group_by(OWNER, maintain_order=True)
         .agg(
             pl.col(_PROCESS).first(),
-            pl.len().alias("calls"),
-            small.sum().alias("small"),
-            pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
+            calls=pl.len(),
+            small=small.sum(),
+            small_bytes=pl.col("size_bytes").filter(small).sum(),
         )
         .drop(OWNER)
     )

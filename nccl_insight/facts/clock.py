@@ -97,7 +97,7 @@ def _behind(run: Run) -> pl.DataFrame:
     found = (
         both.with_columns(_behind_s=_seconds(both, own, 2000) - _seconds(both, outer, 2000))
         .group_by("input_id", _form(outer).alias("_form"), maintain_order=True)
-        .agg(pl.col("_behind_s").median(), _form(own).unique().alias("_own"))
+        .agg(pl.col("_behind_s").median(), _own=_form(own).unique())
     )
     told = (pl.col("_behind_s").abs() > SKEW_S) & ~pl.col("_form").is_in(pl.col("_own"))
     return found.filter(told).drop("_own")
@@ -128,7 +128,7 @@ def _epoch(
 ) -> pl.Series:
     parts = {"year": year, "month": month, "day": day, "hour": hour, "minute": minute}
     numbers = found.select(
-        second.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).alias("second"),
+        second=second.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False),
         **{name: part.cast(pl.Int32, strict=False) for name, part in parts.items()},
     )
     sound = pl.col("month").is_between(1, 12) & pl.col("day").is_between(1, 31)

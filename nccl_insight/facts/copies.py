@@ -29,9 +29,7 @@ def peer_copies(run: Run) -> pl.DataFrame:
 
 def _judged(rows: pl.DataFrame, kind: list[str]) -> pl.DataFrame:
     usual = rows.with_columns(pl.col("gbps").median().over(kind).alias("typical"), pl.len().over(kind).alias("n"))
-    return usual.with_columns(
-        ((pl.col("n") >= _LEAST) & (pl.col("gbps") < ODD_SHARE * pl.col("typical"))).alias("odd")
-    ).drop("n")
+    return usual.with_columns(odd=(pl.col("n") >= _LEAST) & (pl.col("gbps") < ODD_SHARE * pl.col("typical"))).drop("n")
 
 
 def reach(rows: pl.DataFrame) -> tuple[float, float]:

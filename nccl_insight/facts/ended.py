@@ -40,10 +40,10 @@ def endings(run: Run) -> pl.DataFrame:
         return rows.sort("input_id", "line")
     whole = pl.col("init_completed").is_not_null()
     per_input = marks.group_by("input_id").agg(
-        pl.min_horizontal("launched", "init_started", "init_completed").min().cast(pl.Int64).alias("_first"),
-        whole.all().alias("_whole"),
-        pl.col("destroyed").min().cast(pl.Int64).alias("_closed"),
-        (pl.col("end").cast(pl.String) == "destroyed").all().alias("_orderly"),
+        _first=pl.min_horizontal("launched", "init_started", "init_completed").min().cast(pl.Int64),
+        _whole=whole.all(),
+        _closed=pl.col("destroyed").min().cast(pl.Int64),
+        _orderly=(pl.col("end").cast(pl.String) == "destroyed").all(),
     )
     rows = rows.join(per_input, on="input_id", how="left", maintain_order="left")
     before = (pl.col("_whole") & (pl.col("line") < pl.col("_first"))).fill_null(False)

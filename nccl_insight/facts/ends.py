@@ -183,9 +183,7 @@ def _bare(run: Run, known: Identities) -> list[End]:
         return found
     # A program that closed all its communicators ended well; what a script ends behind it is none of the job.
     marks = (
-        run.table("milestones")
-        .group_by("input_id")
-        .agg((pl.col("end").cast(pl.String) == "destroyed").all().alias("_orderly"))
+        run.table("milestones").group_by("input_id").agg(_orderly=(pl.col("end").cast(pl.String) == "destroyed").all())
     )
     closed = marks.filter("_orderly")["input_id"].to_list()
     rows = rows.filter((pl.col("line") > pl.col("lines") - _LAST_LINES) & ~pl.col("input_id").is_in(closed))

@@ -76,8 +76,8 @@ def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
     lines = printed.select(
         "input_id",
         "line",
-        pl.coalesce(place.struct.field("1"), pl.col("launcher").str.extract(_TEST_HOST)).alias("_host"),
-        place.struct.field("2").cast(pl.Int64, strict=False).alias("_pid"),
+        _host=pl.coalesce(place.struct.field("1"), pl.col("launcher").str.extract(_TEST_HOST)),
+        _pid=place.struct.field("2").cast(pl.Int64, strict=False),
     )
     # Processes of one host write at the same time: the next line counts only right behind its failure.
     behind = (pl.col("_host").shift(-1) == pl.col("_host")) & (pl.col("line").shift(-1) - pl.col("line") <= 1)
@@ -144,7 +144,7 @@ def _of_process(run: Run, known: Identities, errors: pl.DataFrame) -> pl.DataFra
         .select("host", "pid", "rank")
         .drop_nulls()
         .group_by("host", "pid")
-        .agg(pl.col("rank").unique().alias("_numbers"))
+        .agg(_numbers=pl.col("rank").unique())
     )
     on = ["host", "pid"]
     rows = errors.join(places, on=on, how="left", maintain_order="left")
@@ -253,7 +253,7 @@ def _host_memory(rows: pl.DataFrame) -> pl.DataFrame:
     near = pl.any_horizontal(pl.col("_trail").shift(-n).over(process).fill_null(False) for n in (1, 2, 3))
     own = place == "shm.cc"
     return rows.with_columns(
-        pl.when(in_alloc & (near | own)).then(pl.lit(called("host-memory"))).otherwise("cause").alias("cause")
+        cause=pl.when(in_alloc & (near | own)).then(pl.lit(called("host-memory"))).otherwise("cause")
     ).drop("_refused", "_trail")
 
 

@@ -335,8 +335,8 @@ def _side_by_side(ranks: pl.DataFrame, one: pl.DataFrame) -> bool:
         ranks.filter(pl.col("comm_id").is_not_null())
         .group_by("comm_id")
         .agg(
-            (pl.col("host").is_not_null() & pl.col("bus_id").is_not_null()).all().alias("told"),
-            place.is_in(one.select(place.implode()).to_series()).any().alias("again"),
+            told=(pl.col("host").is_not_null() & pl.col("bus_id").is_not_null()).all(),
+            again=place.is_in(one.select(place.implode()).to_series()).any(),
         )
     )
     return known.filter(pl.col("told") & ~pl.col("again")).height > 0

@@ -57,9 +57,7 @@ def _spread(area: str, subject: str, frame: pl.DataFrame, value: str, unit: str 
     known = frame.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.String).alias("_v"))
     if known.is_empty():
         return None
-    votes = known.group_by("_v", maintain_order=True).agg(
-        pl.len().alias("n"), pl.col("host").drop_nulls().unique().sort().alias("hosts")
-    )
+    votes = known.group_by("_v", maintain_order=True).agg(n=pl.len(), hosts=pl.col("host").drop_nulls().unique().sort())
     votes = votes.sort("n", "_v", descending=[True, False])
     values = votes.get_column("_v").to_list()
     if len(values) == 1:
@@ -128,7 +126,7 @@ def _topology(run: Run) -> Iterator[Fact]:
     yield from _some(_spread("topology", "paths between GPUs", kinds, "path"))
     graphs = run.table("graphs").filter(pl.col("n_channels") > 0)
     graphs = graphs.with_columns(
-        pl.lit(None, dtype=pl.String).alias("host"), pl.format("{}/{}", "type_intra", "type_inter").alias("types")
+        host=pl.lit(None, dtype=pl.String), types=pl.format("{}/{}", "type_intra", "type_inter")
     )
     for (pattern,), rows in graphs.group_by("pattern", maintain_order=True):
         name = {4: "ring", 1: "tree", 3: "tree", 5: "NVLS"}.get(pattern, f"pattern {pattern}")
@@ -156,11 +154,10 @@ def _shape(run: Run) -> Iterator[Fact]:
 
 def _transports(run: Run) -> Iterator[Fact]:
     table = pairs(run).with_columns(
-        pl.when(pl.col("same_host").fill_null(pl.col("transport") != "NET"))
+        reach=pl.when(pl.col("same_host").fill_null(pl.col("transport") != "NET"))
         .then(pl.lit("inside a node"))
-        .otherwise(pl.lit("between nodes"))
-        .alias("reach"),
-        pl.when(pl.col("transport") == "NET")
+        .otherwise(pl.lit("between nodes")),
+        kind=pl.when(pl.col("transport") == "NET")
         .then(
             pl.format(
                 "{}{}", "network", pl.when("gdr").then(pl.lit(" with GDRDMA")).otherwise(pl.lit(" without GDRDMA"))
@@ -169,9 +166,8 @@ def _transports(run: Run) -> Iterator[Fact]:
         .when(pl.col("method").is_not_null() & (pl.col("transport") == "P2P"))
         .then(pl.format("P2P/{}", "method"))
         .otherwise("transport")
-        .str.replace("Socket without GDRDMA", "Socket", literal=True)
-        .alias("kind"),
-        pl.col("src_host").alias("host"),
+        .str.replace("Socket without GDRDMA", "Socket", literal=True),
+        host=pl.col("src_host"),
     )
     for (reach,), rows in table.group_by("reach", maintain_order=True):
         yield from _some(_spread("transports", str(reach), rows, "kind", "pair"))
@@ -195,8 +191,7 @@ def _channels(run: Run) -> Iterator[Fact]:
     ):
         yield from _some(_spread("channels", subject, counts, column, "rank"))
     rings = ring_crossings(run).with_columns(
-        pl.lit(None, dtype=pl.String).alias("host"),
-        pl.format("{} crossings for {} hosts", "crossings", "hosts").alias("crossings_text"),
+        host=pl.lit(None, dtype=pl.String), crossings_text=pl.format("{} crossings for {} hosts", "crossings", "hosts")
     )
     yield from _some(_spread("channels", "node crossings of a ring", rings, "crossings_text", "ring"))
 
@@ -212,12 +207,8 @@ def _size_class(column: str) -> pl.Expr:
 def _algorithms(run: Run) -> Iterator[Fact]:
     table = run.table("tuning_choice").filter(pl.col("algorithm").is_not_null())
     table = table.with_columns(
-        pl.format("{} of {}", pl.col("op").cast(pl.String).fill_null("collectives"), _size_class("size_bytes")).alias(
-            "what"
-        ),
-        pl.format("{}/{}", pl.col("algorithm").str.to_uppercase(), pl.col("protocol").str.to_uppercase()).alias(
-            "choice"
-        ),
+        what=pl.format("{} of {}", pl.col("op").cast(pl.String).fill_null("collectives"), _size_class("size_bytes")),
+        choice=pl.format("{}/{}", pl.col("algorithm").str.to_uppercase(), pl.col("protocol").str.to_uppercase()),
     )
     for (what,), rows in table.group_by("what", maintain_order=True):
         yield from _some(_spread("algorithms", str(what), rows, "choice", "call"))

@@ -158,7 +158,7 @@ def unambiguous(run: Run, frame: pl.DataFrame) -> pl.DataFrame:
         run.table("ranks")
         .filter(pl.col("nranks").is_not_null() & pl.col("comm_id").is_not_null())
         .group_by("comm_id")
-        .agg(pl.col("nranks").n_unique().alias("sizes"))
+        .agg(sizes=pl.col("nranks").n_unique())
         .filter(pl.col("sizes") > 1)
     )
     return frame if twice.is_empty() else frame.join(twice, on="comm_id", how="anti", maintain_order="left")

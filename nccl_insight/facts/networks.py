@@ -21,11 +21,7 @@ def process_networks(run: Run) -> pl.DataFrame:
     stated = stated.unique(["host", "pid", "network"], keep="first", maintain_order=True)
     at = stated.rename({"input_id": "_input", "line": "_line"})
     said = said.join(at, on=["host", "pid", "network"], how="left", nulls_equal=True, maintain_order="left").select(
-        "host",
-        "pid",
-        "network",
-        pl.coalesce("_input", "input_id").alias("input_id"),
-        pl.coalesce("_line", "line").alias("line"),
+        "host", "pid", "network", input_id=pl.coalesce("_input", "input_id"), line=pl.coalesce("_line", "line")
     )
     return (
         pl.concat([said, used_networks(run).lazy()])
@@ -62,14 +58,13 @@ def nics(run: Run) -> pl.DataFrame:
     return (
         frame.lazy()
         .with_columns(
-            pl.coalesce("name", "hca_name").alias("name"),
-            speed.alias("speed_gbit"),
+            name=pl.coalesce("name", "hca_name"),
+            speed_gbit=speed,
             # NCCL calls all but InfiniBand RoCE; cards of i40iw speak iWARP only.
-            pl.when(pl.coalesce("name", "hca_name").str.starts_with("i40iw"))
+            link_layer=pl.when(pl.coalesce("name", "hca_name").str.starts_with("i40iw"))
             .then(pl.lit("iWARP"))
-            .otherwise(pl.col("link_layer").cast(pl.String))
-            .alias("link_layer"),
-            listed.alias("listed"),
+            .otherwise(pl.col("link_layer").cast(pl.String)),
+            listed=listed,
         )
         .filter(pl.col("name").is_not_null())
         .group_by("host", "network", "name", "port", maintain_order=True)

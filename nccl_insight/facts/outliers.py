@@ -77,11 +77,11 @@ def _described(known: pl.DataFrame, differ: pl.DataFrame, value: str) -> Iterato
     whole = (
         differ.filter(pl.col("host").is_not_null())
         .group_by(*keys, "host")
-        .agg(pl.len().alias("odd"))
+        .agg(odd=pl.len())
         .join(sizes, on=["comm_id", "host"], how="left", nulls_equal=True)
         .filter(pl.col("odd") == pl.col("on_host"))
         .group_by(keys)
-        .agg(pl.col("host").sort().alias("_whole"))
+        .agg(_whole=pl.col("host").sort())
     )
     lines = (
         differ.select(*keys, "input_id", "line")

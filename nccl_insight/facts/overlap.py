@@ -49,7 +49,7 @@ def step_summary(run: Run) -> pl.DataFrame:
             exposed_comm_ns=pl.col("exposed_comm_ns") - exposed,
             stage_wait_ns=exposed,
         )
-        .with_columns(pl.min_horizontal("exposed_comm_ns", "comm_ns").alias("exposed_comm_ns"))
+        .with_columns(exposed_comm_ns=pl.min_horizontal("exposed_comm_ns", "comm_ns"))
         .with_columns(
             comm_share=pl.col("comm_ns") / pl.col("duration_ns"),
             exposed_share=pl.col("exposed_comm_ns") / pl.col("duration_ns"),

@@ -19,7 +19,7 @@ def gpu_paths(run: Run) -> pl.DataFrame:
     return (
         frame.lazy()
         .filter(gpu & pl.col("path_type").ne_missing("LOC"))
-        .with_columns(pl.col("path_type").alias("path"))
+        .with_columns(path=pl.col("path_type"))
         .unique(["host", "src", "dst"], keep="first", maintain_order=True)
         .select([pl.col(c).cast(t) for c, t in _SCHEMA.items()])
         .collect()

@@ -183,7 +183,7 @@ def ras_counts(run: Run) -> pl.DataFrame:
     frames.append(
         rows.select(
             "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host",
-            pl.col("op_count").alias("count"), pl.col("count").alias("ranks"),
+            count=pl.col("op_count"), ranks=pl.col("count"),
         )
     )  # fmt: skip
     counts, ranks = run.table("ras_counts"), run.table("ras_ranks")
@@ -193,8 +193,8 @@ def ras_counts(run: Run) -> pl.DataFrame:
     frames.append(
         counts.join(place, on=["input_id", "comm_hash", "rank"], how="left").select(
             "input_id", pl.lit(0, pl.UInt64).alias("line"), pl.lit(0, pl.Int64).alias("report"),
-            pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host", pl.col("op_count").alias("count"),
-            pl.lit(1, pl.Int64).alias("ranks"),
+            pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host", count=pl.col("op_count"),
+            ranks=pl.lit(1, pl.Int64),
         )
     )  # fmt: skip
     return pl.concat([f.cast(schema) for f in frames])  # type: ignore[arg-type]

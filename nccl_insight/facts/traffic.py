@@ -59,9 +59,7 @@ def ring_hops(run: Run) -> pl.DataFrame:
         .filter(pl.col("comm_id").is_not_null() & ~pl.col("truncated").fill_null(False))
         .unique([*keys, "position"], keep="first", maintain_order=True)
         .sort(*keys, "position", maintain_order=True)
-        .with_columns(
-            pl.coalesce(pl.col("rank").shift(-1).over(keys), pl.col("rank").first().over(keys)).alias("dst_rank")
-        )
+        .with_columns(dst_rank=pl.coalesce(pl.col("rank").shift(-1).over(keys), pl.col("rank").first().over(keys)))
         .select(*keys, pl.col("rank").alias("src_rank"), "dst_rank", "input_id", "line")
     )
     neighbours = (
@@ -76,7 +74,7 @@ def ring_hops(run: Run) -> pl.DataFrame:
     sizes = run.table("communicators").select("comm_id", "nranks").unique("comm_id", keep="first")
     whole = (
         hops.group_by(keys)
-        .agg(pl.len().alias("hops"), pl.col("crosses").null_count().alias("unknown"))
+        .agg(hops=pl.len(), unknown=pl.col("crosses").null_count())
         .join(sizes, on="comm_id", how="inner")
         .filter((pl.col("hops") == pl.col("nranks")) & (pl.col("unknown") == 0))
     )

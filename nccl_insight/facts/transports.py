@@ -48,9 +48,9 @@ def net_links(run: Run) -> pl.DataFrame:
         links(run)
         .filter(pl.col("transport") == "NET")
         .with_columns(
-            pl.when(receives).then("dst_rank").otherwise("src_rank").alias("local_rank_id"),
-            pl.coalesce("host", pl.when(receives).then("dst_host").otherwise("src_host")).alias("local_host"),
-            rdma_expr("network").alias("rdma"),
+            local_rank_id=pl.when(receives).then("dst_rank").otherwise("src_rank"),
+            local_host=pl.coalesce("host", pl.when(receives).then("dst_host").otherwise("src_host")),
+            rdma=rdma_expr("network"),
         )
     )
 

@@ -43,14 +43,13 @@ def user_settings(run: Run) -> tuple[UserSetting, ...]:
         rows.filter(pl.col("name").is_in(names))
         .group_by("name", "value", maintain_order=True)
         .agg(
-            pl.col("nccl_version").drop_nulls().unique(maintain_order=True).alias("versions"),
-            pl.col("host").drop_nulls().unique().sort().alias("hosts"),
-            pl.struct("input_id", "line")
+            versions=pl.col("nccl_version").drop_nulls().unique(maintain_order=True),
+            hosts=pl.col("host").drop_nulls().unique().sort(),
+            evidence=pl.struct("input_id", "line")
             .filter(pl.col("input_id").is_not_null() & pl.col("line").is_not_null())
             .unique(maintain_order=True)
-            .head(3)
-            .alias("evidence"),
-            pl.struct("host", "pid").n_unique().alias("processes"),
+            .head(3),
+            processes=pl.struct("host", "pid").n_unique(),
         )
     )
     found: list[UserSetting] = []

@@ -60,9 +60,7 @@ def waiting(run: Run) -> Waiting | None:
     if rows.is_empty():
         return None
     waits = pl.col("wait_ns").fill_null(0).clip(0)
-    each = rows.group_by("match_id").agg(
-        waits.sum().alias("wait"), pl.col("rank").filter(pl.col("last")).first().alias("last")
-    )
+    each = rows.group_by("match_id").agg(wait=waits.sum(), last=pl.col("rank").filter(pl.col("last")).first())
     for_rank = each.group_by("last").agg(pl.col("wait").sum()).sort("last")
     of_rank = rows.group_by("rank").agg(waits.sum().alias("wait")).sort("rank")
     return Waiting(int(each["wait"].sum()), each.height, dict(for_rank.iter_rows()), dict(of_rank.iter_rows()))

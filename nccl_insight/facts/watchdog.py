@@ -41,8 +41,8 @@ def states(run: Run) -> pl.DataFrame:
         return rows
     waits = waits.sort("input_id", "line").unique(["input_id", "rank"], keep="first", maintain_order=True)
     waits = waits.select(
-        "input_id", "line", "time_s", pl.lit(GLOO).alias("group"), pl.col("rank").alias("global_rank"),
-        pl.lit(0).alias("timed_out_seq"), pl.col("timeout_ms").alias("ran_ms"),
+        "input_id", "line", "time_s", group=pl.lit(GLOO), global_rank=pl.col("rank"),
+        timed_out_seq=pl.lit(0), ran_ms=pl.col("timeout_ms"),
     )  # fmt: skip
     return pl.concat(
         [rows, waits.select(pl.col(name).cast(rows.schema[name]) for name in waits.schema)], how="diagonal"

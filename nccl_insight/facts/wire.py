@@ -99,9 +99,7 @@ def recorded(run: Run) -> pl.DataFrame:
             & op.is_not_null()
             & ~op.is_in(_POINT_TO_POINT)
         )
-        .with_columns(
-            n.alias("group_size"), op=op, _members=pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",")
-        )
+        .with_columns(group_size=n, op=op, _members=pl.col("group_ranks").cast(pl.List(pl.String)).list.join(","))
         .group_by("process_group", "_members", "seq", "op", "size_bytes", maintain_order=True)
         .agg(
             pl.col("input_id").first(),

@@ -31,7 +31,7 @@ def accepting(run: Run) -> pl.DataFrame:
     process = ["input_id", "host", "pid", "tid"]
     marked = (
         rows.select(*process, "line", "cause", told(rows, "trail").alias("trail"))
-        .with_columns((pl.col("cause") == GONE).cum_sum().over(process).alias("nth"))
+        .with_columns(nth=(pl.col("cause") == GONE).cum_sum().over(process))
         .filter(pl.col("nth") > 0)
     )
     frame = (pl.col("trail") == "socket").fill_null(False)
@@ -39,7 +39,7 @@ def accepting(run: Run) -> pl.DataFrame:
     before = boot.cast(pl.Int32).cum_sum() == 0
     return (
         marked.group_by(*process, "nth", maintain_order=True)
-        .agg(pl.col("line").first(), (frame & before).sum().alias("frames"), boot.any().alias("bootstrap"))
+        .agg(pl.col("line").first(), frames=(frame & before).sum(), bootstrap=boot.any())
         .filter((pl.col("frames") >= _FRAMES) & pl.col("bootstrap"))
         .select("input_id", "line")
     )

@@ -78,10 +78,7 @@ class Trouble:
         """The first lines, one per process before a second of any, loud ones first, then reading order."""
         ordered = (
             self.rows.drop_nulls(["input_id", "line"])
-            .with_columns(
-                pl.int_range(pl.len()).over("input_id", "host", "pid").alias("nth"),
-                pl.col("loud").not_().alias("quiet"),
-            )
+            .with_columns(nth=pl.int_range(pl.len()).over("input_id", "host", "pid"), quiet=pl.col("loud").not_())
             .sort("quiet", "nth", "input_id", "line", maintain_order=True)
             .head(_EVIDENCE)
             .sort("quiet", "input_id", "line")

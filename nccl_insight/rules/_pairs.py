@@ -139,9 +139,7 @@ def _slow_nodes(
             extra = float(own["wire_ns"].median()) * (1 - best / usual)  # type: ignore[arg-type]
             if best >= _PAIR_SHARE * usual or extra < _LEAST_EXTRA_PAIR_NS:
                 continue
-            ends = own.select(
-                pl.when(pl.col("src_node") == name).then("src").otherwise("dst").unique().sort().alias("rank")
-            )
+            ends = own.select(rank=pl.when(pl.col("src_node") == name).then("src").otherwise("dst").unique().sort())
             ranks = tuple(ends["rank"].to_list())
             hits.append(
                 says(

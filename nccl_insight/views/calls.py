@@ -74,9 +74,7 @@ def _sizes(run: Run) -> pl.DataFrame:
         else (run.pieces("collectives"), pl.col("calls").fill_null(1).sum())
     )
     parts = [
-        frame.drop_nulls(kind)
-        .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(weight.cast(pl.Int64).alias("calls"))
+        frame.drop_nulls(kind).group_by(pl.col("op").cast(pl.String), "size_bytes").agg(calls=weight.cast(pl.Int64))
         for frame in frames
     ]
     whole = pl.concat(parts).group_by(kind).agg(pl.col("calls").sum())

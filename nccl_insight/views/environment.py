@@ -91,9 +91,9 @@ def _versions(run: Run) -> pl.DataFrame:
         processes.join(ranks, on=["host", "pid"], how="left", nulls_equal=True)
         .group_by(keys)
         .agg(
-            pl.col("rank").drop_nulls().unique().sort().alias("ranks"),
-            pl.col("host").drop_nulls().unique().sort().alias("hosts"),
-            pl.len().alias("count"),
+            ranks=pl.col("rank").drop_nulls().unique().sort(),
+            hosts=pl.col("host").drop_nulls().unique().sort(),
+            count=pl.len(),
         )
         .sort(["count", *keys], nulls_last=True)
         .collect()
@@ -107,11 +107,8 @@ def _settings(run: Run) -> pl.DataFrame:
         .filter(pl.col("name").is_not_null())
         .with_columns(pl.col("origin").cast(pl.String))
         .group_by(keys)
-        .agg(
-            pl.col("host").drop_nulls().unique().sort().alias("hosts"),
-            pl.struct("host", "pid").n_unique().alias("processes"),
-        )
-        .with_columns(pl.col("value").n_unique().over("name").alias("values"))
+        .agg(hosts=pl.col("host").drop_nulls().unique().sort(), processes=pl.struct("host", "pid").n_unique())
+        .with_columns(values=pl.col("value").n_unique().over("name"))
         .sort([pl.col("values") == 1, "name", "processes", "value", "origin"], nulls_last=True)
         .collect()
     )

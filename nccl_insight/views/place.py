@@ -51,7 +51,7 @@ def place(run: Run) -> Place | None:
         in_main(run, rank_hosts(run))
         .group_by("host")
         .agg(pl.col("rank").unique().sort())
-        .with_columns(pl.col("rank").list.min().alias("lowest"))
+        .with_columns(lowest=pl.col("rank").list.min())
         .sort("lowest", "host")
     )
     if groups.is_empty():

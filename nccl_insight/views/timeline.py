@@ -114,7 +114,7 @@ def timeline(run: Run) -> Timeline | None:
             pl.len().alias("n"),
             pl.col("duration_ns").sum().alias("comm"),
             pl.col("exposed_ns").sum(),
-            pl.col("duration_ns").max().alias("longest"),
+            longest=pl.col("duration_ns").max(),
         )
         .sort("rank")
     )

@@ -142,8 +142,8 @@ def durations(run: Run) -> Durations | None:
         .agg(
             pl.len().alias("count"),
             *(pl.col("duration_ns").quantile(q).alias(name) for q, name in quantiles),
-            pl.col("duration_ns").max().alias("longest_ns"),
-            pl.col("duration_ns").sum().alias("sum"),
+            longest_ns=pl.col("duration_ns").max(),
+            sum=pl.col("duration_ns").sum(),
         )
         .sort("sum", "op", "size_bytes", descending=[True, False, False])
         .drop("sum")
@@ -174,8 +174,8 @@ def _medians(run: Run, name: str, source: str) -> pl.DataFrame:
         run.lazy(name)
         .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0) & pl.col("op").is_not_null())
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
-        .agg(pl.col("busbw_gbps").median(), pl.col("busbw_gbps").max().alias("best"), pl.len().alias("n"))
-        .with_columns(pl.lit(source).alias("source"))
+        .agg(pl.col("busbw_gbps").median(), best=pl.col("busbw_gbps").max(), n=pl.len())
+        .with_columns(source=pl.lit(source))
         .collect()
     )
 

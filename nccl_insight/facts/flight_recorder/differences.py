@@ -43,7 +43,7 @@ def mismatches_of(entries: pl.DataFrame, groups: dict[str, Group]) -> list[Misma
             pl.col("rank").n_unique().alias("_ranks"),
             pl.col("op").n_unique().gt(1).alias("type"),
             pl.col("input_dtypes").drop_nulls().n_unique().gt(1).alias("data type"),
-            pl.col("_numel").drop_nulls().n_unique().gt(1).alias("size"),
+            size=pl.col("_numel").drop_nulls().n_unique().gt(1),
         )
         .filter((pl.col("_ranks") > 1) & pl.any_horizontal("type", "data type", "size"))
         .sort("key", "collective_seq")

@@ -78,9 +78,9 @@ def progress_of(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
         entries.group_by("key", "rank", maintain_order=True)
         .agg(
             pl.col("process_group").first(),
-            pl.col("is_p2p").any().alias("_p2p"),
-            pl.col("collective_seq").filter(~pl.col("is_p2p")).max().alias("_last"),
-            pl.col("collective_seq").filter(~pl.col("is_p2p") & ~pl.col("done")).min().alias("_open"),
+            _p2p=pl.col("is_p2p").any(),
+            _last=pl.col("collective_seq").filter(~pl.col("is_p2p")).max(),
+            _open=pl.col("collective_seq").filter(~pl.col("is_p2p") & ~pl.col("done")).min(),
         )
         .with_columns(pl.col("_p2p").any().over("key"))
         .filter(pl.col("_last").is_not_null())
@@ -93,8 +93,8 @@ def progress_of(run: Run, entries: pl.DataFrame) -> pl.DataFrame:
     seen = seen.join(counters, on=["rank", "process_group"], how="left")
     usable = ~pl.col("_p2p")
     return seen.with_columns(
-        pl.max_horizontal("_last", pl.when(usable).then(pl.col("last_enqueued"))).alias("enqueued"),
-        pl.coalesce(pl.col("_open") - 1, pl.col("_last")).alias("finished"),
+        enqueued=pl.max_horizontal("_last", pl.when(usable).then(pl.col("last_enqueued"))),
+        finished=pl.coalesce(pl.col("_open") - 1, pl.col("_last")),
     )
 
 

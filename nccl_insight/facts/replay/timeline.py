@@ -267,9 +267,7 @@ def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float
         name=pl.when("by_order").then("name"),
         pair=pl.col("op").is_in(_POINT_TO_POINT).fill_null(False),
     )
-    first = rows.group_by("meeting").agg(
-        pl.col("rank").min().alias("a"), at=pl.col("end_ns").get(pl.col("rank").arg_min())
-    )
+    first = rows.group_by("meeting").agg(a=pl.col("rank").min(), at=pl.col("end_ns").get(pl.col("rank").arg_min()))
     both = rows.join(first, on="meeting").filter(pl.col("rank") != pl.col("a"))
     origin = float(rows["end_ns"].min() or 0)  # type: ignore[arg-type]
     pairs = (

@@ -42,7 +42,7 @@ def _unjoined(run: Run) -> Iterator[Hit]:
     trouble = mentions(run, "releases-differ")
     finished = any(c.init_complete for c in comms(run) if c.nranks > 1)
     table = run.table("processes").with_columns(
-        pl.col("nccl_version").str.extract(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)").alias("number")
+        number=pl.col("nccl_version").str.extract(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
     )
     versions = table.filter(pl.col("number").is_not_null()).unique("number", keep="first", maintain_order=True)
     numbers = versions.get_column("number").to_list()

@@ -57,12 +57,12 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
     found: list[tuple[str, Outlier]] = []
     for name in wanted.get_column("name").unique(maintain_order=True):
         mine = wanted.filter(pl.col("name") == name).select(
-            "host", "pid", "value", pl.col("input_id").alias("set_input"), pl.col("line").alias("set_line")
+            "host", "pid", "value", set_input=pl.col("input_id"), set_line=pl.col("line")
         )
         table = ranks.join(mine, on=["host", "pid"], how="left", nulls_equal=True, maintain_order="left").with_columns(
             pl.col("value") if name in LAZY else pl.coalesce("value", "_silent"),
-            pl.coalesce("set_input", "input_id").alias("input_id"),
-            pl.coalesce("set_line", "line").alias("line"),
+            input_id=pl.coalesce("set_input", "input_id"),
+            line=pl.coalesce("set_line", "line"),
         )
         odd = outliers(table, "value")
         if odd:

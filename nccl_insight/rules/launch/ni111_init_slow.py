@@ -33,10 +33,10 @@ def check(ctx: Context) -> Hits:
     least = ctx["least_s"]
     table = run.table("init_timings").filter(pl.col("total_s").is_not_null())
     table = table.with_columns(
-        pl.sum_horizontal(pl.col(*_OWN).fill_null(0.0)).alias("own_s"),
-        pl.len().over("comm_id").alias("n"),
-        pl.col("total_s").median().over("comm_id").alias("median_s"),
-    ).with_columns(pl.col("own_s").median().over("comm_id").alias("own_median_s"))
+        own_s=pl.sum_horizontal(pl.col(*_OWN).fill_null(0.0)),
+        n=pl.len().over("comm_id"),
+        median_s=pl.col("total_s").median().over("comm_id"),
+    ).with_columns(own_median_s=pl.col("own_s").median().over("comm_id"))
     absolute = pl.col("total_s") > limit + 0.01 * pl.col("n")
     noted = pl.col("total_s") > limit / 4 + 0.01 * pl.col("n")
     relative = (pl.col("n") > 2) & (pl.col("total_s") > least) & (pl.col("total_s") > factor * pl.col("median_s"))

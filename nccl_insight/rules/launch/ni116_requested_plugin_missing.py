@@ -39,8 +39,8 @@ def _missing(run: Run) -> pl.DataFrame:
     names = [pl.col(c).fill_null("") for c in _NAMES]
     kinds = [pl.col("kind").cast(pl.String), pl.col("plugin_kind").str.to_lowercase()]
     frame = plugins.with_columns(
-        pl.coalesce(*kinds).alias("what"), pl.concat_str(names, separator=" ").str.replace(_AFTER, "").alias("texts")
-    ).with_columns(pl.col("texts").str.extract_all(r"[^\s,;]+").alias("asked"))
+        what=pl.coalesce(*kinds), texts=pl.concat_str(names, separator=" ").str.replace(_AFTER, "")
+    ).with_columns(asked=pl.col("texts").str.extract_all(r"[^\s,;]+"))
     loaded = frame.filter(
         (pl.col("outcome").cast(pl.String) == "loaded") & pl.col("texts").str.contains(r"\.so|libnccl")
     ).select("host", "pid", "what")

@@ -18,9 +18,7 @@ def check(ctx: Context) -> Hits:
         return
     ranks = run.table("ranks").drop_nulls(["host", "cuda_dev"])
     hosts = ranks.group_by("host", maintain_order=True).agg(
-        pl.col("rank").n_unique().alias("ranks"),
-        pl.col("cuda_dev").n_unique().alias("numbers"),
-        pl.col("bus_id").n_unique().alias("gpus"),
+        ranks=pl.col("rank").n_unique(), numbers=pl.col("cuda_dev").n_unique(), gpus=pl.col("bus_id").n_unique()
     )
     alone = hosts.filter((pl.col("ranks") > 1) & (pl.col("numbers") == 1) & (pl.col("gpus") > 1))["host"]
     rows = slow.filter(pl.col("src_host").is_in(alone.to_list()))

@@ -58,10 +58,10 @@ def _odd_host(inside: pl.DataFrame, shm: pl.DataFrame) -> _Odd | None:
     hosts = (
         inside.filter(pl.col("src_host").is_not_null())
         .group_by("comm_id", "src_host", maintain_order=True)
-        .agg((pl.col("transport") == "SHM").any().alias("shm"))
+        .agg(shm=(pl.col("transport") == "SHM").any())
     )
     mixed = hosts.group_by("comm_id").agg(
-        pl.len().alias("all"), pl.col("shm").sum().alias("with"), pl.col("src_host").filter("shm").alias("odd")
+        pl.len().alias("all"), pl.col("shm").sum().alias("with"), odd=pl.col("src_host").filter("shm")
     )
     mixed = mixed.filter((pl.col("with") > 0) & (pl.col("with") * 2 < pl.col("all")))
     names = sorted({h for odd in mixed.get_column("odd").to_list() for h in odd})

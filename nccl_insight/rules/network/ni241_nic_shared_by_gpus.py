@@ -19,14 +19,14 @@ def check(ctx: Context) -> Hits:
         nics(run)
         .filter(pl.col("index").is_not_null())
         .group_by("host", "network", maintain_order=True)
-        .agg(pl.col("index").unique().alias("listed"), pl.col("link_layer").n_unique().alias("layers"))
+        .agg(listed=pl.col("index").unique(), layers=pl.col("link_layer").n_unique())
         .filter(pl.col("layers") == 1)
     )
     used = load.group_by("host", "network", maintain_order=True).agg(
-        pl.col("net_dev").unique().alias("used"), pl.col("sharers").max(), pl.len().alias("nics")
+        pl.col("net_dev").unique().alias("used"), pl.col("sharers").max(), nics=pl.len()
     )
     judged = used.join(listed, on=["host", "network"], how="inner").with_columns(
-        pl.col("listed").list.set_difference("used").list.len().alias("idle")
+        idle=pl.col("listed").list.set_difference("used").list.len()
     )
     bad = judged.filter((pl.col("sharers") > 1) & (pl.col("idle") >= pl.col("sharers") - 1))
     if bad.is_empty():

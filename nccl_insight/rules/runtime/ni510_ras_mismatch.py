@@ -81,10 +81,10 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
 
 def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
     summary = counts.group_by("input_id", "comm_hash", "op", maintain_order=True).agg(
-        pl.col("op_count").min().alias("low"),
-        pl.col("op_count").max().alias("high"),
-        pl.col("rank").filter(pl.col("op_count") == pl.col("op_count").min()).sort().alias("behind"),
-        pl.len().alias("ranks"),
+        low=pl.col("op_count").min(),
+        high=pl.col("op_count").max(),
+        behind=pl.col("rank").filter(pl.col("op_count") == pl.col("op_count").min()).sort(),
+        ranks=pl.len(),
     )
     for row in summary.filter(pl.col("low") < pl.col("high")).iter_rows(named=True):
         behind = [r for r in row["behind"] if r is not None]

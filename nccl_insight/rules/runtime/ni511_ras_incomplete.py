@@ -72,9 +72,7 @@ def check(ctx: Context) -> Hits:
 
 def _corrupt(ras: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Entries with more missing ranks than their communicator has, or ranks beyond it."""
-    sizes = ras.filter(pl.col("event") == "group").select(
-        "input_id", "report", "group", pl.col("ranks_per_comm").alias("_size")
-    )
+    sizes = ras.filter(pl.col("event") == "group").select("input_id", "report", "group", _size=pl.col("ranks_per_comm"))
     known = rows.filter(pl.col("group").is_not_null()).join(sizes, on=["input_id", "report", "group"], how="left")
     return known.filter(
         (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal(pl.col("_size"), pl.lit(1)))

@@ -23,17 +23,17 @@ def check(ctx: Context) -> Hits:
     uneven_speeds = (
         nics(run)
         .group_by("host", "network")
-        .agg(pl.col("speed_gbit").drop_nulls().n_unique().alias("speeds"))
+        .agg(speeds=pl.col("speed_gbit").drop_nulls().n_unique())
         .filter(pl.col("speeds") > 1)
     )
     load = nic_load(run).join(uneven_speeds, on=["host", "network"], how="anti", nulls_equal=True)
     per_host = (
         load.group_by("host", "network", maintain_order=True)
         .agg(
-            pl.len().alias("nics"),
-            pl.col("channels").max().alias("most"),
-            pl.col("channels").min().alias("least"),
-            pl.col("net_dev").sort_by("channels", descending=True).first().alias("busiest"),
+            nics=pl.len(),
+            most=pl.col("channels").max(),
+            least=pl.col("channels").min(),
+            busiest=pl.col("net_dev").sort_by("channels", descending=True).first(),
         )
         .filter(
             (pl.col("nics") > 1) & (pl.col("most") >= 2 * pl.col("least")) & (pl.col("most") - pl.col("least") >= 2)
@@ -77,6 +77,6 @@ def _one_sided(run: Run) -> bool:
     net = links(run).filter((pl.col("transport") == "NET") & pl.col("pxn_rank").is_null())
     both = net.filter(pl.col("src_host").is_not_null() & pl.col("dst_host").is_not_null())
     ends = both.group_by("comm_id", "channel", "conn_index", "src_rank", "dst_rank").agg(
-        pl.col("direction").n_unique().alias("ends")
+        ends=pl.col("direction").n_unique()
     )
     return ends.filter(pl.col("ends") < 2).height > 0

@@ -97,12 +97,12 @@ def _smi(run: Run) -> Iterator[Hit]:
             pl.col("active").fill_null(True).sum().alias("up"),
             pl.col("speed_gbps").filter(pl.col("active").fill_null(True)).min().alias("slowest"),
             pl.col("model").first(),
-            pl.col("line").filter(~pl.col("active").fill_null(True)).first().alias("line"),
+            line=pl.col("line").filter(~pl.col("active").fill_null(True)).first(),
         )
         .with_columns(
-            pl.col("model").map_elements(_built, return_dtype=pl.Int32, skip_nulls=True).alias("built"),
-            pl.col("up").max().over("input_id").alias("most"),
-            pl.col("slowest").max().over("input_id").alias("fastest"),
+            built=pl.col("model").map_elements(_built, return_dtype=pl.Int32, skip_nulls=True),
+            most=pl.col("up").max().over("input_id"),
+            fastest=pl.col("slowest").max().over("input_id"),
         )
     )
     short = per_gpu.filter(

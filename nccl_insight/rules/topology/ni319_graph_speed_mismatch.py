@@ -19,7 +19,7 @@ def check(ctx: Context) -> Hits:
         .group_by("comm_id", "host")
         .len()
         .group_by("comm_id")
-        .agg(pl.col("len").n_unique().alias("sizes"))
+        .agg(sizes=pl.col("len").n_unique())
         .filter(pl.col("sizes") > 1)
     )
     graphs = placed(

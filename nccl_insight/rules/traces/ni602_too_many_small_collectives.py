@@ -51,14 +51,14 @@ def _traced(run: Run, limit: float) -> pl.DataFrame:
         .filter(pl.col("size_bytes").is_not_null() | (source == "kernel"))
         .group_by("rank", maintain_order=True)
         .agg(
-            pl.len().alias("calls"),
-            small.sum().alias("small"),
-            pl.col("size_bytes").filter(small).sum().alias("small_bytes"),
-            pl.col("size_bytes").median().alias("median_bytes"),
-            pl.col("duration_ns").median().alias("median_ns"),
-            pl.col("step").drop_nulls().n_unique().clip(1).alias("steps"),
-            pl.col("duration_ns").filter(small).sum().alias("small_ns"),
-            pl.col("duration_ns").sum().alias("total_ns"),
+            calls=pl.len(),
+            small=small.sum(),
+            small_bytes=pl.col("size_bytes").filter(small).sum(),
+            median_bytes=pl.col("size_bytes").median(),
+            median_ns=pl.col("duration_ns").median(),
+            steps=pl.col("step").drop_nulls().n_unique().clip(1),
+            small_ns=pl.col("duration_ns").filter(small).sum(),
+            total_ns=pl.col("duration_ns").sum(),
         )
         .collect()
     )

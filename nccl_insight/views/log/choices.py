@@ -190,9 +190,7 @@ def _sizes(run: Run, name: str, kind: list[str]) -> pl.DataFrame:
     """Rows of a large table by kind: ``n``, and their sizes: ``bytes, low, high``; kinds in order of appearance."""
     size = pl.col("size_bytes")
     parts = [
-        frame.group_by(kind, maintain_order=True).agg(
-            pl.len().alias("n"), size.sum().alias("bytes"), size.min().alias("low"), size.max().alias("high")
-        )
+        frame.group_by(kind, maintain_order=True).agg(n=pl.len(), bytes=size.sum(), low=size.min(), high=size.max())
         for frame in run.pieces(name, *kind, "size_bytes")
     ]
     return (
