@@ -63,11 +63,8 @@ def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:
     for row in ordered.head(_ROWS).iter_rows(named=True):
         known = {step: None if row[step] is None else int(row[step]) for step in _STEPS}
         yield Milestones(
-            comm_id=row["comm_id"], rank=int(row["rank"]), host=row["host"], pid=row["pid"],
-            launched=known["launched"], bootstrapped=known["bootstrapped"], init_started=known["init_started"],
-            init_completed=known["init_completed"], connected=known["connected"], first_call=known["first_call"],
-            last_call=known["last_call"], destroyed=known["destroyed"], end=str(row["end"] or "running"),
-            input_id=int(row["input_id"]),
+            comm_id=row["comm_id"], rank=int(row["rank"]), host=row["host"], pid=row["pid"], **known,
+            end=str(row["end"] or "running"), input_id=int(row["input_id"]),
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment, causes_of
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.engine.evidence import paths_of
@@ -255,10 +256,8 @@ def _stamps(run: Run, lines: Mapping[At, str]) -> dict[int, list[tuple[int, floa
         schema={"input_id": pl.UInt16, "line": pl.Int64, "text": pl.String},
     )
     timed = with_time(run, frame, "text").drop_nulls("time_s").sort("input_id", "line")
-    found: dict[int, list[tuple[int, float]]] = {}
-    for input_id, line, time_s in timed.select("input_id", "line", "time_s").iter_rows():
-        found.setdefault(int(input_id), []).append((int(line), float(time_s)))
-    return found
+    rows = timed.select("input_id", "line", "time_s").iter_rows()
+    return grouped((int(i), (int(line), float(time_s))) for i, line, time_s in rows)
 
 
 def _timed(told: _Told, stamps: Mapping[int, Sequence[tuple[int, float]]]) -> _Told:

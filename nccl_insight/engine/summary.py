@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Coverage, InputInfo, Job, ToolOutput
 from nccl_insight.facts.ends import ends
 from nccl_insight.tables.run import Run
@@ -135,9 +136,7 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
 def _tools(run: Run) -> dict[int, str]:
     """What outputs of host tools an input holds, in words."""
     rows = run.table("host_tools").select("input_id", "what").unique(maintain_order=True)
-    found: dict[int, list[str]] = {}
-    for input_id, what in rows.iter_rows():
-        found.setdefault(int(input_id), []).append(str(what))
+    found = grouped((int(i), str(what)) for i, what in rows.iter_rows())
     return {
         n: "; ".join(w[:_TOOLS]) + (f" and {len(w) - _TOOLS} more" if len(w) > _TOOLS else "") for n, w in found.items()
     }
@@ -158,17 +157,8 @@ def outputs_of(run: Run) -> tuple[ToolOutput, ...]:
         first = mine.select(pl.col("device", "name", "value", "unit").fill_null("")).head(_FACTS).rows() or _frames(
             run, row
         )
-        found.append(
-            ToolOutput(
-                paths.get(int(row["input_id"]), ""),
-                int(row["line"]),
-                row["host"],
-                row["tool"],
-                row["what"],
-                row["says"] or "",
-                tuple(first),
-            )
-        )
+        about = row["host"], row["tool"], row["what"], row["says"] or ""
+        found.append(ToolOutput(paths.get(int(row["input_id"]), ""), int(row["line"]), *about, tuple(first)))
     return tuple(found)
 
 

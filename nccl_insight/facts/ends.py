@@ -13,6 +13,7 @@ import polars as pl
 
 from nccl_insight.base.advice import advised
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
@@ -135,10 +136,7 @@ def joined(found: Sequence[End]) -> list[End]:
     log of a node, in which the processes of a container have other numbers), and the rest one process that a signal
     ended, or that is gone for no stated reason, there and at that time.
     """
-    by_pid: dict[int, list[End]] = {}
-    for end in found:
-        if end.ranks and end.pid is not None and end.pid > 1:
-            by_pid.setdefault(end.pid, []).append(end)
+    by_pid = grouped((end.pid, end) for end in found if end.ranks and end.pid is not None and end.pid > 1)
     gone = [e for e in found if e.ranks and e.exception is None and _unexplained(e)]
     return [end if end.ranks else _as_told(end, by_pid, gone) for end in found]
 
@@ -293,12 +291,8 @@ def task_numbers(tasks: Iterable[str] | None) -> tuple[int, ...]:
 
 def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
     """The names of pods by input and line, as descriptions of them begin."""
-    found: dict[int, list[tuple[int, str]]] = {}
-    if run.has("pods"):
-        rows = run.table("pods").select("input_id", "line", "pod_name").drop_nulls().sort("input_id", "line")
-        for input_id, line, name in rows.iter_rows():
-            found.setdefault(int(input_id), []).append((int(line), str(name)))
-    return found
+    rows = run.table("pods").select("input_id", "line", "pod_name").drop_nulls().sort("input_id", "line")
+    return grouped((int(i), (int(line), str(name))) for i, line, name in rows.iter_rows())
 
 
 def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]]) -> str | None:

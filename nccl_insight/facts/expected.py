@@ -17,6 +17,7 @@ from nccl_insight.advise.expect.model import OPS, parts_of
 from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Graph, Job, costs, time_us
 from nccl_insight.base.bandwidth import busbw_expr, busbw_factor
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.grouping import grouped
 from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.transports import links
 from nccl_insight.tables.run import Run, fact
@@ -31,7 +32,6 @@ _ALGORITHMS: Final = {"RING": "Ring", "TREE": "Tree"}
 _PATTERNS: Final = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring"}
 _PLAIN_TREE: Final = 3
 _SHARED_GPU: Final = -1
-# Of the low end of the band: what reaches this much of it is as expected.
 _FORCING: Final = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE")
 
 
@@ -183,9 +183,9 @@ def _stated(run: Run) -> dict[tuple[str, str], _Said]:
         .agg(pl.col("predicted_ns").median(), pl.col("algorithm", "protocol").first())
         .sort("size_bytes")
     )
-    found: dict[tuple[str, str], list[tuple[int, float, str, str]]] = {}
-    for comm_id, op, size, ns, algorithm, protocol in rows.iter_rows():
-        found.setdefault((comm_id, op), []).append((size, ns / 1e3, algorithm, protocol or ""))
+    found = grouped(
+        ((comm, op), (size, ns / 1e3, alg, proto or "")) for comm, op, size, ns, alg, proto in rows.iter_rows()
+    )
     return {key: tuple(values) for key, values in found.items()}
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.grouping import grouped
 from nccl_insight.tables.run import Run, fact
 
 
@@ -99,10 +100,8 @@ class Counter:
 @fact
 def counters(run: Run) -> Mapping[tuple[str | None, str], dict[str, Counter]]:
     """Counters by (host, device), by their names."""
-    rows: dict[tuple[str | None, str, str], list[Fact]] = {}
-    for told in named(run, r"counter\..*"):
-        if told.value.isdecimal():
-            rows.setdefault((told.host, told.device, told.name.removeprefix("counter.")), []).append(told)
+    every = (told for told in named(run, r"counter\..*") if told.value.isdecimal())
+    rows = grouped(((told.host, told.device, told.name.removeprefix("counter.")), told) for told in every)
     found: dict[tuple[str | None, str], dict[str, Counter]] = {}
     for (host, device, name), read in rows.items():
         first, last = int(read[0].value), int(read[-1].value)
@@ -149,12 +148,9 @@ def stands(run: Run) -> tuple[Stand, ...]:
     if rows.is_empty():
         return ()
     ranks = {(h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()}
-    pids: dict[int, set[int]] = {}
-    for (_, pid), rank in ranks.items():
-        pids.setdefault(int(pid), set()).add(int(rank))
-    threads: dict[tuple[object, ...], list[dict[str, object]]] = {}
-    for row in rows.iter_rows(named=True):
-        threads.setdefault((row["input_id"], row["host"], row["pid"], row["rank"], row["thread"]), []).append(row)
+    pids = {pid: set(own) for pid, own in grouped((int(pid), int(rank)) for (_, pid), rank in ranks.items()).items()}
+    of = ("input_id", "host", "pid", "rank", "thread")
+    threads = grouped((tuple(row[name] for name in of), row) for row in rows.iter_rows(named=True))
     best: dict[tuple[object, ...], tuple[int, Stand]] = {}
     for (input_id, host, pid, rank, thread), frames in threads.items():
         shown = [_frame(f) for f in frames]

@@ -9,6 +9,7 @@ import polars as pl
 
 from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.grouping import grouped
 from nccl_insight.readers.embedded.tags import PathPlace, Tag, read_path, read_tag
 from nccl_insight.tables.run import Run, fact
 
@@ -222,7 +223,6 @@ def identities(run: Run) -> Identities:
                 world = same
     host_of_rank: dict[int, str] = {}
     rank_of_process: dict[tuple[str, int], int] = {}
-    by_pid: dict[int, list[tuple[str, int]]] = {}
     on_host: dict[str, list[int]] = {}
     shared: set[tuple[str, int]] = set()
     for rank, host, pid in world.select("rank", "host", "pid").unique(maintain_order=True).iter_rows():
@@ -237,11 +237,8 @@ def identities(run: Run) -> Identities:
         rank_of_process[host, pid] = rank
     if not host_of_rank:
         host_of_rank = dict(run.table("trace_info", "rank", "host").drop_nulls().iter_rows())
-        for rank, host in host_of_rank.items():
-            on_host.setdefault(host, []).append(rank)
-    for (host, pid), rank in rank_of_process.items():
-        if (host, pid) not in shared:
-            by_pid.setdefault(pid, []).append((host, rank))
+        on_host = grouped((host, rank) for rank, host in host_of_rank.items())
+    by_pid = grouped((at[1], (at[0], rank)) for at, rank in rank_of_process.items() if at not in shared)
     names = {short(h): h for h in run.table("processes")["host"].drop_nulls().unique().sort()}
     addresses = {own: h for name, h in names.items() if (own := _own_address(name)) is not None}
     for table, column in (("net_devices", "oob_address"), ("interfaces", "address"), ("net_devices", "address")):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.units import format_ranks, plural, rank_words
 from nccl_insight.report.prose import Section, capped, chain, listed, safe, section
 from nccl_insight.report.words import crossed
@@ -81,9 +82,7 @@ def _rings(view: Rings | None) -> Iterator[str]:
     if view is None:
         yield "The log has no ring lines (NCCL_DEBUG_SUBSYS with INIT or GRAPH)."
         return
-    orders: dict[tuple[tuple[int, ...], bool], list[int]] = {}
-    for ring in view.rings:
-        orders.setdefault((ring.order, ring.whole), []).append(ring.channel)
+    orders = grouped(((ring.order, ring.whole), ring.channel) for ring in view.rings)
     same = "in one order" if len(orders) == 1 else f"in {len(orders)} different orders"
     yield f"{plural(len(view.rings), 'ring')}, {same}."
     lines = [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Analysis, Finding
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.report import story, words
@@ -58,9 +59,7 @@ def _steps(finding: Finding) -> Iterator[str]:
 
 def _stands(known: Who) -> list[str]:
     """How far the ranks are, those of which the same is told in one line, the ones behind first."""
-    alike: dict[str, list[Standing]] = {}
-    for stand in known.standings:
-        alike.setdefault(_stand(stand), []).append(stand)
+    alike = grouped((_stand(stand), stand) for stand in known.standings)
     rows = sorted(alike.items(), key=lambda row: -_gap(row[1][0]))
     if known.kind == "rank":
         return [said for said, _ in rows]

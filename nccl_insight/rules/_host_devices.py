@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import listed, plural
 from nccl_insight.facts.errors import present
@@ -125,10 +126,11 @@ def links(run: Run) -> Iterator[Said | Beside]:
 
 def _narrower(devices: Mapping[tuple[int, str | None, str], Mapping[str, Fact]]) -> list[tuple[Fact, str]]:
     """GPUs with fewer lanes than their like on the host, where nothing says how many they can have."""
-    widths: dict[tuple[int, str | None], list[Fact]] = {}
-    for (input_id, host, name), own in devices.items():
-        if name.startswith("GPU") and "pci.link_width" in own and "pci.link_max_width" not in own:
-            widths.setdefault((input_id, host), []).append(own["pci.link_width"])
+    widths = grouped(
+        (at[:2], own["pci.link_width"])
+        for at, own in devices.items()
+        if at[2].startswith("GPU") and "pci.link_width" in own and "pci.link_max_width" not in own
+    )
     return [
         (f, f"{f.device} x{f.value}, others x{most:g}")
         for group in widths.values()
@@ -245,11 +247,9 @@ def throttled(run: Run) -> Iterator[Said | Beside]:
 
 def _slower_clocks(run: Run) -> Iterator[tuple[Fact, str]]:
     """GPUs at work whose clock is far below that of the others of their host."""
-    at_work: dict[tuple[int, str | None], list[Fact]] = {}
-    for (input_id, host, _), own in by_device(named(run, r"gpu\.(?:clock\.sm|utilization)")).items():
-        if len(own) == 2 and (own["gpu.utilization"].number or 0) >= _AT_WORK:
-            at_work.setdefault((input_id, host), []).append(own["gpu.clock.sm"])
-    for clocks in at_work.values():
+    gpus = by_device(named(run, r"gpu\.(?:clock\.sm|utilization)")).items()
+    loaded = ((at, own) for at, own in gpus if len(own) == 2 and (own["gpu.utilization"].number or 0) >= _AT_WORK)
+    for clocks in grouped((at[:2], own["gpu.clock.sm"]) for at, own in loaded).values():
         usual = median([f.number or 0.0 for f in clocks])
         for fact in clocks:
             if len(clocks) >= _FEW and (fact.number or 0) < _OF_CLOCK * usual:

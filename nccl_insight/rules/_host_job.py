@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.facts.errors import present
@@ -332,10 +333,7 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
     """A kernel log by itself: links that went down; beside a log of the job its times decide (``facts.links``)."""
     if run.table("processes").height:
         return
-    events: dict[tuple[str | None, str], list[Fact]] = {}
-    for fact in named(run, r"kernel\.link"):
-        events.setdefault((fact.host, fact.device), []).append(fact)
-    for (_, device), facts in events.items():
+    for (_, device), facts in grouped(((f.host, f.device), f) for f in named(run, r"kernel\.link")).items():
         downs = [f for f in facts if f.value == "down"]
         stays = facts[-1].value == "down"
         if stays or len(downs) > 2:

@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import toml
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.natures import shown_by
 from nccl_insight.base.units import listed, plural
 from nccl_insight.facts.errors import present
@@ -220,10 +221,7 @@ def mtus(run: Run) -> Iterator[Said | Beside]:
             rows.setdefault(f"interface {fact.device}", []).append(fact)
     layers = {(f.input_id, f.host, f.device): f.value for f in named(run, r"port\.link_layer")}
     for what, every in rows.items():
-        kinds: dict[str, list[Fact]] = {}
-        for fact in every:
-            kinds.setdefault(layers.get((fact.input_id, fact.host, fact.device), ""), []).append(fact)
-        for facts in kinds.values():
+        for facts in grouped((layers.get((f.input_id, f.host, f.device), ""), f) for f in every).values():
             votes = Count(f.value for f in {(f.input_id, f.host): f for f in facts}.values())
             if len(votes) < 2 or len({(f.input_id, f.host) for f in facts}) < 2:
                 continue
@@ -244,12 +242,9 @@ def wires(run: Run) -> Iterator[Said | Beside]:
     rates = {f.device.split("/")[0]: f.number or 0.0 for f in named(run, r"port\.rate")}
     for name, speed in run.table("net_devices").select("name", "speed_gbit").drop_nulls().iter_rows():
         rates.setdefault(str(name), float(speed))
-    tested: dict[str, list[Fact]] = {}
     sizes = {(f.input_id, f.line): f.number or 0.0 for f in named(run, r"perftest\.size")}
-    for fact in named(run, r"perftest\.bandwidth"):
-        if sizes.get((fact.input_id, fact.line), 0) >= _LARGE:
-            tested.setdefault(fact.device, []).append(fact)
-    for device, facts in tested.items():
+    large = (f for f in named(run, r"perftest\.bandwidth") if sizes.get((f.input_id, f.line), 0) >= _LARGE)
+    for device, facts in grouped((f.device, f) for f in large).items():
         best = max(facts, key=lambda f: f.number or 0.0)
         rate = rates.get(device, 0.0)
         if rate and (best.number or 0.0) < _WIRE * rate:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
-from nccl_insight.base.model import Action, CannotJudge, Confidence, Hit, Ref, Severity, Step
+from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.base.pages import Page, words
 from nccl_insight.facts.errors import causes, present
@@ -28,31 +28,6 @@ _SAID: Final = ("root", "setting", "caller")
 # What a check may say itself of a hit, in place of its page.
 _FIELDS: Final = {field.name for field in dataclasses.fields(Hit)} - {"ranks", "hosts", "evidence"}
 
-if TYPE_CHECKING:
-    from typing_extensions import TypedDict, Unpack
-
-    class Fields(TypedDict, total=False):
-        """What else a check says of a hit; severity, confidence, action and steps are the page's where it does not."""
-
-        next_step: str
-        explanation: str
-        observed: str
-        expected: str
-        unit: str
-        severity: Severity | None
-        confidence: Confidence | None
-        action: Action | None
-        comm_id: str | None
-        absence: str | None
-        caused_by: tuple[str, ...]
-        sources: tuple[str, ...]
-        first_s: float | None
-        last_s: float | None
-        devices: tuple[str, ...]
-        deliberate: bool
-        says_more: bool
-        steps: tuple[Step, ...]
-
 
 class Placed(Protocol):
     """Whatever knows its ranks, hosts and lines."""
@@ -65,12 +40,12 @@ class Placed(Protocol):
     def evidence(self) -> tuple[Ref, ...]: ...
 
 
-def hit(
-    seen: Placed | pl.DataFrame | Iterable[Ref],
-    title: str,
-    whom: Placed | pl.DataFrame | Iterable[int | str | None] | None = None,
-    **fields: Unpack[Fields],
-) -> Hit:
+# What shows it, of rows the first lines; whom it is about: ranks (numbers) and hosts (names), or rows of them.
+Seen: TypeAlias = Placed | pl.DataFrame | Iterable[Ref]
+Whom: TypeAlias = Placed | pl.DataFrame | Iterable[int | str | None] | None
+
+
+def hit(seen: Seen, title: str, whom: Whom = None, **fields: Any) -> Hit:
     """A finding on what was seen: rows with their lines, ranks and hosts, or anything that knows these.
 
     Args:
@@ -83,9 +58,7 @@ def hit(
     return Hit(title, ranks=ranks, hosts=hosts, evidence=lines, **fields)
 
 
-def _told(
-    seen: Placed | pl.DataFrame | Iterable[Ref], whom: Placed | pl.DataFrame | Iterable[int | str | None] | None
-) -> tuple[tuple[int, ...], tuple[str, ...], tuple[Ref, ...]]:
+def _told(seen: Seen, whom: Whom) -> tuple[tuple[int, ...], tuple[str, ...], tuple[Ref, ...]]:
     """Ranks, hosts and lines of a finding."""
     about = seen if whom is None else whom
     lines = refs(seen) if isinstance(seen, pl.DataFrame) else seen if isinstance(seen, Iterable) else seen.evidence
@@ -102,13 +75,7 @@ def _told(
     return ranks, hosts, tuple(lines)
 
 
-def says(
-    name: str,
-    seen: Placed | pl.DataFrame | Iterable[Ref],
-    /,
-    whom: Placed | pl.DataFrame | Iterable[int | str | None] | None = None,
-    **given: Any,
-) -> Hit:
+def says(name: str, seen: Seen, /, whom: Whom = None, **given: Any) -> Hit:
     """A finding in the words that a page has for ``name.key``, with these values; fields of a hit are as given here.
 
     The words know the finding's ``ranks`` and ``hosts``.
@@ -144,14 +111,7 @@ class Context:
 
     hit = staticmethod(hit)
 
-    def says(
-        self,
-        key: str,
-        seen: Placed | pl.DataFrame | Iterable[Ref],
-        /,
-        whom: Placed | pl.DataFrame | Iterable[int | str | None] | None = None,
-        **given: Any,
-    ) -> Hit:
+    def says(self, key: str, seen: Seen, /, whom: Whom = None, **given: Any) -> Hit:
         """A finding in the words of this page: see :func:`says`."""
         return says(f"{self.name}.{key}", seen, whom, **given)
 
@@ -180,7 +140,7 @@ class Context:
         rows: Trouble | None = None,
         whom: Iterable[int | str | None] | None = None,
         quiet: Severity | None = Severity.INFO,
-        **fields: Unpack[Fields],
+        **fields: Any,
     ) -> Iterator[Hit]:
         """One hit for all lines (``rows``, else :meth:`lines`); nothing when there are none.
 

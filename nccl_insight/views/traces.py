@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
+from typing import Any
 
 import polars as pl
 
@@ -241,31 +242,20 @@ def longest_waits(run: Run) -> LongestWaits | None:
     if table.is_empty():
         return None
     clocks = run.table("trace_clocks")
+    longest = table.sort("worst_wait_ns", "match_id", descending=[True, False]).head(LISTED)
     return LongestWaits(
         table.height,
-        tuple(
-            LongWait(
-                op=str(row["op"]),
-                size_bytes=row["size_bytes"],
-                process_group=row["process_group"],
-                step=row["step"],
-                transfer_ns=row["transfer_ns"],
-                worst_wait_ns=row["worst_wait_ns"],
-                last_rank=row["last_rank"],
-                parts=tuple(
-                    Part(rank, wait or 0, start, took)
-                    for rank, wait, start, took in zip(
-                        row["ranks"],
-                        row["wait_ns"],
-                        row["start_ns"] or repeat(None),
-                        row["duration_ns"] or repeat(0),
-                        strict=False,
-                    )
-                ),
-            )
-            for row in table.sort("worst_wait_ns", "match_id", descending=[True, False])
-            .head(LISTED)
-            .iter_rows(named=True)
-        ),
+        tuple(map(_long_wait, longest.iter_rows(named=True))),
         clocks.height > 0 and bool(clocks["comparable"].all()),
+    )
+
+
+def _long_wait(row: Mapping[str, Any]) -> LongWait:
+    starts, took = row["start_ns"] or repeat(None), row["duration_ns"] or repeat(0)
+    parts = zip(row["ranks"], row["wait_ns"], starts, took, strict=False)
+    columns = ("size_bytes", "process_group", "step", "transfer_ns", "worst_wait_ns", "last_rank")
+    return LongWait(
+        op=str(row["op"]),
+        **{column: row[column] for column in columns},
+        parts=tuple(Part(rank, wait or 0, start, duration) for rank, wait, start, duration in parts),
     )

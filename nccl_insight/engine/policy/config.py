@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,7 +19,7 @@ from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.engine.policy.model import Ignore, Policy
 from nccl_insight.inputs.limits import NAMES, changed
 from nccl_insight.inputs.spool import start_of
-from nccl_insight.rules import Rule, discover
+from nccl_insight.rules import discover
 
 FILE_NAME: Final = "nccl-insight.toml"
 ENV_PREFIX: Final = "NCCL_INSIGHT_"
@@ -28,11 +27,6 @@ _TOP: Final = ("analyze", "ignore", "severity", "thresholds", "traces", "limits"
 _ANALYZE: Final = ("select", "ignore", "fail-on", "min-confidence", "min-coverage", "redact")
 _IGNORE: Final = ("code", "name", "match", "reason", "until")
 _MAX_BYTES: Final = 1 << 20
-
-
-@cache
-def _rules() -> tuple[Rule, ...]:
-    return tuple(discover())
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -54,7 +48,7 @@ def resolve(pattern: str, where: str = "") -> tuple[str, ...]:
     upper = wanted.upper()
     found = tuple(
         rule.name
-        for rule in _rules()
+        for rule in discover()
         if rule.name == wanted.lower()
         or (upper.startswith("NI") and rule.code.startswith(upper))
         or (
@@ -66,7 +60,7 @@ def resolve(pattern: str, where: str = "") -> tuple[str, ...]:
         return found
     # The digits of a code mean nothing to each other, so the nearest number is no guess at what was meant.
     is_code = upper[:2] == "NI" and upper[2:].isdigit()
-    hint = "; `nccl-insight rules` lists all" if is_code else nearest(wanted, {r.name for r in _rules()})
+    hint = "; `nccl-insight rules` lists all" if is_code else nearest(wanted, {r.name for r in discover()})
     raise UsageError(f"{where + ': ' if where else ''}no diagnosis is called {pattern!r}{hint}")
 
 
@@ -141,7 +135,7 @@ def _severities(where: str, value: object) -> dict[str, Severity]:
 def _thresholds(where: str, value: object) -> dict[str, dict[str, float]]:
     if not isinstance(value, dict):
         _fail(where, "must be a table of tables: [thresholds.NAME]")
-    by_name = {rule.name: rule for rule in _rules()}
+    by_name = {rule.name: rule for rule in discover()}
     found: dict[str, dict[str, float]] = {}
     for code, entries in value.items():
         here = f"{where} {code}"
@@ -225,20 +219,10 @@ def read_file(path: Path) -> Mapping[str, Any] | None:
 
 def find_file(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, Mapping[str, Any]] | None:
     """The configuration file in force and its content."""
-    for folder in (cwd, *cwd.parents):
-        for name in (FILE_NAME, "pyproject.toml"):
-            path = folder / name
-            if path.is_file():
-                data = read_file(path)
-                if data is not None:
-                    return path, data
-    base = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
-    path = Path(base) / "nccl-insight" / FILE_NAME
-    if base and path.is_file():
-        data = read_file(path)
-        if data is not None:
-            return path, data
-    return None
+    paths = [folder / name for folder in (cwd, *cwd.parents) for name in (FILE_NAME, "pyproject.toml")]
+    if base := environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else ""):
+        paths.append(Path(base) / "nccl-insight" / FILE_NAME)
+    return next(((p, data) for p in paths if p.is_file() and (data := read_file(p)) is not None), None)
 
 
 def _from_file(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,11 +284,9 @@ def load_policy(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     path = config or (Path(environ[ENV_PREFIX + "CONFIG"]) if environ.get(ENV_PREFIX + "CONFIG") else None)
-    source: tuple[Path, Mapping[str, Any]] | None = None
+    source = None if cwd is None or isolated else find_file(cwd, environ)
     if path is not None and not isolated:
         source = (path, read_file(path) or {})
-    elif cwd is not None and not isolated:
-        source = find_file(cwd, environ)
     if source is not None:
         _apply(values, origins, _from_file(*source), str(source[0]))
     for key in _ANALYZE:
@@ -323,10 +305,7 @@ def load_policy(
 def _given(where: str, key: str, value: object) -> dict[str, Any]:
     if key == "ignore":
         return {"ignore": tuple(Ignore(name, f"ignored by {where}") for name in _names(where, value))}
-    if key == "select":
-        return {"select": frozenset(_names(where, value))}
-    found = _settings(where, {key: value})
-    return found
+    return _settings(where, {key: value})
 
 
 def _apply(values: dict[str, Any], origins: dict[str, str], found: Mapping[str, Any], origin: str) -> None:

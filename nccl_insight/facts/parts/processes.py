@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.grouping import grouped
 from nccl_insight.facts.parts.rows import END
 from nccl_insight.tables.run import Run, fact
 
@@ -52,13 +53,10 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
         .group_by(key, maintain_order=True)
         .agg(pl.col("line").unique().sort())
     )
-    banners = run.table("versions")
-    starts: dict[tuple[int, str | None, int], list[int]] = {}
-    for i, host, pid, line in banners.drop_nulls(["nccl_version", "pid"]).select(*key, "line").iter_rows():
-        starts.setdefault((i, host, pid), []).append(int(line))
-    members: dict[tuple[int, str | None, int | None], list[dict[str, Any]]] = {}
-    for row in ranks.select(*key, *_OF_RANKS).iter_rows(named=True):
-        members.setdefault((row["input_id"], row["host"], row["pid"]), []).append(row)
+    banners = run.table("versions").drop_nulls(["nccl_version", "pid"]).select(*key, "line")
+    starts = grouped(((i, host, pid), int(line)) for i, host, pid, line in banners.iter_rows())
+    every = ranks.select(*key, *_OF_RANKS).iter_rows(named=True)
+    members = grouped(((row["input_id"], row["host"], row["pid"]), row) for row in every)
     # NCCL names its version once per process, on rank 0 only: there the other ranks began again, too.
     again: dict[int, list[int]] = {}
     for (input_id, _, _), told in starts.items():

@@ -7,6 +7,7 @@ from itertools import pairwise
 import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.facts.errors import BENIGN, causes
 from nccl_insight.facts.parts.cuts import cuts_of
 from nccl_insight.facts.parts.processes import Gpu, processes_of
@@ -117,11 +118,8 @@ def _by_input(*frames: pl.DataFrame) -> dict[int, list[int]]:
 def _versions(run: Run) -> dict[int, list[tuple[int, bool]]]:
     """Lines by input with which NCCL names its version, and whether they have a head."""
     table = run.table("versions")
-    found: dict[int, list[tuple[int, bool]]] = {}
     rows = table.drop_nulls(["nccl_version", "line"]).select("input_id", "line", "pid")
-    for input_id, line, pid in rows.iter_rows():
-        found.setdefault(input_id, []).append((int(line), pid is not None))
-    return found
+    return grouped((i, (int(line), pid is not None)) for i, line, pid in rows.iter_rows())
 
 
 def tied(worlds: Sequence[World]) -> list[World]:
@@ -140,10 +138,7 @@ def tied(worlds: Sequence[World]) -> list[World]:
         for other in (*shared, number):
             first_of[other] = min(shared, default=number)
         with_comm.update(dict.fromkeys(world.comms, number))
-    groups: dict[int, list[World]] = {}
-    for number, world in enumerate(worlds):
-        groups.setdefault(first(number), []).append(world)
-    return [_joined(group) for group in groups.values()]
+    return [_joined(group) for group in grouped((first(n), world) for n, world in enumerate(worlds)).values()]
 
 
 def in_sequence(one: World, other: World) -> bool:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import polars as pl
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.facts.waiting import is_engine_copy
 from nccl_insight.readers.kernels import COMM, COMPUTE
 from nccl_insight.tables.run import Run
@@ -80,9 +81,7 @@ def recorded(run: Run) -> pl.DataFrame | str:
 def _placed(rows: pl.DataFrame) -> pl.Series | None:
     """A start of each row, the earliest at which all ranks keep their order; None where the orders contradict."""
     ranks, meetings, took = (rows[c].to_list() for c in ("rank", "meeting", "duration_ns"))
-    queues: dict[int, list[int]] = {}
-    for row, rank in enumerate(ranks):
-        queues.setdefault(rank, []).append(row)
+    queues: dict[int, list[int]] = grouped((rank, row) for row, rank in enumerate(ranks))
     missing = Counter(meetings)
     heads: dict[int, list[int]] = {}
     at = dict.fromkeys(queues, 0)

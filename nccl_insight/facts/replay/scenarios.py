@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.replay.order import PAUSE_NS
 from nccl_insight.facts.replay.passes import Change, Replay
@@ -138,10 +139,7 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     if turns:
         suspects = []
     found += [_rank_scenario(line, rows, (r,), alone, _where(each, (r,))) for r in sorted(suspects)]
-    hosts: dict[str, list[int]] = {}
-    for rank, host in enumerate(line.hosts):
-        if host is not None:
-            hosts.setdefault(host, []).append(rank)
+    hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
     if len(hosts) > 1:
         for host, members in hosts.items():
             if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
@@ -441,9 +439,7 @@ def ideal(line: Timeline, rows: pl.DataFrame, replay: Replay) -> Change:
     alike = ["name"] if any(meeting.pair for meeting in line.groups) else ["role", "name"]
     pause = pl.min_horizontal("gap", pl.col("gap").median().over(*alike, "step", "nth"))
     change = _nodes(rows.select("node", length=pl.col("took").mean().over(alike) + pause))
-    kinds: dict[tuple[object, ...], list[int]] = {}
-    for number, meeting in enumerate(line.groups):
-        kinds.setdefault((meeting.op, meeting.size_bytes, len(meeting.members)), []).append(number)
+    kinds = grouped(((m.op, m.size_bytes, len(m.members)), number) for number, m in enumerate(line.groups))
     usual = replay.transfers.copy()
     for numbers in kinds.values():
         usual[numbers] = np.median(usual[numbers])

@@ -134,11 +134,6 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
     return {"title": {"text": title}, "automargin": True, **settings}
 
 
-def bare(**settings: Any) -> dict[str, Any]:
-    """An axis without lines, ticks and grid, for drawings."""
-    return {"visible": False, "showgrid": False, "zeroline": False, **settings}
-
-
 def cells(rows: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
     """Rows as text; None is ``unknown``, floats have three significant places."""
     return tuple(tuple(_cell(v) for v in row) for row in rows)

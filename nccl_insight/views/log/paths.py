@@ -3,6 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.grouping import grouped
 from nccl_insight.facts.members import main_comm
 from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.transports import pairs
@@ -122,15 +123,12 @@ def transports(run: Run) -> Transports | None:
 def network(run: Run) -> Network:
     """The network in use and the NICs of the hosts."""
     world = main_comm(run)
-    by_host: dict[tuple[str | None, str | None], list[Nic]] = {}
     columns = ("host", "network", "name", "port", "link_layer", "speed_gbit")
-    for host, used, name, port, layer, speed in nics(run).select(columns).iter_rows():
-        known = layer if layer in ("IB", "RoCE") else None
-        nic = Nic(name, port, known, speed if speed and speed > 0 else None)
-        by_host.setdefault((host, used), []).append(nic)
-    alike: dict[tuple[str | None, tuple[Nic, ...]], list[str | None]] = {}
-    for (host, used), found in by_host.items():
-        alike.setdefault((used, tuple(found)), []).append(host)
+    by_host = grouped(
+        ((host, used), Nic(name, port, layer if layer in ("IB", "RoCE") else None, speed if (speed or 0) > 0 else None))
+        for host, used, name, port, layer, speed in nics(run).select(columns).iter_rows()
+    )
+    alike = grouped(((used, tuple(found)), host) for (host, used), found in by_host.items())
     loaded = run.table("plugins").filter(pl.col("outcome").cast(pl.String) == "loaded")
     plugins = loaded.select(pl.coalesce("name", "plugin").alias("n")).get_column("n")
     return Network(
