@@ -9,8 +9,8 @@ import pytest
 
 import nccl_insight
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.loading import load
+from nccl_insight.loading.assemble.places import Places, places
 
 _INIT = (
     "{tag}{host}:{pid}:{pid} [{gpu}] NCCL INFO ncclCommInitRank comm 0x55{pid}0 rank {rank} nranks 2 cudaDev {gpu} "
@@ -28,13 +28,13 @@ def _log(path: Path, *members: tuple[str, int, int, int, str, str]) -> Path:
 
 def test_groups_side_by_side_name_no_rank_of_the_job(tmp_path: Path) -> None:
     members = [(f"node{n // 2}", 100 + n, n % 2, n % 2, f"a{n // 2}", "") for n in range(4)]
-    known = identities(load(str(_log(tmp_path / "run.log", *members))))
+    known = places(load(str(_log(tmp_path / "run.log", *members))))
     assert (known.host_of_rank, known.rank_of_process, known.world) == ({}, {}, 0)
 
 
 def test_launchers_name_the_ranks_of_groups_side_by_side(tmp_path: Path) -> None:
     members = [(f"node{n // 2}", 100 + n, n % 2, n % 2, f"a{n // 2}", f"[1,{n}]<stdout>:") for n in range(4)]
-    known = identities(load(str(_log(tmp_path / "run.log", *members))))
+    known = places(load(str(_log(tmp_path / "run.log", *members))))
     assert known.host_of_rank == {0: "node0", 1: "node0", 2: "node1", 3: "node1"}
     assert known.rank_of_process[("node1", 103)] == 3
     assert known.world == 4
@@ -43,20 +43,20 @@ def test_launchers_name_the_ranks_of_groups_side_by_side(tmp_path: Path) -> None
 def test_attempts_on_the_same_gpus_are_not_side_by_side(tmp_path: Path) -> None:
     first = [("node0", 100 + n, n, n, "a1", "") for n in range(2)]
     second = [("node0", 200 + n, n, 1 - n, "a2", "") for n in range(2)]
-    known = identities(load(str(_log(tmp_path / "run.log", *first, *second))))
+    known = places(load(str(_log(tmp_path / "run.log", *first, *second))))
     assert known.rank_of_process == {("node0", 200): 1, ("node0", 201): 0}
 
 
 def test_a_machine_named_after_its_address_is_the_host_that_has_it() -> None:
-    known = Identities(names={"trainer-1": "trainer-1"}, addresses={"10.8.4.12": "trainer-1"})
+    known = Places(names={"trainer-1": "trainer-1"}, addresses={"10.8.4.12": "trainer-1"})
     assert known.host("ip-10-8-4-12") == known.host("ip-10-8-4-12.ec2.internal") == "trainer-1"
     assert known.host("ip-10-8-4-13") == "ip-10-8-4-13"
-    own = Identities(names={"ip-10-8-4-12": "ip-10-8-4-12"}, addresses={"10.8.4.12": "other"})
+    own = Places(names={"ip-10-8-4-12": "ip-10-8-4-12"}, addresses={"10.8.4.12": "other"})
     assert own.host("ip-10-8-4-12.ec2.internal") == "ip-10-8-4-12"
 
 
 def test_syslog_names_the_host_of_any_program_when_the_job_knows_it() -> None:
-    known = Identities(names={"gpu02": "gpu02"})
+    known = Places(names={"gpu02": "gpu02"})
     assert known.host_in_tag("May  4 14:20:01 gpu02 kubelet[900]:") == "gpu02"
     assert known.host_in_tag("2026-05-04 14:18:01 gpu02.example.org termination-handler:") == "gpu02"
     assert known.host_in_tag("May  4 14:20:01 login1 kubelet[900]:") is None

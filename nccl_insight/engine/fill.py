@@ -17,8 +17,8 @@ from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes, present
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.scheduler import scheduler
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import CRASHED, ENDED, FAILED, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run
 
@@ -64,7 +64,7 @@ def _steps(run: Run, draft: Draft) -> tuple[Step, ...]:
     if not any("<" in s.text + s.where or _LIVE.search(s.text) for s in steps):
         return steps
     known = _known(run, draft)
-    hosts = draft.hit.hosts or identities(run).hosts(draft.hit.ranks)
+    hosts = draft.hit.hosts or places(run).hosts(draft.hit.ranks)
     host = hosts[0] if len(hosts) == 1 else ""
     return tuple(_step(run, part, known, host) for step in steps for part in _parts(step))
 
@@ -145,7 +145,7 @@ def _known(run: Run, draft: Draft) -> dict[str, str]:
         found |= {"log": path} if path else {}
     if peer := _peer(row) or (_peer_beside(rows, row) if row else None):
         found["address"], found["port"] = peer
-        host = identities(run).host(found["address"])
+        host = places(run).host(found["address"])
         found |= {"peer host": host} if host else {}
     pid = row.get("pid") or (_pid_of(run, draft.hit.ranks[0]) if draft.hit.ranks else None)
     return found | ({"pid": str(pid)} if pid else {})
@@ -167,5 +167,5 @@ def _peer_beside(rows: pl.DataFrame, row: Mapping[str, Any]) -> tuple[str, str] 
 
 def _pid_of(run: Run, rank: int) -> int | None:
     """The process of a rank."""
-    known = identities(run).rank_of_process
+    known = places(run).rank_of_process
     return next((pid for (_, pid), own in known.items() if own == rank), None)

@@ -12,8 +12,8 @@ import polars as pl
 from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.facts.ended import torn
-from nccl_insight.facts.identity import rank_in_job
 from nccl_insight.facts.members import completed
+from nccl_insight.loading.assemble.places import rank_in_job
 from nccl_insight.tables.notes import LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import OWNER, owner

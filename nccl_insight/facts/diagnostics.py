@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.members import rank_hosts
+from nccl_insight.loading.assemble.places import rank_hosts
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import Columns
 

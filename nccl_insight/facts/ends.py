@@ -1,13 +1,13 @@
 """How processes and the job ended, as the kernel, launchers, schedulers and Python say it.
 
-The line names a process by number, task, rank or node; :mod:`nccl_insight.facts.identity` turns that into NCCL's
-rank and host. The reporter's host is never taken for the dead process's.
+The line names a process by number, task, rank or node, which :mod:`nccl_insight.loading.assemble.places` turns into
+NCCL's rank and host. The reporter's host is never taken for the dead process's.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import polars as pl
 
@@ -18,11 +18,11 @@ from nccl_insight.base.model import Ref
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import CONSEQUENCE, causes
-from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.topics import plays, told
 from nccl_insight.language.load import parts_of, witnesses
 from nccl_insight.language.meanings import Witness
+from nccl_insight.loading.assemble.places import Places, places
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import CRASHED as CRASHED
@@ -91,7 +91,7 @@ class End:
 @fact
 def ends(run: Run) -> tuple[End, ...]:
     """All ends in reading order: launchers' and kernel's lines, and Python exceptions of the program itself."""
-    known = identities(run)
+    known = places(run)
     errors = run.table("errors")
     said = pl.coalesce("end_kind", "diagnosis").alias("kind")
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
@@ -109,12 +109,19 @@ def ends(run: Run) -> tuple[End, ...]:
     found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods, agents)) is not None]
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
-    found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row, known)) is not None]
-    found += _bare(run, known)
-    found += _interrupted(run, known, found)
+    found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row)) is not None]
+    found += _bare(run)
+    found += _interrupted(run, found)
     found += _last_words(run, known, found)
     found = joined(sorted(found, key=lambda e: e.order))
     return tuple(_where_peers_lost_it(run, known, found))
+
+
+T = TypeVar("T")
+
+
+def _given(value: T | None) -> tuple[T, ...]:
+    return () if value is None else (value,)
 
 
 def _told_to_end(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
@@ -161,19 +168,19 @@ def _one_death(one: End, other: End) -> bool:
     return one.time_s is None or other.time_s is None or abs(one.time_s - other.time_s) <= _ONE_DEATH_S
 
 
-def _where_peers_lost_it(run: Run, known: Identities, found: list[End]) -> list[End]:
+def _where_peers_lost_it(run: Run, known: Places, found: list[End]) -> list[End]:
     """A process that died without a name (the kernel's log of a node, in which pods have other numbers) is on the host
     to which all others lost their connections, if that is one, and none of its processes lost one."""
-    if not found or any(e.hosts or e.ranks for e in found) or len(known.ranks_of_host) < 2:
+    if not found or any(e.hosts or e.ranks for e in found) or len(known.machines) < 2:
         return found
     closed = causes(run).filter(pl.col("cause") == GONE)
     hosts = known.hosts_at(closed)
-    if len(hosts) != 1 or not hosts <= known.ranks_of_host.keys() or hosts & set(closed["host"].drop_nulls()):
+    if len(hosts) != 1 or not hosts <= known.machines or hosts & set(closed["host"].drop_nulls()):
         return found
     return [replace(e, hosts=tuple(hosts)) if e.kind in (KILLED, CRASHED) else e for e in found]
 
 
-def _bare(run: Run, known: Identities) -> list[End]:
+def _bare(run: Run) -> list[End]:
     """Ends of commands as the shell says them, without a number: the last lines of inputs only."""
     found: list[End] = []
     rows = endings(run)
@@ -185,21 +192,20 @@ def _bare(run: Run, known: Identities) -> list[End]:
     )
     closed = marks.filter("_orderly")["input_id"].to_list()
     rows = rows.filter((pl.col("line") > pl.col("lines") - _LAST_LINES) & ~pl.col("input_id").is_in(closed))
-    for input_id, line, text, lines in rows.select("input_id", "line", "text", "lines").iter_rows():
-        ended = shell_signal(str(text))
+    for row in rows.iter_rows(named=True):
+        ended = shell_signal(str(row["text"]))
         if ended is None:
             continue
         word, signal = ended
-        if signal == 15 and line < lines:
+        if signal == 15 and row["line"] < row["lines"]:
             continue  # the script goes on: it has itself ended what it calls terminated
-        place = known.placed(read_tag(None), int(input_id))
         found.append(
             End(
                 kind=kind_of_signal(signal),
                 text=word,
-                ref=Ref(int(input_id), int(line)),
-                ranks=place.ranks,
-                hosts=place.hosts,
+                ref=Ref(row["input_id"], row["line"]),
+                ranks=_given(row["rank"]),
+                hosts=_given(row["host"]),
                 strong=False,
                 signal=signal,
                 message=BARE,
@@ -212,7 +218,7 @@ def _bare(run: Run, known: Identities) -> list[End]:
 _TYPED: Final = "^C"
 
 
-def _interrupted(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
+def _interrupted(run: Run, found: Sequence[End]) -> list[End]:
     """That somebody pressed Ctrl-C, as the terminal or Python shows it, where no launcher says so."""
     rows = endings(run)
     if rows.is_empty() or any(e.kind == ENDED for e in found):
@@ -224,17 +230,17 @@ def _interrupted(run: Run, known: Identities, found: Sequence[End]) -> list[End]
             kind=ENDED,
             text=str(text)[:200],
             ref=Ref(int(input_id), int(line)),
-            hosts=known.placed(read_tag(None), int(input_id)).hosts,
+            hosts=_given(host),
             time_s=time_s,
             strong=False,
             signal=2,
             message="interrupted",
         )
-        for input_id, line, text, time_s in rows.select("input_id", "line", "text", "time_s").iter_rows()
+        for input_id, line, text, time_s, host in rows.select("input_id", "line", "text", "time_s", "host").iter_rows()
     ]
 
 
-def _last_words(run: Run, known: Identities, found: Sequence[End]) -> list[End]:
+def _last_words(run: Run, known: Places, found: Sequence[End]) -> list[End]:
     """What the last lines say by their form, where no line that is known tells why the job ended."""
     tails_ = [t for t in tails(run) if t.failures]
     if not tails_ or any(e.kind != FAILED or e.exception for e in found):
@@ -274,21 +280,6 @@ def kind_of_signal(signal: int) -> str:
     return KILLED if signal == 9 else ENDED if signal in (1, 2, 15) else CRASHED
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    out: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
-            out += range(int(first), min(int(last or first), int(first) + 100_000) + 1)
-    return tuple(out)
-
-
-def task_numbers(tasks: Iterable[str] | None) -> tuple[int, ...]:
-    """The numbers of JAX's tasks: 3 of ``/job:jax_worker/replica:0/task:3``."""
-    numbers = (str(task).rpartition("/task:")[2] for task in (tasks if tasks is not None else ()))
-    return tuple(int(number) for number in numbers if number.isdigit())
-
-
 def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
     """The names of pods by input and line, as descriptions of them begin."""
     rows = run.table("pods").select("input_id", "line", "pod_name").drop_nulls().sort("input_id", "line")
@@ -316,48 +307,15 @@ def _agents(rows: pl.DataFrame) -> bool:
 
 
 def _of_line(
-    row: Mapping[str, Any], known: Identities, pods: Mapping[int, Sequence[tuple[int, str]]], agents: bool
+    row: Mapping[str, Any], known: Places, pods: Mapping[int, Sequence[tuple[int, str]]], agents: bool
 ) -> End | None:
     message = str(row["message"] or "")
     parts = parts_of(message)
     strange = "any-program" in parts and known.names and str(row.get("container_name")) not in known.names
     if strange and row["line"] <= (row["lines"] or 0) - _LAST_LINES:
         return None  # a wording that any program may use
-    host = known.host(row.get("node_name")) or known.pod(_pod_of(row, pods)) or known.host_in_tag(row.get("launcher"))
     said = witnesses().get(message, _NOTHING)
-    own_input = bool(said.speaker)
-    if host is None and own_input:
-        host = known.host_of_input.get(int(row["input_id"]))
-    ranks: set[int] = set()
-    hosts: set[str] = {host} if host else set()
-    process = known.process(row.get("killed_pid"), host)
-    local = _LOCAL_RANK.search(str(row.get("launcher") or "")) if "local-command" in parts else None
-    if process is None and local is not None and (here := known.at_local_rank(int(local[1]), host)) is not None:
-        process = (known.host_of_rank[here], here)
-    if process is None and said.speaker == "process" and row.get("killed_pid") is None:
-        alone = known.rank_of_input.get(int(row["input_id"]))
-        process = (known.host_of_rank[alone], alone) if alone is not None and host is not None else None
-    if process is not None:
-        hosts.add(process[0])
-        ranks.add(process[1])
-    else:
-        own = row.get("rank") if said.names == "rank" else None
-        if own is None and said.speaker == "process":
-            tag = str(row.get("launcher") or "")
-            own = read_tag(tag).rank
-            if own is None:
-                own = known.at_local_rank(read_tag(tag).local_rank, host)
-        listed = None if agents else row.get("task_list")
-        tasks = _numbers(str(listed)) if listed else () if own is None else (int(own),)
-        tasks += task_numbers(row.get("further_tasks"))
-        if not tasks and "local-rank" in parts:
-            own = known.at_local_rank(row.get("local_rank"), host)
-            tasks = () if own is None else (own,)
-        for number in tasks:
-            placed = known.rank(number, host)
-            if placed is not None:
-                ranks.add(placed[1])
-                hosts.update([placed[0]] if placed[0] else [])
+    ranks, hosts = known.whom(row, _pod_of(row, pods), tasks=not agents)
     code, signal = row.get("exit_code"), row.get("signal")
     text = " ".join(str(row["text"] or "").split())
     kind = str(row["kind"])
@@ -373,16 +331,13 @@ def _of_line(
         signal=signal,
         exit_code=code,
         message=message,
-        strange=frozenset(hosts - set(known.ranks_of_host)),
+        strange=frozenset(hosts - known.machines),
         local_rank=row.get("local_rank") if "local-rank" in parts else None,
         # What the program says of itself stands for the exception that it raises.
         exception=message if kind == FAILED and said.speaker == "process" and said.end == "reason" else None,
         pid=row.get("killed_pid"),
         lost=said.end == "lost",
     )
-
-
-_LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
 
 
 def _reason(row: Mapping[str, Any], said: Witness) -> bool:
@@ -404,7 +359,7 @@ def _words(row: Mapping[str, Any], text: str) -> str:
     return text[:200]
 
 
-def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
+def _of_exception(row: Mapping[str, Any]) -> End | None:
     name, text = str(row["exception"]), str(row["text"] or "")
     if row["chained"] or (not row["traceback"] and not str(row["tag"]) and "." not in name):
         return None
@@ -412,17 +367,16 @@ def _of_exception(row: Mapping[str, Any], known: Identities) -> End | None:
         return None  # it only passes on what NCCL, the process group or the launcher met elsewhere
     memory = row["_kind"] == "out-of-memory"
     worker = row["_kind"] == "worker-killed"
-    place = known.placed(read_tag(row["tag"]), int(row["input_id"]), host=row["host"], rank=row["rank"], pid=row["pid"])
     return End(
         kind=KILLED if memory or worker else FAILED,
         text=f"{name}: {text}"[:400] if text else name,
         ref=Ref(int(row["input_id"]), int(row["line"])),
-        ranks=place.ranks,
-        hosts=place.hosts,
+        ranks=_given(row["rank"]),
+        hosts=_given(row["host"]),
         time_s=row["time_s"],
         memory=memory,
         strong=True,
-        local_rank=place.local_rank,
+        local_rank=row["local_rank"],
         place=row["place"],
         exception=name,
         message="cuda" if row["_kind"] == "cuda" else "worker" if worker else "exception",

@@ -13,21 +13,12 @@ import polars as pl
 from nccl_insight.base.natures import called, names
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.course import signs_of_life
-from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import plays, told
 from nccl_insight.readers.embedded.endings import DONE, STEP
-from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import EFFECT, UNEXPLAINED
 from nccl_insight.tables.normalise.ends import OTHER as NOTE
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import is_loud
-
-# torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
-_RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9]+\)")
-
-# nccl-tests: "gpu01: Test CUDA failure ..", and behind it " .. gpu01 pid 4100: Test failure ..".
-_TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
-_TEST_HOST: Final = r"([A-Za-z0-9_.-]*[A-Za-z][A-Za-z0-9_.-]*):\s*$"
 
 BENIGN: Final = "benign"
 CONSEQUENCE: Final = EFFECT
@@ -36,14 +27,11 @@ ALLOC_FAILED: Final = "alloc-failed"
 SHM_FAILED: Final = "shm-failed"
 VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, NOTE})
 
-# Not the numbers behind a name, as in UCX's tags, and no address.
-_TIME: Final = r"(^|[ T])[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
-
 
 @fact
 def causes(run: Run) -> pl.DataFrame:
     """``errors`` in reading order plus ``cause`` (str), ``time_s``, ``loud`` (bool: WARN or worse, or no level)."""
-    errors = _with_raised(run, _placed(run, _with_test_pids(run.table("errors"))))
+    errors = _with_raised(run, run.table("errors"))
     errors = with_time(run, errors, *ERROR_STAMPS)
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(names("noteworthy")) | (diagnosis == NOTE)
@@ -67,106 +55,6 @@ def causes(run: Run) -> pl.DataFrame:
     return _stall_ended(_got_over(run, _late_use(_host_memory(_peer_address(run, rows)))))
 
 
-def _with_test_pids(errors: pl.DataFrame) -> pl.DataFrame:
-    """Failures that nccl-tests print with their host, and the process that the line behind them names."""
-    printed = errors.filter(plays(errors, "tests"))
-    if printed.is_empty():
-        return errors
-    place = pl.col("launcher").str.extract_groups(_TEST_PLACE)
-    lines = printed.select(
-        "input_id",
-        "line",
-        _host=pl.coalesce(place.struct.field("1"), pl.col("launcher").str.extract(_TEST_HOST)),
-        _pid=place.struct.field("2").cast(pl.Int64, strict=False),
-    )
-    # Processes of one host write at the same time: the next line counts only right behind its failure.
-    behind = (pl.col("_host").shift(-1) == pl.col("_host")) & (pl.col("line").shift(-1) - pl.col("line") <= 1)
-    follows = pl.when(behind.over("input_id")).then(pl.col("_pid").shift(-1).over("input_id"))
-    named = lines.with_columns(_pid=pl.coalesce("_pid", follows)).drop_nulls("_host")
-    rows = errors.join(named, on=["input_id", "line"], how="left", maintain_order="left")
-    bare = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("_host").is_not_null()
-    return rows.with_columns(
-        host=pl.when(bare).then("_host").otherwise("host"), pid=pl.when(bare).then("_pid").otherwise("pid")
-    ).drop("_host", "_pid")
-
-
-def _placed(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
-    """Lines without a head, with the rank of torch's tag, and the host that a launcher's tag names, where NCCL's lines
-    know it."""
-    known = identities(run)
-    headless = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("launcher").is_not_null()
-    tags_of = [pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]
-    tagged = pl.coalesce(tags_of).cast(pl.Int32, strict=False)
-    # The watchdog names ranks of its process group; the tag, those of the job.
-    own = pl.when(pl.col("message").str.starts_with("watchdog_")).then(pl.coalesce(tagged, "rank"))
-    ranks = own.otherwise(pl.coalesce("rank", tagged))
-    errors = errors.with_columns(rank=pl.when(headless).then(ranks).otherwise("rank"))
-    errors = _in_own_input(known, _of_process(run, known, errors))
-    # Most tags of a flood differ in their times alone.
-    tag = pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00")
-    tags = errors.filter(headless).select(tag).to_series().unique().to_list() if known.ranks_of_host else []
-    found: dict[str, str] = {}
-    tasks: dict[str, int] = {}
-    for text in tags:
-        said = read_tag(text)
-        host, rank = known.host_in_tag(said), said.rank
-        if rank is None:
-            rank = known.at_local_rank(said.local_rank, host)
-        host = host or (known.host_of_rank.get(rank) if rank is not None else None)
-        if host in known.ranks_of_host:
-            found[text] = str(host)
-        if rank is not None and host is not None and known.host_of_rank.get(rank) == host:
-            tasks[text] = rank
-    if not found:
-        return errors
-    named = tag.replace_strict(found, default=None, return_dtype=pl.String)
-    task = tag.replace_strict(tasks, default=None, return_dtype=pl.Int32)
-    # What the runtime of the GPU prints, and no launcher: the tag in front of it is that of the process.
-    runtime = headless & pl.col("message").str.starts_with("rocr_")
-    return errors.with_columns(
-        host=pl.when(headless).then(pl.coalesce(named, "host")).otherwise("host"),
-        rank=pl.when(runtime).then(pl.coalesce("rank", task)).otherwise("rank"),
-    )
-
-
-def _of_process(run: Run, known: Identities, errors: pl.DataFrame) -> pl.DataFrame:
-    """Lines of processes with the rank in the job: of those that stand before the init of their process, as in a file
-    put together from others, and of those that belong to a smaller communicator, in which it has another number."""
-    if not known.rank_of_process or errors["pid"].null_count() == errors.height:
-        return errors
-    places = pl.DataFrame(
-        [(h, p, r) for (h, p), r in known.rank_of_process.items()],
-        schema={"host": pl.String, "pid": pl.Int64, "_own": pl.Int32},
-        orient="row",
-    )
-    numbers = (
-        run.table("ranks")
-        .select("host", "pid", "rank")
-        .drop_nulls()
-        .group_by("host", "pid")
-        .agg(_numbers=pl.col("rank").unique())
-    )
-    on = ["host", "pid"]
-    rows = errors.join(places, on=on, how="left", maintain_order="left")
-    rows = rows.join(numbers, on=on, how="left", maintain_order="left")
-    theirs = pl.col("rank").is_null() | pl.col("rank").is_in(pl.col("_numbers"))
-    return rows.with_columns(
-        rank=pl.when(theirs.fill_null(False)).then(pl.coalesce("_own", "rank")).otherwise("rank")
-    ).drop("_own", "_numbers")
-
-
-def _in_own_input(known: Identities, errors: pl.DataFrame) -> pl.DataFrame:
-    """Lines that torch or the program print without head or tag, in the files of single processes: whose they are."""
-    if not known.rank_of_input:
-        return errors
-    ranks = pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32)
-    hosts = pl.col("input_id").replace_strict(known.host_of_input, default=None, return_dtype=pl.String)
-    bare = pl.col("host").is_null() & pl.col("pid").is_null() & pl.col("rank").is_null()
-    return errors.with_columns(
-        rank=pl.when(bare).then(ranks).otherwise("rank"), host=pl.when(bare).then(hosts).otherwise("host")
-    )
-
-
 def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     """The errors, and exceptions of programs that say what is wrong with the machine's CUDA."""
     raised = run.table("tracebacks")
@@ -178,13 +66,7 @@ def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     columns = [c for c in raised.columns if errors.schema.get(c) == raised.schema[c]]
     if raised.is_empty():
         return errors
-    known = identities(run)
-    rows = raised.select(columns)
-    if "rank" in columns and "host" in columns:
-        hosts = {r: at[0] for r in rows["rank"].drop_nulls().unique() if (at := known.hosts_of_absent((r,)))}
-        place = pl.col("rank").replace_strict(hosts, default=None, return_dtype=pl.String)
-        rows = rows.with_columns(host=pl.coalesce("host", place))
-    return pl.concat([errors, rows], how="diagonal").sort("input_id", "line", maintain_order=True)
+    return pl.concat([errors, raised.select(columns)], how="diagonal").sort("input_id", "line", maintain_order=True)
 
 
 def _late_use(rows: pl.DataFrame) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.identity import rank_in_job
+from nccl_insight.loading.assemble.places import rank_in_job
 from nccl_insight.tables.notes import CUT, LOG_CUT, TORN
 from nccl_insight.tables.run import Run, fact
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import polars as pl
 
 from nccl_insight.base.model import Ref
-from nccl_insight.facts.identity import identities
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.readers.embedded.endings import LAST, alike, tells
 from nccl_insight.tables.run import Run
 
@@ -17,7 +17,7 @@ def last_said(run: Run, ranks: Collection[int]) -> tuple[tuple[int, Ref], ...]:
 
     Lines that count steps are no reason, and lines that differ in numbers and addresses alone are alike.
     """
-    of_input = identities(run).rank_of_input
+    of_input = places(run).rank_of_input
     rows = run.table("endings").filter((pl.col("kind") == LAST) & tells(pl.col("text")))
     rows = rows.with_columns(
         rank=pl.col("input_id").cast(pl.Int64).replace_strict(of_input, default=None, return_dtype=pl.Int64),

@@ -9,9 +9,9 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.natures import names
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import Identities, identities, without_port
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
+from nccl_insight.loading.assemble.places import Places, places, without_port
 from nccl_insight.tables.run import Run, fact
 
 REACH_S: Final = 60.0
@@ -112,12 +112,12 @@ def devices_of(run: Run, rows: pl.DataFrame) -> tuple[str, ...]:
 
     Rails connect NICs of the same name, so an error on one end may come from the link of the other.
     """
-    known = identities(run)
+    known = places(run)
     frame = rows.select("host", "hca_name", without_port("peer")).unique(maintain_order=True)
     return tuple(sorted({key for row in frame.iter_rows() for key in _ends(known, *row)}))
 
 
-def _ends(known: Identities, host: str | None, device: str | None, peer: str | None) -> Iterator[str]:
+def _ends(known: Places, host: str | None, device: str | None, peer: str | None) -> Iterator[str]:
     if device is None:
         return
     yield f"{host or '?'}/{device}"
@@ -151,7 +151,7 @@ class _Failures:
 
 @fact
 def _failures(run: Run) -> _Failures:
-    known = identities(run)
+    known = places(run)
     found = _Failures({}, set())
     rows = causes(run).filter(pl.col("cause").is_in(names("completion", "unanswered"))).sort("time_s")
     for time_s, *place in rows.select("time_s", "host", "hca_name", without_port("peer")).iter_rows():

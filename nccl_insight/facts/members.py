@@ -55,42 +55,6 @@ def completed(run: Run) -> pl.DataFrame:
     return run.table("ranks").filter(pl.col("init_complete"))
 
 
-@fact
-def rank_hosts(run: Run) -> pl.DataFrame:
-    """Host of each rank: ``comm_id, rank, host``, unique, from Init lines and from who printed a connection.
-
-    A P2P, SHM or [send] line is printed by its source, a [receive] line by its destination.
-    """
-    receives = pl.col("direction").cast(pl.String) == "receive"
-    printed = run.lazy("connections").select(
-        "comm_id", pl.when(receives).then(pl.col("dst_rank")).otherwise(pl.col("src_rank")).alias("rank"), "host"
-    )
-    stated = run.lazy("ranks").select("comm_id", "rank", "host")
-    # The host that most lines name: a torn line may start with a host that is none.
-    return (
-        pl.concat([stated, printed])
-        .filter(pl.col("host").is_not_null() & pl.col("rank").is_not_null())
-        .group_by("comm_id", "rank", "host", maintain_order=True)
-        .len()
-        .sort("len", descending=True, maintain_order=True)
-        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
-        .drop("len")
-        .sort("comm_id", "rank", nulls_last=True)
-        .collect()
-    )
-
-
-def placed(run: Run, rows: pl.DataFrame, rank: str = "rank", host: str = "host") -> pl.DataFrame:
-    """Rows of ranks of communicators with the host of each, by :func:`rank_hosts`."""
-    known = rank_hosts(run).rename({"rank": rank, "host": host})
-    return rows.join(known, on=["comm_id", rank], how="left", nulls_equal=True, maintain_order="left")
-
-
-def ends_placed(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of pairs of ranks with the hosts of both, ``src_host`` and ``dst_host``."""
-    return placed(run, placed(run, rows, "src_rank", "src_host"), "dst_rank", "dst_host")
-
-
 @dataclass(frozen=True)
 class Comm:
     """A communicator as rules see it. ``nodes`` is what NCCL says (MNNVL joins hosts into one node)."""

@@ -2,9 +2,10 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import comms, rank_hosts
+from nccl_insight.facts.members import comms
 from nccl_insight.facts.settings import setting, switched_on
 from nccl_insight.facts.transports import links
+from nccl_insight.loading.assemble.places import rank_hosts
 from nccl_insight.tables.run import Run, fact
 
 

@@ -80,7 +80,7 @@ def relation(run: Run, name: str) -> pl.DataFrame:
     """
     wanted = _known(name)
     module, _, function = wanted.fact.rpartition(".")
-    value: Any = getattr(import_module(f"nccl_insight.facts.{module}"), function)(run)
+    value: Any = getattr(import_module(f"nccl_insight.{module}"), function)(run)
     if isinstance(value, pl.DataFrame):
         return value.select(*wanted.columns)
     read = {column: attrgetter(wanted.paths.get(column, column)) for column in wanted.columns}

@@ -7,8 +7,8 @@ import polars as pl
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import progress
 from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.tallies import ras_counts, recorded
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import Columns, shaped
 
@@ -34,7 +34,7 @@ def standings(run: Run) -> pl.DataFrame:
     group, RAS and Inspector those of one ``op``, a call log all collectives of a communicator. ``enqueued`` is the
     last operation issued, ``started`` the last one that its GPU began, ``completed`` the last one that ended.
     """
-    known = identities(run)
+    known = places(run)
     frames = [pl.DataFrame(schema=STANDINGS)]
     states = watchdog.states(run)
     if states.height:
@@ -56,9 +56,4 @@ def standings(run: Run) -> pl.DataFrame:
     frames.append(counted.unique(["group", "op", "rank"], keep="last", maintain_order=True))
     frames.append(_of_source(INSPECTOR, recorded(run), group="process_group", op="op", rank="rank", completed="seq"))
     every = pl.concat(frames)
-    hosts = {int(r): h for r, h in known.host_of_rank.items()}
-    if not hosts:
-        return every
-    from_rank = pl.col("rank").replace_strict(hosts, default=None, return_dtype=pl.String)
-    torch = pl.col("source").is_in([WATCHDOG, DUMPS])
-    return every.with_columns(host=pl.coalesce("host", pl.when(torch).then(from_rank)))
+    return known.with_hosts(every, where=pl.col("source").is_in([WATCHDOG, DUMPS]))

@@ -14,9 +14,9 @@ from nccl_insight.facts.claims import BARRIER, CALLS, INSPECTOR, RAS, STACKS
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.host_facts import stands
-from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.instances import Instance
 from nccl_insight.facts.topics import plays
+from nccl_insight.loading.assemble.places import Places, places, rank_in_job
 from nccl_insight.tables.run import Run, fact
 
 _ROWS: Final = {
@@ -82,7 +82,7 @@ def _of_calls(run: Run) -> Iterator[Instance]:
 
 
 def _of_ras(run: Run) -> Iterator[Instance]:
-    known = identities(run)
+    known = places(run)
     for part in ras_counts(run).partition_by("comm", "op", maintain_order=True):
         comm = str(part["comm"][0])
         reports = part.partition_by("input_id", "report", maintain_order=True)
@@ -143,9 +143,7 @@ def _of_stacks(run: Run) -> Iterator[Instance]:
         yield _tally("", pl.DataFrame(rows, _ROWS), "stack", True)
 
 
-def in_job(
-    run: Run, known: Identities, comm: object, rank: int | None, pid: int | None, host: str | None
-) -> int | None:
+def in_job(run: Run, known: Places, comm: object, rank: int | None, pid: int | None, host: str | None) -> int | None:
     """The rank of the job by RAS's process number, else by its rank in the communicator."""
     process = known.process(pid, known.host(host)) or known.process(pid, None)
     if process is not None or rank is None:

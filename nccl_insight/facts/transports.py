@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import ends_placed
+from nccl_insight.loading.assemble.places import ends_placed
 from nccl_insight.tables.run import Run, fact
 
 

@@ -22,11 +22,11 @@ from nccl_insight.facts.calls import matched_pairs, waiting_pairs
 from nccl_insight.facts.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.witnesses import lost
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
@@ -86,10 +86,10 @@ def verdict(run: Run, source: str) -> Verdict:
         return _of_dumps(run, verdict(run, WATCHDOG).waiting - flight_recorder.dumped(run)).verdict()
     pairs: tuple[tuple[int, int], ...] = ()
     if source == WATCHDOG:
-        ranks = identities(run)
+        ranks = places(run)
         dumps = set(run.table("flight_recorder")["input_id"].to_list())
         own = (r for i, r in ranks.rank_of_input.items() if i not in dumps)
-        known = frozenset({*ranks.host_of_rank, *own}) | ended_ranks(run)
+        known = frozenset({*ranks.ranks, *own}) | ended_ranks(run)
         parts, elsewhere = watchdog.groups(run), frozenset[int]()
     else:
         parts, known = counted(run, source), frozenset()
@@ -211,7 +211,7 @@ class _Graph:
             return False
         told = self.waiting | {r for g in where for r in g.members}
         seen = {r for g in self.placed for r in g.members | g.ranks(g.rows)}
-        every = range(max(identities(self.run).world, max(seen, default=-1) + 1))
+        every = range(max(places(self.run).world, max(seen, default=-1) + 1))
         return len(late) > 1 or len(told | late) * 2 < len(every)
 
     def _unexcused(self, late: set[int]) -> set[int]:
@@ -287,7 +287,7 @@ class _Graph:
     def _silence(self, late: set[int]) -> str:
         if self.source == DUMPS:
             return "undumped"
-        return "silent" if identities(self.run).world or late <= self.known else "gap"
+        return "silent" if places(self.run).world or late <= self.known else "gap"
 
     def _came(self, absent: set[int], first_s: float | None) -> set[int]:
         """Ranks without a line of the watchdog that were not the ones waited for.
@@ -306,7 +306,7 @@ class _Graph:
     def _left_out(self) -> Iterator[Claim]:
         """The ranks without a time-out where all others have one, and no group tells whom it waits for."""
         named = {r for g in self.placed for r in g.members}
-        known = identities(self.run)
+        known = places(self.run)
         world = known.world or max(self.waiting | self.known | named, default=-1) + 1
         left = set(range(world)) - self.waiting if world < _MOST_RANKS else set()
         left -= self._came(left, None)
@@ -328,7 +328,7 @@ class _Graph:
         """Whether several ranks are late: few, and known to have run, not those whose output was lost or cut short."""
         silent = late - waiting
         # Where most of a job says nothing, the log was cut among the time-outs.
-        told = max(identities(self.run).world, len(self.known.union(*(g.members for g in self.placed))))
+        told = max(places(self.run).world, len(self.known.union(*(g.members for g in self.placed))))
         if len(silent) > 1 and self.source == WATCHDOG and len(self.waiting) * 2 < told:
             return False
         few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)
@@ -355,7 +355,7 @@ class _Graph:
 
     def _claim(self, group: Instance, late: Iterable[int], proof: str, rows: pl.DataFrame | None = None) -> Claim:
         """The claim that ``late`` are waited for in this group; ``rows`` are what they say themselves of it."""
-        known, waits = identities(self.run), group.inside
+        known, waits = places(self.run), group.inside
         ranks = tuple(sorted(late))
         reached = "timed_out_seq" if proof in ("behind", "lagging") else "last_enqueued"
         last = rows[reached].max() if rows is not None else None
@@ -428,7 +428,7 @@ class _Graph:
         ranks = tuple(sorted(late))
         said = f"no dump of {rank_words(ranks)}, and {rank_words(waiting)} wait to send to or receive from them"
         return Claim(
-            DUMPS, "undumped", ranks, identities(self.run).hosts(ranks), waiting, Confidence.LOW, said,
+            DUMPS, "undumped", ranks, places(self.run).hosts(ranks), waiting, Confidence.LOW, said,
             tuple(Ref(p.input_id, 0, said) for p in flight_recorder.unpaired(self.run) if p.missing in late)[:1],
         )  # fmt: skip
 

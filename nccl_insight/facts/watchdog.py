@@ -14,11 +14,11 @@ from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.clock import SKEW_S, with_time
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.instances import UNNAMED, Instance
 from nccl_insight.facts.layout import Grid, grid
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.topics import plays
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.run import Run, fact
 
 DEFAULT: Final = "default"
@@ -101,15 +101,11 @@ def mixed(run: Run) -> bool:
 def _groups(run: Run) -> Iterator[Instance]:
     if mixed(run):
         return
-    known = identities(run)
     placed = states(run).with_columns(
-        global_rank=pl.coalesce(
-            "global_rank", pl.col("input_id").replace_strict(known.rank_of_input, default=None, return_dtype=pl.Int32)
-        ),
         # What ended nobody waits in any more.
         timed_out_seq=pl.when(
             (pl.col("timed_out_seq") > pl.col("last_completed")) | pl.col("last_completed").is_null()
-        ).then("timed_out_seq"),
+        ).then("timed_out_seq")
     )
     # Torch before 2.3 names no groups: groups of one kind mostly stand at one number.
     of_kind = pl.format("at {}", "timed_out_seq")
@@ -139,7 +135,7 @@ def _with_reported(rows: pl.DataFrame, how: Grid) -> pl.DataFrame:
 
 def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid | None]:
     """How the groups of each kind lie in the job. Of a job whose size no line tells, the smallest size that all fit."""
-    known = identities(run)
+    known = places(run)
     pairs = {
         name: list(rows.select("global_rank", "rank").drop_nulls().iter_rows())
         for name, rows in kinds.items()
@@ -147,7 +143,7 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     }
     size_of = {name: _size(rows) for name, rows in kinds.items()}
     ranks = [int(r) for rows in kinds.values() for r in rows["global_rank"].drop_nulls()]
-    most = max((*ranks, *known.host_of_rank), default=-1) + 1
+    most = max((*ranks, *known.ranks), default=-1) + 1
     told = size_of.get(DEFAULT) or known.world
     # The last rank may be the silent one: jobs of odd sizes are rare.
     sizes = {most + most % 2, most + -most % _BLOCK} if pairs else {most}
@@ -180,16 +176,16 @@ def _size(rows: pl.DataFrame) -> int:
 def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]:
     """The groups among the rows of one name."""
     group = str(rows["group"][0])
-    ranks, places = rows["rank"].to_list(), rows["global_rank"].to_list()
-    tagged = None not in places
-    same = not tagged or all(own is None or own == place for own, place in zip(ranks, places, strict=True))
+    ranks, own_places = rows["rank"].to_list(), rows["global_rank"].to_list()
+    tagged = None not in own_places
+    same = not tagged or all(own is None or own == place for own, place in zip(ranks, own_places, strict=True))
     own_ranks = [r for r in ranks if r is not None]
     twice = len(own_ranks) > len(set(own_ranks))
     world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
     if group == UNNAMED or not tagged or how is None:
         told = _of_group(run, rows) if world and group not in (DEFAULT, UNNAMED) else frozenset()
         if group in (DEFAULT, UNNAMED) and world:
-            told = frozenset(range(identities(run).world))
+            told = frozenset(range(places(run).world))
         seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
         apart = group == UNNAMED and bool(seqs) and max(seqs) - min(seqs) > _CLOSE
         one = not twice and not apart and (group != UNNAMED or same)
@@ -197,12 +193,12 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
         yield Instance(group, rows, told, tagged or (world and not apart), one)
         return
     parts: dict[int, list[int]] = {}
-    for at, place in enumerate(places):
+    for at, place in enumerate(own_places):
         parts.setdefault(how.first(place), []).append(at)
     for first, part in parts.items():
         own = how.members(first)
         name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
-        sure = identities(run).world > 0 or _size(rows) == len(own)
+        sure = places(run).world > 0 or _size(rows) == len(own)
         here = rows if len(parts) == 1 else rows[part]
         yield Instance(name, here, own, True, True, whole=how.only and sure)
 
@@ -224,7 +220,7 @@ def _of_group(run: Run, rows: pl.DataFrame) -> frozenset[int]:
 def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
     """The ranks of the job in each smaller communicator that is wholly in the log, by each of its members: rank of the
     job, and number in the communicator."""
-    known = identities(run)
+    known = places(run)
     ranks = run.table("ranks").select("comm_id", "rank", "nranks", "host", "pid").drop_nulls()
     found: dict[tuple[int, int], set[frozenset[int]]] = {}
     for (_, size), part in ranks.group_by("comm_id", "nranks", maintain_order=True):
@@ -338,7 +334,7 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
         ranks = tuple(sorted(group.ranks(late)))
         began = part["time_s"].drop_nulls()
         yield Odd(
-            group.name, ranks, identities(run).hosts(ranks), str(called), str(usual),
+            group.name, ranks, places(run).hosts(ranks), str(called), str(usual),
             "" if apart else f" (collective {numbers[0]})", tuple(sorted(group.ranks(most))) if tied else (),
             float(began.min()) if began.len() else None,  # type: ignore[arg-type]
             (*refs(late, 2), *refs(most, 2)),

@@ -7,15 +7,15 @@ import polars as pl
 from nccl_insight.base.model import Confidence
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.claims import LOG, RAS, Claim
-from nccl_insight.facts.identity import Identities, identities, rank_in_job
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import in_job
+from nccl_insight.loading.assemble.places import Places, places, rank_in_job
 from nccl_insight.tables.run import Run, fact
 
 
 def witnesses(run: Run) -> Iterator[Claim]:
     """The claims of sources that tell how a process is, not where it stands."""
-    known = identities(run)
+    known = places(run)
     yield from _lost(run, known)
     yield from _from_lines(run)
 
@@ -33,7 +33,7 @@ def _gone(run: Run) -> pl.DataFrame:
 @fact
 def lost(run: Run) -> dict[int, bool]:
     """The ranks that RAS has no answer of, and whether it calls them dead."""
-    known, gone = identities(run), dict[int, bool]()
+    known, gone = places(run), dict[int, bool]()
     for comm, rank, pid, host, is_dead in _gone(run).select("comm_hash", "rank", "pid", "host", "dead").iter_rows():
         placed = in_job(run, known, comm, rank, pid, host)
         if placed is not None:
@@ -41,7 +41,7 @@ def lost(run: Run) -> dict[int, bool]:
     return gone
 
 
-def _lost(run: Run, known: Identities) -> Iterator[Claim]:
+def _lost(run: Run, known: Places) -> Iterator[Claim]:
     gone, rows = lost(run), _gone(run)
     for is_dead in (True, False):
         ranks = tuple(sorted(r for r, d in gone.items() if d is is_dead))
@@ -57,7 +57,7 @@ def _lost(run: Run, known: Identities) -> Iterator[Claim]:
 
 def _from_lines(run: Run) -> Iterator[Claim]:
     """Ranks of the largest communicator whose lines end while those of the others go on."""
-    known = identities(run)
+    known = places(run)
     rows = run.table("milestones")
     if rows.is_empty() or not known.world:
         return

@@ -15,6 +15,7 @@ from nccl_insight.inputs.chunks import Chunk, FileLines
 from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.loading.assemble.milestones import Milestones
+from nccl_insight.loading.assemble.placing import PLACING
 from nccl_insight.loading.assemble.tables import FloodTable
 from nccl_insight.loading.joining import join_parts
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
@@ -123,6 +124,6 @@ def load(
     reader = FileLines({p.file.input_id: (p.file, p.index) for p in parts if p.kind == LOG})
     tables, later = join_parts(parts, logs, lazy)
     milestones = Milestones(tables.get("ranks", schema.empty("ranks")))
-    run = build_run(tables, reader, {**later, "milestones": milestones}, files)
+    run = build_run(tables, reader, {**later, "milestones": milestones}, files, PLACING)
     milestones.read_from(run.pieces, lambda: _extents(run))
     return run

@@ -8,9 +8,9 @@ from typing import Final
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.overlap import wait_share
 from nccl_insight.facts.replay import LATE, WIRE, Gain, what_if
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import says
@@ -71,7 +71,7 @@ def late_hit(run: Run, one: Mended) -> Hit:
     scenario = one.gain.scenario
     ranks = scenario.ranks
     host = scenario.kind == "host"
-    hosts = identities(run).hosts(ranks)
+    hosts = places(run).hosts(ranks)
     who = f"The ranks of {hosts[0]}" if host and hosts else capital(rank_words(ranks))
     why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks))
     stage = scenario.kind == "compute"
@@ -138,7 +138,7 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
     scenario = one.gain.scenario
     others = "pairs" if scenario.kind == "pair" else "groups"
     slower = scenario.took_ns / scenario.usual_ns if scenario.usual_ns else 0.0
-    hosts = identities(run).hosts(scenario.ranks)
+    hosts = places(run).hosts(scenario.ranks)
     return says(
         "busbw-outlier.wire",
         _evidence(run, scenario.ranks, one),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from nccl_insight.base.model import Ref
-from nccl_insight.facts.identity import identities
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.run import Run
 
 
@@ -27,18 +27,18 @@ def input_of_rank(run: Run) -> dict[int, int]:
 
 def nodes_of_ranks(run: Run) -> dict[int, str]:
     """A name for the node of each rank: its host, else its place among the GPUs that each machine shows."""
-    known = identities(run).host_of_rank
+    known = places(run)
     info = run.table("trace_info")
     gpus, ranks = info["visible_gpus"].drop_nulls().unique().to_list(), info["rank"].drop_nulls().to_list()
-    if len(gpus) == 1 and gpus[0] > 0 and not known:
+    if len(gpus) == 1 and gpus[0] > 0 and not known.ranks:
         return {r: f"node {r // gpus[0]}" for r in ranks}
-    return known
+    return {rank: known.hosts([rank])[0] for rank in known.ranks}
 
 
 def with_hosts(run: Run, ranks: Iterable[int]) -> tuple[int | str, ...]:
     """Ranks with their hosts, as far as known: whom a finding is about."""
     named = tuple(ranks)
-    return (*named, *identities(run).hosts(named))
+    return (*named, *places(run).hosts(named))
 
 
 def on_one_node(run: Run, ranks: Iterable[int], group_size: int) -> bool:
@@ -49,9 +49,10 @@ def on_one_node(run: Run, ranks: Iterable[int], group_size: int) -> bool:
     """
     info = run.table("trace_info")
     members = set(ranks)
-    hosts = identities(run).host_of_rank
-    by_trace = len(members) == group_size and members <= hosts.keys() and len({hosts[r] for r in members}) == 1
-    if len({hosts[r] for r in members if r in hosts}) > 1:
+    known = places(run)
+    hosts = known.hosts(members)
+    by_trace = len(members) == group_size and members <= set(known.ranks) and len(hosts) == 1
+    if len(hosts) > 1:
         return False
     same = run.table("communicators").filter(pl.col("nranks") == group_size)["n_nodes"].drop_nulls()
     if same.len() and int(same.min() or 0) > 1:  # type: ignore[arg-type]  # containers may share one host name

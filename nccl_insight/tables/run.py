@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial, update_wrapper
 from html import escape
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import polars as pl
 
@@ -121,8 +121,21 @@ class Deferred(Protocol):
         """Like :meth:`frames`, for the last time: lets go of what the rows are made from on the way."""
 
 
+Placing: TypeAlias = "Mapping[str, Callable[[TableMap], pl.DataFrame]]"
+
+
 class TableMap(Mapping[str, pl.DataFrame]):
-    """Tables by name. Called, it lists them."""
+    """Tables by name. Called, it lists them. ``placing``: what tells whose the rows of some tables are."""
+
+    placing: Placing = {}  # noqa: RUF012  # never changed
+
+    def as_read(self, name: str) -> pl.DataFrame:
+        """A table as its inputs give it, without what other tables tell of its rows."""
+        return self[name]
+
+    def derived(self, key: Hashable, build: Callable[[], T]) -> T:
+        """What is made of the tables once, by key."""
+        return build()
 
     def __call__(self) -> pl.DataFrame:
         """Names of the tables that have rows: ``table, rows, columns``."""
@@ -135,13 +148,27 @@ class TableMap(Mapping[str, pl.DataFrame]):
 class Tables(TableMap):
     """All tables by name; some are put together when they are first asked for, those without rows not before."""
 
-    def __init__(self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred]) -> None:
+    def __init__(
+        self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred], placing: Placing | None = None
+    ) -> None:
         self._ready = dict(ready)
         self._deferred = dict(deferred)
+        self.placing = placing or {}
         self._made = Once()
+        self._placed = Once()
         self._passing = threading.RLock()
 
     def __getitem__(self, name: str) -> pl.DataFrame:
+        if name in self.placing:
+            return self.derived(name, lambda: schema.complete(name, self.placing[name](self)))
+        return self.as_read(name)
+
+    def derived(self, key: Hashable, build: Callable[[], T]) -> T:
+        """As in :class:`TableMap`."""
+        return self._placed.get(key, build)
+
+    def as_read(self, name: str) -> pl.DataFrame:
+        """As in :class:`TableMap`."""
         table = self._deferred.get(name)
         if table is not None:
             # Waited for before the table counts as being made: who passes over its pieces may still begin to.
@@ -172,6 +199,8 @@ class Tables(TableMap):
 
     def height(self, name: str) -> int:
         """About the number of rows of a table."""
+        if name in self.placing and name not in self._ready:
+            return self[name].height
         if name in self._deferred:
             return self._deferred[name].height
         return self._ready[name].height if name in self._ready else 0
@@ -180,6 +209,8 @@ class Tables(TableMap):
         """Whether a table has a row, which need not put a large one together."""
         if name in self._deferred and self._deferred[name].streams:
             return self._deferred[name].height > 0
+        if name in self.placing and name not in self._ready:
+            return self[name].height > 0
         return (name in self._ready or name in self._deferred) and self[name].height > 0
 
     def deferred(self, name: str) -> Deferred | None:
@@ -331,8 +362,9 @@ def build_run(
     reader: LineReader | None = None,
     later: Mapping[str, Deferred] | None = None,
     inputs: Iterable[InputFile] = (),
+    placing: Placing | None = None,
 ) -> Run:
     """A run whose tables have all the columns of ``schema.SCHEMA``; those of ``later`` are made when asked for."""
     later = later or {}
     frames = {n: schema.complete(n, frame) for n, frame in tables.items() if n not in later}
-    return Run(Tables(frames, later), reader or NoLines(), tuple(inputs))
+    return Run(Tables(frames, later, placing), reader or NoLines(), tuple(inputs))

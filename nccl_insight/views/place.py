@@ -6,8 +6,9 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.members import main_comm, rank_hosts
+from nccl_insight.facts.members import main_comm
 from nccl_insight.facts.transports import is_rdma, pairs
+from nccl_insight.loading.assemble.places import rank_hosts
 from nccl_insight.tables.run import Run, fact
 
 #: Ways for two ranks to talk, from what hurts most to what hurts least.

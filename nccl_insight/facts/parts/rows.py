@@ -25,7 +25,7 @@ class PartTables(Tables):
     """The rows of some lines; each table is cut when it is first asked for."""
 
     def __init__(self, run: Run, spans: Sequence[Span]) -> None:
-        super().__init__({}, {})
+        super().__init__({}, {}, run.tables.placing)
         self._run = run
         self._cut: dict[str, pl.DataFrame] = {}
         self._spans = pl.DataFrame(
@@ -34,9 +34,10 @@ class PartTables(Tables):
             orient="row",
         )
 
-    def __getitem__(self, name: str) -> pl.DataFrame:
+    def as_read(self, name: str) -> pl.DataFrame:
+        """The rows of the table in these lines, as their inputs give them."""
         if name not in self._cut:
-            self._cut[name] = self._select(name, self._run.tables[name])
+            self._cut[name] = self._select(name, self._run.tables.as_read(name))
         return self._cut[name]
 
     def __contains__(self, name: object) -> bool:

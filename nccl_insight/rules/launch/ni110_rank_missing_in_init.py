@@ -7,12 +7,11 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Hit, Step
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.ends import task_numbers
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.journey import last_of_input
 from nccl_insight.facts.settings import refs
 from nccl_insight.language.load import playing
+from nccl_insight.loading.assemble.places import places, task_numbers
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context, Hits
@@ -45,7 +44,7 @@ def check(ctx: Context) -> Hits:
         yield ctx.says(
             "found",
             refs(started),
-            whom=(*stuck.missing, *identities(run).hosts_of_absent(stuck.missing)),
+            whom=(*stuck.missing, *places(run).hosts_of_absent(stuck.missing)),
             comm_id=stuck.comm_id,
             absence=f"no line of {rank_words(stuck.missing)} in any input",
             stuck=stuck,
@@ -148,7 +147,7 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
         yield ctx.says(
             "not-in-clique",
             waiting_.evidence,
-            whom=(*late, *identities(run).hosts(late)),
+            whom=(*late, *places(run).hosts(late)),
             steps=(
                 Step("check", "py-spy dump --native --pid <pid>", f"where does the thread of {who.lower()} stand?"),
                 Step("do", "read what the process of that device printed last"),
@@ -177,7 +176,7 @@ def _no_id(ctx: Context) -> Iterator[Hit]:
         yield from _no_key(ctx, Trouble(keys))
         return
     late = tuple(sorted({int(r) for r in named_ids})) or (0,)
-    yield from ctx.tells("no-id", whom=(*late, *identities(run).hosts(late)), rows=found, late=late)
+    yield from ctx.tells("no-id", whom=(*late, *places(run).hosts(late)), rows=found, late=late)
 
 
 # What gloo's ranks leave in the store is their address, under their number.
@@ -192,13 +191,7 @@ def _no_key(ctx: Context, found: Trouble) -> Iterator[Hit]:
     late = tuple(sorted({int(r) for r in numbers}))
     who = f"{rank_words(late).capitalize()} never came" if late else "A rank never came"
     yield from ctx.tells(
-        "no-key",
-        whom=(*late, *identities(run).hosts(late)),
-        rows=found,
-        n_keys=len(keys),
-        who=who,
-        keys=keys,
-        late=late,
+        "no-key", whom=(*late, *places(run).hosts(late)), rows=found, n_keys=len(keys), who=who, keys=keys, late=late
     )
 
 
@@ -218,7 +211,7 @@ def _not_met(ctx: Context, found: Trouble) -> Iterator[Hit]:
         return
     who = rank_words(ranks).capitalize() if ranks else "Ranks"
     counted = f": {came} of {all_} came" if came and all_ else ""
-    yield from ctx.tells("not-met", whom=(*ranks, *identities(run).hosts(ranks)), rows=found, who=who, counted=counted)
+    yield from ctx.tells("not-met", whom=(*ranks, *places(run).hosts(ranks)), rows=found, who=who, counted=counted)
 
 
 def _too_many(ctx: Context, found: Trouble, came: int, all_: int) -> Iterator[Hit]:

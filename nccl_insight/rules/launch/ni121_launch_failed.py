@@ -3,8 +3,8 @@
 import polars as pl
 
 from nccl_insight.facts.course import signs_of_life
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.members import completed
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 
@@ -19,7 +19,7 @@ def check(ctx: Context) -> Hits:
     if rows.is_empty():
         return
     found = Trouble(rows)
-    known = identities(run)
+    known = places(run)
     named_hosts = {known.host(name) for name in rows["node_name"].drop_nulls()}
     hosts = tuple(sorted(host for host in named_hosts if host))
     ranks = run.table("ranks")

@@ -1,8 +1,8 @@
 """InfiniBand packets were not acknowledged in spite of all retries."""
 
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.links import devices_of
 from nccl_insight.facts.settings import named
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
@@ -10,10 +10,10 @@ from nccl_insight.tables.run import Run
 
 def _one_peer(run: Run, found: Trouble) -> tuple[str, ...] | None:
     """The host that several hosts name, and no other, which has no such error itself: its end is the suspect."""
-    known = identities(run)
+    known = places(run)
     peers = known.hosts_at(found.rows)
     alone = next(iter(peers)) if len(peers) == 1 else None
-    if alone is None or alone not in known.ranks_of_host or alone in found.hosts or len(found.hosts) < 2:
+    if alone is None or alone not in known.machines or alone in found.hosts or len(found.hosts) < 2:
         return None
     return (alone,)
 

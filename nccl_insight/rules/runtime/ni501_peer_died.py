@@ -9,10 +9,10 @@ from nccl_insight.base.model import Hit, Severity, Step
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.members import completed
 from nccl_insight.facts.settings import named
 from nccl_insight.language.load import playing
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._closed import accepting, in_order
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import loud_besides
@@ -62,14 +62,14 @@ def check(ctx: Context) -> Hits:
 
 def _gone(run: Run, found: Trouble) -> tuple[str, ...] | None:
     """The hosts of the peers named that report nothing themselves: that is where a process ended."""
-    known = identities(run)
-    hosts = known.hosts_at(found.rows) & set(known.ranks_of_host) - set(found.hosts)
+    known = places(run)
+    hosts = (known.hosts_at(found.rows) & known.machines) - set(found.hosts)
     return tuple(sorted(hosts)) or None
 
 
 def _only_rank(run: Run, gone: tuple[str, ...]) -> tuple[int, ...]:
     """The rank that ended, where the hosts have one only."""
-    ranks = {r for host in gone for r in identities(run).ranks_of_host[host]}
+    ranks = places(run).on(gone)
     return tuple(ranks) if len(ranks) == 1 else ()
 
 

@@ -11,11 +11,11 @@ from nccl_insight.facts.absent import absences
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.claims import DUMPS, WATCHDOG
 from nccl_insight.facts.flight_recorder.differences import Mismatch
-from nccl_insight.facts.identity import identities, ranks_in_job
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.waitfor import Crossed, verdict
 from nccl_insight.facts.watchdog import Odd, odd_calls
 from nccl_insight.language.load import playing
+from nccl_insight.loading.assemble.places import places, ranks_in_job
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.rules.context import Context, Hits, says
@@ -40,7 +40,7 @@ def check(ctx: Context) -> Hits:
         guessed = bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all())
         yield from ctx.tells(
             "found",
-            whom=None if odd is None else (odd, *identities(run).hosts((odd,))),
+            whom=None if odd is None else (odd, *places(run).hosts((odd,))),
             guessed=guessed,
             has_odd=odd is not None,
             odd=odd,
@@ -92,14 +92,14 @@ def _recorded(found: Mismatch) -> Hit:
 
 def _crossed(run: Run, found: Crossed) -> Hit:
     """Two groups whose operations ranks issued in another order: each side waits for the other."""
-    hosts, wait = identities(run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
+    hosts, wait = places(run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
     others = rank_words(found.others)
     # Of two sides of one size neither is the odd one.
     tied = found.others if len(found.others) == len(found.ranks) else ()
     return says(
         "collective-mismatch.crossed",
         found.evidence,
-        whom=(*found.ranks, *tied, *hosts, *identities(run).hosts(tied)),
+        whom=(*found.ranks, *tied, *hosts, *places(run).hosts(tied)),
         first_s=found.first_s,
         last_s=found.first_s,
         who=ranks_on(found.ranks, hosts),

@@ -10,7 +10,7 @@ from nccl_insight.base.units import rank_words
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.course import in_order
-from nccl_insight.facts.identity import identities
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
@@ -33,7 +33,7 @@ def check(ctx: Context) -> Hits:
         if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
             found = _from_text(part, stopped=run.has("processes") and not in_order(run))
             # RAS knows nodes by their addresses.
-            yield replace(found, hosts=identities(run).hosts(found.ranks) or found.hosts)
+            yield replace(found, hosts=places(run).hosts(found.ranks) or found.hosts)
     yield from (hit for hit, comm, op in _from_json(run.table("ras_counts")) if not _told(run, comm, op))
 
 

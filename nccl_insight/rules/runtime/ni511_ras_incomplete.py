@@ -7,8 +7,8 @@ from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
 from nccl_insight.facts.claims import RAS
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.tallies import in_job
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits
 
 _EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
@@ -29,7 +29,7 @@ def check(ctx: Context) -> Hits:
     ranks = tuple(sorted({r for r in members["rank"].drop_nulls().to_list() if 0 <= r < 2**31}))
     processes = members.filter(pl.col("pid").is_not_null()).unique(["host", "pid"], maintain_order=True)
     named = [f"{p} on {h}" for h, p in processes.select("host", "pid").iter_rows()]
-    known = identities(run)
+    known = places(run)
     columns = ("comm_hash", "rank", "pid", "host")
     placed = {in_job(run, known, *row) for row in members.select(columns).iter_rows()}
     # Each communicator of a report numbers its ranks.

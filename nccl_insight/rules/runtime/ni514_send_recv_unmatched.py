@@ -10,9 +10,9 @@ from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import held_up
 from nccl_insight.facts.calls import unmatched, waits_for
 from nccl_insight.facts.claims import CALLS
-from nccl_insight.facts.identity import ranks_in_job
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.waitfor import verdict, waiting
+from nccl_insight.loading.assemble.places import ranks_in_job
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

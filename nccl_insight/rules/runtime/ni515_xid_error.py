@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Final, TypeAlias
+from typing import Final
 
 import polars as pl
 
@@ -11,15 +11,15 @@ from nccl_insight.base.model import Action, Hit, Ref, Severity
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.identity import Identities, identities
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
+from nccl_insight.loading.assemble.places import gpus_at, places
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, with_who
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run, fact
 
-_READ: Final = ("input_id", "line", "time_s", "text", "message", "launcher", "pci_address", "xid", "_word")
+_READ: Final = ("input_id", "line", "time_s", "text", "message", "rank", "host", "pci_address", "xid", "_word")
 
 
 @dataclass
@@ -34,12 +34,6 @@ class _Kind:
     hosts: set[str] = field(default_factory=set)
 
 
-def _bus(text: str) -> str:
-    """Domain, bus and device of a PCI address without punctuation, as NCCL prints a bus id."""
-    parts = text.lower().split(".")[0].split(":")
-    return "".join(parts[-2:]) if len(parts) >= 2 else text.lower()
-
-
 def _number(text: str, behind: str) -> int | None:
     """The number behind some words, with or without a quote."""
     digits = "".join(takewhile(str.isdigit, text.partition(behind)[2].lstrip("'")))
@@ -49,39 +43,6 @@ def _number(text: str, behind: str) -> int | None:
 _IN_CUDA: Final = ("cuda-unhandled", "cuda-hardware-error")
 
 
-_Place: TypeAlias = tuple[int | None, str]
-_Places: TypeAlias = dict[str, dict[str, set[_Place]]]
-
-
-@fact
-def _on_buses(run: Run) -> _Places:
-    """Rank in the job and host of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
-    known = identities(run)
-    ranks = run.table("ranks").select("bus_id", "host", "pid", "rank", "nranks").drop_nulls()
-    ids = pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "")
-    owners: dict[tuple[str, str, int], int | None] = {}
-    for bus, host, pid, rank, size in (
-        ranks.select(ids, "host", "pid", "rank", "nranks").unique(maintain_order=True).iter_rows()
-    ):
-        # A process with several GPUs has several ranks; that of this GPU stands in the job's own communicator.
-        whole = int(rank) if size == known.world and known.host_of_rank.get(int(rank)) == host else None
-        place = (bus, str(host), int(pid))
-        before = owners.get(place)
-        owners[place] = known.rank_of_process.get(place[1:], before if whole is None else whole)
-    found: _Places = {}
-    for (bus, host, _), rank in owners.items():
-        found.setdefault(bus, {}).setdefault(host, set()).add((rank, host))
-    return found
-
-
-def _on_bus(run: Run, address: str, host: str | None) -> set[_Place]:
-    """Rank in the job and host of those whose GPU has this PCI address, on one host or on all."""
-    buses = _on_buses(run)
-    here = [at for bus, at in buses.items() if _bus(address) in bus]
-    hosts = [places for at in here for places in (at.values() if host is None else [at.get(host, set())])]
-    return {place for places in hosts for place in places}
-
-
 @fact
 def _failed_in_cuda(run: Run) -> set[int]:
     """Ranks in which CUDA failed, as NCCL or an exception says."""
@@ -89,23 +50,15 @@ def _failed_in_cuda(run: Run) -> set[int]:
     return {int(r) for r in failed} | {r for e in ends(run) if e.message == "cuda" for r in e.ranks}
 
 
-def _place(run: Run, row: dict[str, object], known: Identities) -> tuple[int | None, str | None]:
-    host = known.host_in_tag(str(row.get("launcher") or "")) or known.host_of_input.get(int(str(row["input_id"])))
-    pid = _number(str(row["text"] or ""), "pid=")
-    process = known.process(pid, host) if pid is not None else None
-    if process is not None:
-        return process[1], process[0]
-    address = str(row.get("pci_address") or "")
-    if address:
-        if host is None or host in known.ranks_of_host:
-            places = _on_bus(run, address, host)
-        else:
-            # The node of a pod, which NCCL calls by another name: the GPU of the process in which CUDA failed.
-            failed = _failed_in_cuda(run)
-            places = {p for p in _on_bus(run, address, None) if p[0] in failed}
-        if len({h for _, h in places}) == 1:
-            return next(iter(places)) if len(places) == 1 else (None, places.pop()[1])
-    return None, host or (next(iter(known.ranks_of_host)) if len(known.ranks_of_host) == 1 else None)
+def _place(run: Run, row: dict[str, object]) -> tuple[int | None, str | None]:
+    """Rank and host of the GPU; of a node that NCCL calls by another name those of the process in which CUDA failed."""
+    rank, host, address = row["rank"], row["host"], str(row.get("pci_address") or "")
+    if rank is None and address and host is not None and host not in places(run).machines:
+        failed = _failed_in_cuda(run)
+        owners = {owner for owner in gpus_at(run.tables, address, None) if owner[1] in failed}
+        if len({at for at, _ in owners}) == 1:
+            return next(iter(owners))[1] if len(owners) == 1 else None, next(iter(owners))[0]
+    return rank, host  # type: ignore[return-value]
 
 
 def check(ctx: Context) -> Hits:
@@ -118,7 +71,6 @@ def check(ctx: Context) -> Hits:
     found = Trouble(found.rows.filter(pl.col("level").ne_missing("DIAG")))
     if not found.rows.height:
         return
-    known = identities(run)
     kinds: dict[tuple[int | None, Severity, bool], _Kind] = {}
     rows = found.rows.with_columns(told(found.rows, "xid-word").alias("_word")).select(_READ)
     for row in rows.to_dicts():
@@ -130,7 +82,7 @@ def check(ctx: Context) -> Hits:
         switch = text.startswith("SXid") or row["message"] in playing("switch")
         severity = Severity(weight(xid, word, switch=switch))
         kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
-        rank, host = _place(run, row, known)
+        rank, host = _place(run, row)
         kind.rows.append(row)
         kind.ranks.update([rank] if rank is not None else [])
         kind.hosts.update([host] if host is not None else [])

@@ -10,10 +10,10 @@ from nccl_insight.base.model import Severity, Step
 from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.scheduler import scheduler
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import after_the_close
 from nccl_insight.rules.context import Context, Hits
@@ -167,7 +167,7 @@ def _first_failure(run: Run) -> float | None:
 
 def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
     """Ends by SIGTERM on some hosts of the job before anything failed on the others: a failed job is ended on all."""
-    known = set(identities(run).ranks_of_host) or {h for e in ends(run) for h in e.hosts}
+    known = set(places(run).machines) or {h for e in ends(run) for h in e.hosts}
     told = tuple(e for e in found if e.hosts and e.time_s is not None)
     hosts = set(outside.hosts_of(told))
     first = min((e.time_s for e in told if e.time_s is not None), default=None)

@@ -1,7 +1,7 @@
 """torch's watchdog thread itself hangs."""
 
-from nccl_insight.facts.identity import identities
 from nccl_insight.language.load import playing
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -17,7 +17,7 @@ def check(ctx: Context) -> Hits:
     span = f" for {int(seconds[0]):,} s" if seconds.len() else ""
     yield from ctx.tells(
         "found",
-        whom=(*ranks, *identities(run).hosts(ranks)),
+        whom=(*ranks, *places(run).hosts(ranks)),
         rows=found,
         span=span,
         ends=found.rows["message"].is_in(playing("stuck-end")).any(),

@@ -1,8 +1,8 @@
 """CUDA reported broken hardware."""
 
 from nccl_insight.base.model import Ref, Severity
-from nccl_insight.facts.identity import identities
 from nccl_insight.facts.topics import plays, telling
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import cut, with_who
 from nccl_insight.rules.context import Context, Hits
 
@@ -31,7 +31,7 @@ def check(ctx: Context) -> Hits:
     if raised.is_empty():
         return
     ranks = tuple(raised["rank"].drop_nulls().unique().sort().to_list())
-    hosts = identities(run).hosts(ranks)
+    hosts = places(run).hosts(ranks)
     text = str(raised["text"][0])
     yield ctx.says(
         "found-gpu-one",

@@ -1,7 +1,8 @@
 """Ranks of one communicator have different numbers of channels."""
 
-from nccl_insight.facts.members import placed, unambiguous
+from nccl_insight.facts.members import unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 

@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import placed
 from nccl_insight.facts.networks import networks_in_use
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.transports import is_rdma
+from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")

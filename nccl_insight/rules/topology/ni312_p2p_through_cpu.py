@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import placed
 from nccl_insight.facts.outliers import outliers
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, settings
+from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")

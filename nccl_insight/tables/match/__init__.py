@@ -12,16 +12,10 @@ from nccl_insight.tables import waiting
 from nccl_insight.tables.join import join_log
 from nccl_insight.tables.match.candidates import POINT_TO_POINT, TOGETHER, candidates, transfers
 from nccl_insight.tables.match.clocks import clocks_of, clocks_text
-from nccl_insight.tables.match.jobs import (
-    hosts_of_ranks,
-    jobs_of,
-    jobs_text,
-    peers_of_job,
-    ranks_of_job,
-    without_device_numbers,
-)
+from nccl_insight.tables.match.jobs import jobs_of, jobs_text, peers_of_job, ranks_of_job, without_device_numbers
 from nccl_insight.tables.match.partners import matched, members_of
 from nccl_insight.tables.notes import CLOCKS, JOBS, LACKS, note_rows
+from nccl_insight.tables.schema import empty, shaped
 
 
 def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -54,7 +48,8 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     result["collectives"] = collectives
     if rows["rank"].n_unique() < 2:
         return _with_statistics(result)
-    hosts = hosts_of_ranks(tables)
+    stated = shaped(tables.get("trace_info", empty("trace_info")), {"rank": pl.Int32, "host": pl.String})
+    hosts = stated.drop_nulls("rank").unique("rank", keep="first")
     keyed = matched(rows.join(hosts, on="rank", how="left"))
     members = members_of(keyed)
     if members.is_empty():

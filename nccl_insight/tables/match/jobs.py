@@ -125,11 +125,3 @@ def peers_of_job(collectives: pl.DataFrame) -> pl.DataFrame:
         .with_columns(peer=pl.when("placed").then(inside.cast(pl.Int32)).otherwise("peer"))
         .drop("placed")
     )
-
-
-def hosts_of_ranks(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """``rank, host`` of the traces."""
-    info = tables.get("trace_info")
-    if info is None or "host" not in info.columns:
-        return pl.DataFrame(schema={"rank": pl.Int32, "host": pl.String})
-    return info.filter(pl.col("rank").is_not_null()).select("rank", "host").unique("rank", keep="first")

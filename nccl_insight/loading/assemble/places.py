@@ -1,17 +1,19 @@
-"""Which rank and host a process number, task number, node name or address means."""
+"""Which rank and host a process number, task number, node name, address or line of a launcher means."""
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.grouping import grouped
+from nccl_insight.language.load import parts_of, witnesses
+from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.tags import PathPlace, Tag, read_path, read_tag
-from nccl_insight.tables.run import Run, fact
+from nccl_insight.tables.run import Run, TableMap, fact
 
 
 def short(host: str) -> str:
@@ -37,6 +39,9 @@ _OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*")
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
 
 
+_EVERY: Final = pl.lit(True)
+
+
 @dataclass(frozen=True)
 class Place:
     """Host and rank of a process, as far as they are known; ``local_rank`` where only that is."""
@@ -57,7 +62,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Identities:
+class Places:
     """What the log knows of ranks, hosts, processes and addresses; nothing is guessed where it is ambiguous."""
 
     host_of_rank: dict[int, str] = field(default_factory=dict)
@@ -140,6 +145,56 @@ class Identities:
             found = self.rank(alone, at) if alone is not None else None
         return Place(found[0], found[1]) if found is not None else Place(at, None, local)
 
+    @property
+    def ranks(self) -> Set[int]:
+        """The ranks of the job whose host is known."""
+        return self.host_of_rank.keys()
+
+    @property
+    def machines(self) -> Set[str]:
+        """The hosts of the job."""
+        return self.ranks_of_host.keys()
+
+    def with_hosts(self, rows: pl.DataFrame, rank: str = "rank", where: pl.Expr = _EVERY) -> pl.DataFrame:
+        """Rows that name a rank of the job with its host, where they have none."""
+        if not self.host_of_rank:
+            return rows
+        of_rank = pl.col(rank).cast(pl.Int64).replace_strict(self.host_of_rank, default=None, return_dtype=pl.String)
+        return rows.with_columns(host=pl.coalesce("host", pl.when(where).then(of_rank)))
+
+    def on(self, hosts: Iterable[str]) -> set[int]:
+        """The ranks on hosts of the job."""
+        return {rank for host in hosts for rank in self.ranks_of_host.get(host, ())}
+
+    def whom(self, row: Mapping[str, Any], pod: str | None, tasks: bool = True) -> tuple[set[int], set[str]]:
+        """Ranks and hosts of the processes whose end a row of ``errors`` tells: never those of who reports it.
+
+        ``pod``: the pod or container that the line is about. ``tasks``: whether its tasks are ranks.
+        """
+        said = witnesses().get(str(row["message"] or ""), _NOTHING)
+        parts, own = parts_of(str(row["message"] or "")), said.speaker == "process"
+        tag, input_id, pid = read_tag(row.get("launcher")), int(row["input_id"]), row.get("killed_pid")
+        host = self.host(row.get("node_name")) or self.pod(pod) or self.host_in_tag(tag)
+        host = host or (self.host_of_input.get(input_id) if said.speaker else None)
+        hosts = {host} if host else set()
+        process: tuple[str | None, int] | None = self.process(pid, host)
+        if process is None and "local-command" in parts:
+            started = _LOCAL_RANK.search(str(row.get("launcher") or ""))
+            process = self.rank(self.at_local_rank(int(started[1]), host), None) if started is not None else None
+        if process is None and own and pid is None and host is not None:
+            process = self.rank(self.rank_of_input.get(input_id), None)
+        found = [process] if process is not None else []
+        if process is None:
+            number = row.get("rank") if said.names == "rank" else None
+            if number is None and own:
+                number = tag.rank if tag.rank is not None else self.at_local_rank(tag.local_rank, host)
+            listed = row.get("task_list") if tasks else None
+            numbers = (*(_numbers(str(listed)) if listed else (number,)), *task_numbers(row.get("further_tasks")))
+            if {*numbers} <= {None} and "local-rank" in parts:
+                numbers = (self.at_local_rank(row.get("local_rank"), host),)
+            found = [placed for n in numbers if (placed := self.rank(n, host)) is not None]
+        return {rank for _, rank in found}, hosts.union(at for at, _ in found if at)
+
     def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of ranks of the job, as far as they are known."""
         return tuple(sorted({self.host_of_rank[r] for r in ranks if r in self.host_of_rank}))
@@ -205,10 +260,39 @@ class Identities:
         return (known, number) if host is None or host == known else None
 
 
+_NOTHING: Final = Witness()
+_LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers of a scheduler's list: 3, 5, 6 and 7 of ``3,5-7``."""
+    out: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            out += range(int(first), min(int(last or first), int(first) + 100_000) + 1)
+    return tuple(out)
+
+
+def task_numbers(tasks: Iterable[str] | None) -> tuple[int, ...]:
+    """The numbers of JAX's tasks: 3 of ``/job:jax_worker/replica:0/task:3``."""
+    numbers = (str(task).rpartition("/task:")[2] for task in (tasks if tasks is not None else ()))
+    return tuple(int(number) for number in numbers if number.isdigit())
+
+
 @fact
-def identities(run: Run) -> Identities:
-    """The identities of a run, by its largest communicator."""
-    ranks = run.table("ranks").filter(pl.col("rank").is_not_null())
+def places(run: Run) -> Places:
+    """The places of a run."""
+    return places_in(run.tables)
+
+
+def places_in(tables: TableMap) -> Places:
+    """The places that tables tell, by the largest communicator."""
+    return tables.derived("places of processes", lambda: _places(tables))
+
+
+def _places(tables: TableMap) -> Places:
+    ranks = tables["ranks"].filter(pl.col("rank").is_not_null())
     world = ranks
     if ranks.height:
         size = ranks["nranks"].max()
@@ -218,7 +302,7 @@ def identities(run: Run) -> Identities:
         if last.len():
             same = world.filter(pl.col("comm_id") == last[-1])
             if _side_by_side(world, same):
-                world = _by_launcher(run, world)
+                world = _by_launcher(tables, world)
             elif same.height * 2 >= world.height:
                 world = same
     host_of_rank: dict[int, str] = {}
@@ -236,18 +320,18 @@ def identities(run: Run) -> Identities:
             shared.add((host, pid))
         rank_of_process[host, pid] = rank
     if not host_of_rank:
-        host_of_rank = dict(run.table("trace_info", "rank", "host").drop_nulls().iter_rows())
+        host_of_rank = dict(tables["trace_info"].select("rank", "host").drop_nulls().iter_rows())
         on_host = grouped((host, rank) for rank, host in host_of_rank.items())
     by_pid = grouped((at[1], (at[0], rank)) for at, rank in rank_of_process.items() if at not in shared)
-    names = {short(h): h for h in run.table("processes")["host"].drop_nulls().unique().sort()}
+    names = {short(h): h for h in tables["processes"]["host"].drop_nulls().unique().sort()}
     addresses = {own: h for name, h in names.items() if (own := _own_address(name)) is not None}
     for table, column in (("net_devices", "oob_address"), ("interfaces", "address"), ("net_devices", "address")):
-        rows = run.table(table).select("host", without_port(column)).drop_nulls()
+        rows = tables[table].select("host", without_port(column)).drop_nulls()
         addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
     size_value = world["nranks"].max() if world.height else 0
-    input_host, input_rank = _owners(run, names, rank_of_process)
-    local = _by_path(run, names, rank_of_process, input_host, input_rank)
-    return Identities(
+    input_host, input_rank = _owners(tables, names, rank_of_process)
+    local = _by_path(tables, names, rank_of_process, input_host, input_rank)
+    return Places(
         host_of_rank,
         {k: v for k, v in rank_of_process.items() if k not in shared},
         by_pid,
@@ -262,7 +346,7 @@ def identities(run: Run) -> Identities:
 
 
 def _by_path(
-    run: Run,
+    tables: TableMap,
     names: Mapping[str, str],
     rank_of_process: Mapping[tuple[str, int], int],
     hosts: dict[int, str],
@@ -273,7 +357,7 @@ def _by_path(
     A number counts as the rank where it is that of every other input whose rank is known, or where the word in front
     of it says so; a name counts as a host only where NCCL's lines name none, and the inputs are of several.
     """
-    paths = run.table("inputs").select("input_id", "path").drop_nulls()
+    paths = tables["inputs"].select("input_id", "path").drop_nulls()
     if paths.height < 2:
         return {}
     names_of = {int(i): [n for n in re.split(r"[/\\]", str(path)) if n] for i, path in paths.iter_rows()}
@@ -283,7 +367,7 @@ def _by_path(
         (n for n, level in enumerate(zip(*folders, strict=False)) if len(set(level)) > 1), min(map(len, folders))
     )
     said = {i: read_path("/".join(parts[shared:])) for i, parts in names_of.items()}
-    by_tag = _told_by_tags(run, said)
+    by_tag = _told_by_tags(tables, said)
     told: dict[str, dict[int, int]] = {}
     for i, place in said.items():
         for template, number in place.numbers:
@@ -308,13 +392,13 @@ def _by_path(
     return {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
 
 
-def _told_by_tags(run: Run, said: Mapping[int, PathPlace]) -> dict[int, int]:
+def _told_by_tags(tables: TableMap, said: Mapping[int, PathPlace]) -> dict[int, int]:
     """The rank of inputs in which all tags that name one name the same."""
     found: dict[int, set[int]] = {}
     if sum(bool(p.numbers) for p in said.values()) < 2:
         return {}
     for table, column in (("errors", "launcher"), ("tracebacks", "tag")):
-        rows = run.table(table, "input_id", column).drop_nulls().unique(maintain_order=True)
+        rows = tables.as_read(table).select("input_id", column).drop_nulls().unique(maintain_order=True)
         for input_id, tag in rows.select("input_id", column).iter_rows():
             rank = read_tag(_OF_TORCH.sub("", str(tag))).rank
             if rank is not None:
@@ -339,10 +423,10 @@ def _side_by_side(ranks: pl.DataFrame, one: pl.DataFrame) -> bool:
     return known.filter(pl.col("told") & ~pl.col("again")).height > 0
 
 
-def _by_launcher(run: Run, ranks: pl.DataFrame) -> pl.DataFrame:
+def _by_launcher(tables: TableMap, ranks: pl.DataFrame) -> pl.DataFrame:
     """The processes under the ranks that the launcher gave them; none where it tells them not all, or one twice."""
     key = ["host", "pid"]
-    tasks = run.table("processes").select(*key, "launcher_rank").join(ranks.select(key).unique(), on=key, how="semi")
+    tasks = tables["processes"].select(*key, "launcher_rank").join(ranks.select(key).unique(), on=key, how="semi")
     found = tasks["launcher_rank"].cast(pl.Int64, strict=False)
     if not tasks.height or found.null_count() or found.n_unique() < tasks.height:
         return ranks.clear()
@@ -351,13 +435,13 @@ def _by_launcher(run: Run, ranks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _owners(
-    run: Run, names: Mapping[str, str], rank_of_process: Mapping[tuple[str, int], int]
+    tables: TableMap, names: Mapping[str, str], rank_of_process: Mapping[tuple[str, int], int]
 ) -> tuple[dict[int, str], dict[int, int]]:
     """Host, and rank, that whole inputs belong to: where every one holds a host's, or a process's, lines alone.
 
     An input without lines of NCCL (a kernel log) is the host's that its path names.
     """
-    rows = run.table("processes").select("input_id", "host", "pid").drop_nulls().unique(maintain_order=True)
+    rows = tables["processes"].select("input_id", "host", "pid").drop_nulls().unique(maintain_order=True)
     writers: dict[int, set[tuple[str, int]]] = {}
     for input_id, host, pid in rows.iter_rows():
         writers.setdefault(int(input_id), set()).add((str(host), int(pid)))
@@ -366,7 +450,7 @@ def _owners(
     found = {i: next(iter(h)) for i, h in hosts.items()} if apart and len(names) > 1 else {}
     alone = apart and all(len(w) == 1 for w in writers.values())
     ranks = {i: rank_of_process.get(next(iter(w))) for i, w in writers.items()} if alone else {}
-    paths = run.table("inputs").select("input_id", "path").drop_nulls()
+    paths = tables["inputs"].select("input_id", "path").drop_nulls()
     if len(names) > 1 and paths.height > 1:
         for input_id, path in paths.iter_rows():
             if int(input_id) not in writers and (host := _in_path(str(path), names)) is not None:
@@ -390,10 +474,78 @@ def _words(part: str) -> Iterable[str]:
             yield part[start : end - 1]
 
 
+Owner: TypeAlias = tuple[str, int | None]
+
+
+def _digits(address: str) -> str:
+    """Bus and device of a PCI address without punctuation, as NCCL prints a bus id."""
+    return "".join(address.lower().split(".")[0].split(":")[-2:])
+
+
+def _gpus(tables: TableMap) -> dict[str, dict[str, set[Owner]]]:
+    """Host and rank in the job of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
+    known = places_in(tables)
+    ids = pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "")
+    rows = tables["ranks"].select(ids, "host", "pid", "rank", "nranks").drop_nulls().unique(maintain_order=True)
+    owners: dict[tuple[str, str, int], int | None] = {}
+    for bus, host, pid, rank, size in rows.iter_rows():
+        # A process with several GPUs has several ranks; that of this GPU stands in the job's own communicator.
+        whole = rank if size == known.world and known.host_of_rank.get(rank) == host else None
+        before = owners.get((bus, host, pid))
+        owners[bus, host, pid] = known.rank_of_process.get((host, pid), before if whole is None else whole)
+    found: dict[str, dict[str, set[Owner]]] = {}
+    for (bus, host, _), rank in owners.items():
+        found.setdefault(bus, {}).setdefault(host, set()).add((host, rank))
+    return found
+
+
+def gpus_at(tables: TableMap, address: str, host: str | None) -> set[Owner]:
+    """Host and rank in the job of those whose GPU has this PCI address, on one host or on all."""
+    buses = tables.derived("GPUs by address", lambda: _gpus(tables))
+    here = [at for bus, at in buses.items() if _digits(address) in bus]
+    return {owner for at in here for name, owners in at.items() if host in (None, name) for owner in owners}
+
+
+@fact
+def rank_hosts(run: Run) -> pl.DataFrame:
+    """Host of each rank: ``comm_id, rank, host``, unique, from Init lines and from who printed a connection.
+
+    A P2P, SHM or [send] line is printed by its source, a [receive] line by its destination.
+    """
+    receives = pl.col("direction").cast(pl.String) == "receive"
+    printed = run.lazy("connections").select(
+        "comm_id", pl.when(receives).then(pl.col("dst_rank")).otherwise(pl.col("src_rank")).alias("rank"), "host"
+    )
+    stated = run.lazy("ranks").select("comm_id", "rank", "host")
+    # The host that most lines name: a torn line may start with a host that is none.
+    return (
+        pl.concat([stated, printed])
+        .filter(pl.col("host").is_not_null() & pl.col("rank").is_not_null())
+        .group_by("comm_id", "rank", "host", maintain_order=True)
+        .len()
+        .sort("len", descending=True, maintain_order=True)
+        .unique(["comm_id", "rank"], keep="first", maintain_order=True)
+        .drop("len")
+        .sort("comm_id", "rank", nulls_last=True)
+        .collect()
+    )
+
+
+def placed(run: Run, rows: pl.DataFrame, rank: str = "rank", host: str = "host") -> pl.DataFrame:
+    """Rows of ranks of communicators with the host of each, by :func:`rank_hosts`."""
+    known = rank_hosts(run).rename({"rank": rank, "host": host})
+    return rows.join(known, on=["comm_id", rank], how="left", nulls_equal=True, maintain_order="left")
+
+
+def ends_placed(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of pairs of ranks with the hosts of both, ``src_host`` and ``dst_host``."""
+    return placed(run, placed(run, rows, "src_rank", "src_host"), "dst_rank", "dst_host")
+
+
 def rank_in_job(run: Run, comm: object, rank: int) -> int | None:
     """The rank of the job that a rank of a communicator is; None where the log does not say."""
     process = _members(run).get((_plain(comm), rank))
-    return identities(run).rank_of_process.get(process) if process is not None else None
+    return places(run).rank_of_process.get(process) if process is not None else None
 
 
 def ranks_in_job(run: Run, comm: object, ranks: Iterable[int]) -> tuple[int, ...]:

@@ -1,0 +1,241 @@
+"""Whose a row is: ranks, hosts and processes of rows that do not name them, and ``placed_by``, what tells so."""
+
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
+from operator import or_
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from nccl_insight.language.load import playing
+from nccl_insight.loading.assemble.base import stack
+from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, places_in
+from nccl_insight.readers.embedded.tags import read_tag
+from nccl_insight.tables.run import Placing, TableMap
+
+Step: TypeAlias = Callable[[TableMap, Places, pl.DataFrame], pl.DataFrame]
+
+# torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
+_RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9]+\)")
+# nccl-tests: "gpu01: Test CUDA failure ..", and behind it " .. gpu01 pid 4100: Test failure ..".
+_TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
+_TEST_HOST: Final = r"([A-Za-z0-9_.-]*[A-Za-z][A-Za-z0-9_.-]*):\s*$"
+# Not the numbers behind a name, as in UCX's tags, and no address.
+_TIME: Final = r"(^|[ T])[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
+_PID: Final = r"pid='?([0-9]{1,9})"
+_BARE: Final = pl.col("host").is_null() & pl.col("pid").is_null()
+_HEADLESS: Final = _BARE & pl.col("launcher").is_not_null()
+
+
+def _looked_up(column: str, values: Mapping[int, object], dtype: type[pl.DataType]) -> pl.Expr:
+    return pl.col(column).cast(pl.Int64).replace_strict(values, default=None, return_dtype=dtype)
+
+
+def _by_test(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Failures that nccl-tests print with their host, and the process that the line behind them names."""
+    printed = rows.filter(pl.col("message").is_in(playing("tests")))
+    if printed.is_empty():
+        return rows
+    place = pl.col("launcher").str.extract_groups(_TEST_PLACE)
+    lines = printed.select(
+        "input_id",
+        "line",
+        pl.coalesce(place.struct.field("1"), pl.col("launcher").str.extract(_TEST_HOST)).alias("_host"),
+        place.struct.field("2").cast(pl.Int64, strict=False).alias("_pid"),
+    )
+    # Processes of one host write at the same time: the next line counts only right behind its failure.
+    behind = (pl.col("_host").shift(-1) == pl.col("_host")) & (pl.col("line").shift(-1) - pl.col("line") <= 1)
+    follows = pl.when(behind.over("input_id")).then(pl.col("_pid").shift(-1).over("input_id"))
+    named = lines.with_columns(_pid=pl.coalesce("_pid", follows)).drop_nulls("_host")
+    rows = rows.join(named, on=["input_id", "line"], how="left", maintain_order="left")
+    bare = _BARE & pl.col("_host").is_not_null()
+    return rows.with_columns(
+        host=pl.when(bare).then("_host").otherwise("host"), pid=pl.when(bare).then("_pid").otherwise("pid")
+    )
+
+
+def _by_rank_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines without a head, with the rank of torch's tag."""
+    tagged = pl.coalesce([pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]).cast(pl.Int32, strict=False)
+    # The watchdog names ranks of its process group; the tag, those of the job.
+    own = pl.when(pl.col("message").str.starts_with("watchdog_")).then(pl.coalesce(tagged, "rank"))
+    return rows.with_columns(rank=pl.when(_HEADLESS).then(own.otherwise(pl.coalesce("rank", tagged))).otherwise("rank"))
+
+
+def _by_process(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines of processes with the rank in the job: of those that stand before the init of their process, as in a file
+    put together from others, and of those that belong to a smaller communicator, in which it has another number."""
+    if not known.rank_of_process or rows["pid"].null_count() == rows.height:
+        return rows
+    on = ["host", "pid"]
+    own = pl.DataFrame(
+        [(h, p, r) for (h, p), r in known.rank_of_process.items()],
+        schema={"host": pl.String, "pid": pl.Int64, "_own": pl.Int32},
+        orient="row",
+    )
+    numbers = (
+        tables["ranks"].select(*on, "rank").drop_nulls().group_by(on).agg(pl.col("rank").unique().alias("_numbers"))
+    )
+    rows = rows.join(own, on=on, how="left", maintain_order="left")
+    rows = rows.join(numbers, on=on, how="left", maintain_order="left")
+    theirs = pl.col("rank").is_null() | pl.col("rank").is_in(pl.col("_numbers"))
+    return rows.with_columns(rank=pl.when(theirs.fill_null(False)).then(pl.coalesce("_own", "rank")).otherwise("rank"))
+
+
+def _by_file(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines that torch or the program print without head or tag, in the files of single processes."""
+    if not known.rank_of_input:
+        return rows
+    bare = _BARE & pl.col("rank").is_null()
+    return rows.with_columns(
+        rank=pl.when(bare).then(_looked_up("input_id", known.rank_of_input, pl.Int32)).otherwise("rank"),
+        host=pl.when(bare).then(_looked_up("input_id", known.host_of_input, pl.String)).otherwise("host"),
+    )
+
+
+def _by_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines with the host that a launcher's tag names, where NCCL's lines know it."""
+    # Most tags of a flood differ in their times alone.
+    tag = pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00")
+    hosts: dict[str, str] = {}
+    tasks: dict[str, int] = {}
+    for text in rows.filter("_headless").select(tag).to_series().unique().to_list() if known.machines else ():
+        said = read_tag(text)
+        host, rank = known.host_in_tag(said), said.rank
+        if rank is None:
+            rank = known.at_local_rank(said.local_rank, host)
+        host = host or (known.host_of_rank.get(rank) if rank is not None else None)
+        if host in known.machines:
+            hosts[text] = str(host)
+        if rank is not None and host is not None and known.host_of_rank.get(rank) == host:
+            tasks[text] = rank
+    if not hosts:
+        return rows
+    named = tag.replace_strict(hosts, default=None, return_dtype=pl.String)
+    task = tag.replace_strict(tasks, default=None, return_dtype=pl.Int32)
+    # What the runtime of the GPU prints, and no launcher: the tag in front of it is that of the process.
+    runtime = pl.col("_headless") & pl.col("message").str.starts_with("rocr_")
+    return rows.with_columns(
+        host=pl.when("_headless").then(pl.coalesce(named, "host")).otherwise("host"),
+        rank=pl.when(runtime).then(pl.coalesce("rank", task)).otherwise("rank"),
+    )
+
+
+def _by_input(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of torch's watchdog in the files of single processes: which ranks of the job these are."""
+    if not known.rank_of_input:
+        return rows
+    alone = _looked_up("input_id", known.rank_of_input, pl.Int32)
+    return rows.with_columns(global_rank=pl.coalesce("global_rank", alone))
+
+
+def _by_rank(column: str, tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that name a rank of the job alone: the host of that rank."""
+    return known.with_hosts(rows, column, _BARE)
+
+
+def _by_host_file(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines in files of single hosts that name no rank at all, such as a kernel's log."""
+    if not known.host_of_input:
+        return rows
+    host, nobody = _looked_up("input_id", known.host_of_input, pl.String), pl.col("rank").is_null().all()
+    return rows.with_columns(host=pl.when(_BARE & nobody.over("input_id")).then(host).otherwise("host"))
+
+
+def _by_gpu(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """What the kernel's driver says of a GPU: the process that it numbers, or the one to which the GPU belongs."""
+    drivers = rows.filter(pl.col("xid").is_not_null() | pl.col("pci_address").is_not_null())
+    if drivers.is_empty():
+        return rows
+    found = []
+    columns = ("input_id", "line", "launcher", "pci_address", pl.col("text").str.extract(_PID).cast(pl.Int64))
+    for input_id, line, launcher, address, pid in drivers.select(columns).iter_rows():
+        host = known.host_in_tag(launcher) or known.host_of_input.get(input_id)
+        process = known.process(pid, host)
+        owners: set[Owner] = {process} if process is not None else set()
+        if not owners and address and (host is None or host in known.machines):
+            owners = gpus_at(tables, address, host)
+        at = {h for h, _ in owners}
+        host = at.pop() if len(at) == 1 else host or (next(iter(known.machines)) if len(known.machines) == 1 else None)
+        found.append((input_id, line, host, next(iter(owners))[1] if len(owners) == 1 else None))
+    schema = {"input_id": pl.UInt16, "line": pl.UInt64, "_at": pl.String, "_of": pl.Int32}
+    owned = pl.DataFrame(found, schema, orient="row").unique(["input_id", "line"])
+    rows = rows.join(owned, on=["input_id", "line"], how="left", maintain_order="left")
+    return rows.with_columns(host=pl.coalesce("host", "_at"), rank=pl.coalesce("rank", "_of"))
+
+
+def _by_words(column: str | None, tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of programs by the host, rank and process that they name, the tag in front of them, and their file."""
+    tag = pl.lit(None, pl.String) if column is None else pl.col(column)
+    at = [
+        known.placed(read_tag(tag), input_id, host, rank, pid)
+        for input_id, host, rank, pid, tag in rows.select(
+            "input_id", "host", "rank", "pid", tag.alias("_tag")
+        ).iter_rows()
+    ]
+    return rows.with_columns(
+        pl.Series("host", [p.host for p in at], pl.String),
+        pl.Series("rank", [p.rank for p in at], pl.Int32),
+        pl.Series("local_rank", [p.local_rank for p in at], pl.Int32),
+    )
+
+
+def _placed(name: str, steps: Mapping[str, Step], tables: TableMap) -> pl.DataFrame:
+    """A table whose rows have the place that the steps find; ``placed_by`` is the last step that told anything."""
+    rows = tables.as_read(name)
+    if rows.is_empty():
+        return rows
+    known, place = places_in(tables), [c for c in ("rank", "global_rank", "host", "pid") if c in rows.columns]
+    given = pl.when(~_BARE).then(pl.lit("head")).when(pl.col("rank").is_not_null()).then(pl.lit("line"))
+    by = rows.select(given).to_series()
+    if "launcher" in rows.columns:
+        rows = rows.with_columns(_headless=_HEADLESS)
+    for how, step in steps.items():
+        after = step(tables, known, rows)
+        told = [after[c].is_not_null() & after[c].ne_missing(rows[c]) for c in place]
+        by = by.zip_with(~reduce(or_, told), pl.Series([how], dtype=pl.String).new_from_index(0, by.len()))
+        rows = after
+    return rows.select(pl.exclude(r"^_.*$")).with_columns(by.alias("placed_by"))
+
+
+def _relation(tables: TableMap) -> pl.DataFrame:
+    """The table ``places``: processes of the job and others, whole inputs, addresses, pods."""
+    known = places_in(tables)
+    size = ["host", "pid"]
+    own = tables["ranks"].sort(pl.col("nranks"), descending=True, maintain_order=True).unique(size, keep="first")
+    processes = tables["processes"].select("input_id", *size, task="launcher_rank").unique(size, maintain_order=True)
+    rows = processes.join(own.select(*size, "bus_id", device="cuda_dev"), on=size, how="left", maintain_order="left")
+    ranks = [known.rank_of_process.get((h, p)) for h, p in rows.select(size).iter_rows()]
+    rows = rows.with_columns(pl.Series("rank", ranks, pl.Int32), known_by=pl.lit("process"))
+    other = [{"rank": r, "host": h, "known_by": "rank"} for r, h in known.host_of_rank.items() if r not in set(ranks)]
+    for i in sorted({*known.host_of_input, *known.rank_of_input, *known.local_of_input}):
+        other.append({
+            "input_id": i, "host": known.host_of_input.get(i), "rank": known.rank_of_input.get(i),
+            "local_rank": known.local_of_input.get(i), "known_by": "input",
+        })  # fmt: skip
+    other += [{"host": h, "address": a, "known_by": "address"} for a, h in known.addresses.items()]
+    pods = {*tables["pods"]["pod_name"].drop_nulls(), *tables.as_read("errors")["container_name"].drop_nulls()}
+    other += [
+        {"host": known.pod(p), "pod": p, "known_by": "pod"} for p in sorted(pods) if known.pod(p) in known.machines
+    ]
+    kinds = {"input_id": pl.UInt16, "host": pl.String, "rank": pl.Int32, "local_rank": pl.Int32, "address": pl.String,
+             "pod": pl.String, "known_by": pl.String}  # fmt: skip
+    rows = stack([rows, pl.DataFrame(other, kinds)])
+    local = pl.col("rank").rank("dense").over("host") - 1
+    return rows.with_columns(
+        local_rank=pl.when(pl.col("known_by") == "process").then(local.cast(pl.Int32)).otherwise("local_rank")
+    )
+
+
+_ERRORS: Final[Mapping[str, Step]] = {
+    "test": _by_test, "rank tag": _by_rank_tag, "process": _by_process, "file": _by_file, "tag": _by_tag,
+    "GPU": _by_gpu, "rank": partial(_by_rank, "rank"), "host's file": _by_host_file,
+}  # fmt: skip
+PLACING: Final[Placing] = {
+    "places": _relation,
+    "errors": partial(_placed, "errors", _ERRORS),
+    "tracebacks": partial(_placed, "tracebacks", {"words": partial(_by_words, "tag")}),
+    "endings": partial(_placed, "endings", {"file": partial(_by_words, None)}),
+    "watchdog": partial(_placed, "watchdog", {"file": _by_input, "rank": partial(_by_rank, "global_rank")}),
+}
+"""What makes each table whose rows are placed."""
