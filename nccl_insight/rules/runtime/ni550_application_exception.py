@@ -135,6 +135,8 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
     who = f"{outside.subject(found)} raised "
     title = who + _raised(first.text, place, max(TITLE_MOST - len(who), _TEXT_LEAST))
+    if _CUT in title and means:
+        title = means
     when = outside.since(found)
     hit = Hit(
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
