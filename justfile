@@ -10,7 +10,7 @@ setup:
     python3 -m venv .venv
     .venv/bin/pip install --quiet -e '.[dev]'
 
-# all tests, or those given: just test tests/test_grammar.py
+# all tests, or those given: just test tests/language
 test *args:
     {{python}} -m pytest {{args}}
 

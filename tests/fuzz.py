@@ -45,8 +45,8 @@ from nccl_insight.share.redact import collect, redact_analysis, redact_run
 from nccl_insight.share.redact.files import blocks
 from nccl_insight.views.events import events as events_of
 from tests import fuzz_more, pages
+from tests.mutations import mutate, seeds
 from tests.runs import RUNS, TINY_SHM
-from tests.test_fuzz import mutate, seeds
 
 KEPT = Path(__file__).parent / "data" / "fuzz"
 _TIMEOUT_S = 60  # of the processor: a busy machine is no fault
@@ -254,9 +254,14 @@ KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "side": side, "config": config, "script": script, "bundle": bundle, **fuzz_more.KINDS,
 }  # fmt: skip
 _SEEDS = seeds()
-_SIDES = [*_strings("test_side_formats.py"), *_samples()]
-_CONFIGS = _strings("test_policy.py", "test_cli.py", "test_thresholds.py")
-_SCRIPTS = _strings("test_lint.py", "test_lint_kinds.py", "test_lint_forms.py", "test_envcheck.py")
+_SIDES = [*_strings("readers/test_side.py"), *_samples()]
+_CONFIGS = _strings("engine/policy/test_config.py", "cli/test_cli.py", "rules/test_thresholds.py")
+_SCRIPTS = _strings(
+    "advise/settings/lint/test_check.py",
+    "advise/settings/lint/test_kinds.py",
+    "advise/settings/lint/test_forms.py",
+    "advise/settings/check/test_values.py",
+)
 SUFFIX = {
     "log": ".log",
     "kineto": ".json",

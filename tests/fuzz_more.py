@@ -24,10 +24,10 @@ from nccl_insight.share.agents.tools import Desk
 from nccl_insight.tables import schema
 from nccl_insight.tables.sql import columns, overview, select
 from tests import xplane_maker
+from tests.nsys_exports import Export
+from tests.nsys_exports import payload as nvtx_payload
+from tests.rocpd_databases import database as rocpd_database
 from tests.runs import RUNS, TINY_SHM
-from tests.test_nsys import Export
-from tests.test_nsys import payload as nvtx_payload
-from tests.test_rocpd import database as rocpd_database
 from tests.xplane_maker import Plane
 
 Judge = Callable[[Path], None]

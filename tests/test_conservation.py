@@ -12,8 +12,8 @@ import pytest
 from nccl_insight import analyze, load
 from nccl_insight.engine.summary import coverage_of
 from nccl_insight.report import json_, text
+from tests.mutations import mutate
 from tests.runs import HEALTHY, RUNS, SHARED
-from tests.test_fuzz import mutate
 
 _MOST = 40_000
 LOGS = sorted(path for path in RUNS.rglob("*.log") if path.is_file())

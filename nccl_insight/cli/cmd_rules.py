@@ -173,7 +173,7 @@ def _start(names: list[str], family: str, logic: bool, into: Path, used: dict[st
             out.write(text)
         yield f"wrote {path}"
     yield f"next: `//! diagnosis: {names[0]}` and a role above its messages in grammars/*.lark (docs/grammar.md)"
-    yield "      fill in what stands between < and >; pytest tests/test_rule_fixtures.py tests/test_pages.py"
+    yield "      fill in what stands between < and >; pytest tests/test_rule_fixtures.py tests/base/test_pages.py"
 
 
 def register(app: typer.Typer) -> None:

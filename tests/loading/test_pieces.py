@@ -1,0 +1,189 @@
+"""A log read in chunks and tables made in pieces: the result does not depend on where they are cut."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import threading
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from nccl_insight.cli.frames import write_frames
+from nccl_insight.inputs import chunks
+from nccl_insight.inputs import find as source
+from nccl_insight.inputs.find import find_inputs
+from nccl_insight.loading.assemble import feeds
+from nccl_insight.readers.nccl_log.objects import parse_objects
+from nccl_insight.share.api import load
+from nccl_insight.tables.run import Run
+
+RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
+LOGS = ["healthy-16rank-ib", "ib-2.14", "tiny-shm", "split-tp4-dp2-2.27", "gb200-mnnvl"]
+
+
+def tables(run: Run) -> dict[str, pl.DataFrame]:
+    """All tables with rows, columns by name; ``inputs`` without what only names the file."""
+    found = {name: frame.select(sorted(frame.columns)) for name, frame in run.tables.items() if frame.height}
+    found["inputs"] = found["inputs"].drop("path", "size_bytes", "sha256")
+    return found
+
+
+def same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
+    assert sorted(one) == sorted(other)
+    for name, frame in one.items():
+        assert frame.equals(other[name]), name
+
+
+def text_of(name: str) -> bytes:
+    (log,) = (RUNS / name).iterdir()
+    return gzip.decompress(log.read_bytes()) if log.suffix == ".gz" else log.read_bytes()
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_LEAST_BYTES", 7_001)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 7_001)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_chunks_change_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "run.log"
+    log.write_bytes(text_of(name))
+    whole = load([str(log)])
+    packed = tmp_path / "run.log.gz"
+    packed.write_bytes(gzip.compress(text_of(name)))
+    monkeypatch.setattr(chunks, "_LEAST_BYTES", 7_001)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 7_001)
+    cut = load([str(log)])
+    same(tables(whole), tables(cut))
+    same(tables(whole), tables(load([str(packed)])))
+    wanted = [(0, 1), (0, int(whole.table("inputs")["lines"][0])), (0, 77)]
+    lines = text_of(name).decode().split("\n")
+    assert cut.reader.lines(wanted) == {key: lines[key[1] - 1].rstrip("\r") for key in wanted}
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_bytes_that_are_no_text_between_chunks(tmp_path: Path) -> None:
+    line = b"a:1:%d [0] NCCL INFO Channel 00/02 : 0 1\n"
+    noise = "gr\u00fc\u00dfe \u4e16\u754c\n".encode()
+    log = tmp_path / "run.log"
+    log.write_bytes(b"".join(line % n + (noise if n % 3 else b"\xff\xfe broken\n") for n in range(1, 901)))
+    run = load([str(log)])
+    row = run.table("inputs").row(0, named=True)
+    assert (row["lines"], row["parsed_lines"], row["foreign_lines"], row["bad_bytes"]) == (1800, 900, 900, 600)
+    assert run.table("rings")["line"].unique().sort().to_list() == list(range(1, 1801, 2))
+
+
+@pytest.mark.parametrize("end", ["\x1b[31m", "\x00", "\x1b[0m\n", ""])
+def test_a_last_line_that_shows_nothing_is_a_line(end: str, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("a:1:2 [0] NCCL INFO Using network IB\n" + end, encoding="utf-8")
+    assert load([str(log)]).table("inputs")["lines"].to_list() == [2 if end else 1]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_lines_longer_than_a_chunk(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    ring = "a:1:2 [0] NCCL INFO Channel 00/02 : 0 1\n"
+    log.write_text(ring + "x" * 50_000 + "\n" + ring, encoding="utf-8")
+    run = load([str(log)])
+    assert run.table("inputs")["parsed_lines"].to_list() == [2]
+    assert run.table("rings").height == 4
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_floods_and_torn_lines_over_many_chunks(tmp_path: Path) -> None:
+    flood = "a:1:2 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer b<4791>\n"
+    torn = "a:1:2 [0] NCCL INFO Connected all tra:1:3 [1] NCCL INFO Connected all rings\n"
+    log = tmp_path / "run.log"
+    log.write_text((flood * 1200 + torn) * 3, encoding="utf-8")
+    run = load([str(log)])
+    (row,) = run.table("errors").to_dicts()
+    assert (row["repeats"], row["line"]) == (3600, 1)
+    notes = run.table("notes").filter(pl.col("kind") == "log-torn")
+    assert notes["line"].to_list() == [1201, 2402, 3603]
+
+
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    text = text_of("tiny-shm")
+    log, pipe = tmp_path / "run.log", tmp_path / "pipe"
+    log.write_bytes(text)
+    os.mkfifo(pipe)
+
+    threading.Thread(target=lambda: pipe.write_bytes(text), daemon=True).start()
+    same(tables(load([str(log)])), tables(load([str(pipe)])))
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_tables_made_when_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = tables(load([str(RUNS / name)]))
+    monkeypatch.setattr(feeds, "_PIECE_ROWS", 10)
+    same(at_once, tables(load([str(RUNS / name)], lazy=True)))
+    same(at_once, tables(load([str(RUNS / name)])))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "ndjson"])
+def test_pieces_make_the_same_file(kind: str, tmp_path: Path) -> None:
+    whole = pl.DataFrame({"a": range(10), "b": [None, "x"] * 5, "c": [[1, 2], None] * 5})
+    assert write_frames(iter([whole]), tmp_path / "one", kind)
+    assert write_frames(whole.iter_slices(3), tmp_path / "many", kind)
+    if kind == "parquet":
+        assert pl.read_parquet(tmp_path / "many").equals(whole)
+    else:
+        assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
+    assert not write_frames(iter([whole.clear()]), tmp_path / "none", kind, empty=False)
+    assert not (tmp_path / "none").exists()
+
+
+def files_of_a_run(folder: Path) -> list[Path]:
+    """Logs as a launcher leaves them: one a process, some of them odd."""
+    heads = [f"gpu{n // 4}:{100 + n}:{200 + n} [{n % 4}] NCCL INFO " for n in range(8)]
+    bind = "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 4194304 : CUDA error 1 'invalid argument'."
+    rings = ["Using network IB", "Channel 00/02 : 0 1 2 3 4 5 6 7", "Connected all rings"]
+    texts = ["\n".join(head + ring for ring in rings) + "\n" for head in heads]
+    texts[1] = texts[1].rstrip("\n")
+    texts[2] = ""
+    texts[3] += heads[3].replace("INFO", "WARN") + bind + "\n"
+    texts[4] = "This is usually caused by a system or configuration error\n" + texts[4]
+    texts[5] += heads[5] + "a message of the year 2031\n" + heads[5] + "Connected all tr" + heads[4] + rings[2] + "\n"
+    texts[6] += heads[6] + "Connected all rings [repeated 7x across cluster]\n"
+    found = []
+    for number, text in enumerate(texts):
+        path = folder / f"rank{number}.log"
+        path.write_bytes(text.encode() + (b"\xff\xfe no text\n" if number == 7 else b""))
+        found.append(path)
+    shared = folder / "copy.log"
+    shared.write_text(texts[0], encoding="utf-8")
+    return [*found, shared]
+
+
+def test_many_small_files_are_read_like_each_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(path) for path in files_of_a_run(tmp_path)]
+    together = load(paths)
+    monkeypatch.setattr(source, "_SMALL_BYTES", -1)
+    apart = load(paths)
+    same(tables(together), tables(apart))
+    inputs = together.table("inputs")
+    assert inputs["lines"].to_list() == [3, 3, 0, 4, 4, 5, 4, 4, 3]
+    assert inputs["torn_lines"].to_list() == [0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert inputs["foreign_lines"].to_list() == [0, 0, 0, 0, 1, 0, 0, 1, 0]
+    assert inputs["unknown_lines"].to_list() == [0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert inputs["bad_bytes"].to_list() == [0, 0, 0, 0, 0, 0, 0, 2, 0]
+    wanted = [(0, 3), (1, 3), (4, 1), (8, 2)]
+    lines = [Path(paths[i]).read_text(encoding="utf-8").split("\n")[n - 1] for i, n in wanted]
+    assert together.reader.lines(wanted) == dict(zip(wanted, lines, strict=True))
+
+
+def test_records_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = find_inputs([str(path) for path in files_of_a_run(tmp_path)])
+    together = [json.loads(line) for line in parse_objects(files, keep_foreign=True)]
+    monkeypatch.setattr(source, "_SMALL_BYTES", -1)
+    assert together == [json.loads(line) for line in parse_objects(files, keep_foreign=True)]
+    assert [r["text"] for r in together if r["level"] is None] == [
+        "This is usually caused by a system or configuration error",
+        "\ufffd\ufffd no text",
+    ]
+    assert all("input_id" not in r.get("fields", ()) for r in together)

@@ -1,0 +1,187 @@
+"""Strict redaction: of foreign text stay ordinary words, words of the grammar and figures; findings stay the same."""
+
+from __future__ import annotations
+
+import random
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nccl_insight.base.errors import UsageError
+from nccl_insight.base.model import Finding
+from nccl_insight.cli import build_app
+from nccl_insight.share.api import analyze, load
+from nccl_insight.share.redact import collect, redact_analysis
+from nccl_insight.tables.run import build_run
+from tests.runs import RUNS
+from tests.share.redact.classes_of_names import CLASSES
+
+# Forms that no pattern knows: what is secret in each comes first.
+FORMS = [
+    ("hunterzq9", "PGPASSWORD=hunterzq9 psql -h db"),
+    ("kx77-zzq1", "x-api-key: kx77-zzq1"),
+    ("zqmüller", "cannot open /home/zqmüller/data"),
+    ("wózniakzq", "loading /data/wózniakzq/ckpt"),
+    ("0c42a1b2c3d4", "interface enx0c42a1b2c3d4 is down"),
+    ("zqorion7", "the run of Zqorion7 ended, zqorion7 said"),
+    ("zqlab", "#PBS -N zqlab-train"),
+    ("zqgroup", "#BSUB -P zqgroup"),
+    ("zqkey123", r"{\"api_token_x\": \"zqkey123\"}"),
+    ("zqdept", "-DOUT=/zqdept/x -I/zqdept/include"),
+    ("9qz8w7e6r5t4", "device 9qz8w7e6r5t4 was replaced"),
+    ("zqweird", "weird://zqweird/where"),
+    ("张伟", "用户 张伟 的任务"),
+]
+# Those that say what they are.
+_BY_FORM = ("hunterzq9", "kx77-zzq1", "zqmüller", "wózniakzq", "0c42a1b2c3d4", "zqkey123", "zqdept")
+
+
+def _only(folder: Path) -> Path:
+    (file,) = folder.iterdir()
+    return file
+
+
+def _strict(text: str) -> str:
+    return collect(build_run({}, []), [text], strict=True).text(text)
+
+
+@pytest.mark.parametrize(("secret", "line"), FORMS)
+def test_words_that_nobody_has_to_know_go(secret: str, line: str) -> None:
+    assert secret in line
+    found = _strict(f"gpu01:1:2 [0] NCCL INFO init\n{line}\n")
+    assert secret not in found
+    assert found.count("\n") == 2
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_promised_classes_go(kind: str) -> None:
+    draw = random.Random(kind)
+    line, secret = CLASSES[kind](draw)
+    assert secret not in _strict(f"{line}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gpu: NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.",
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB",
+        "mlx5_0:1/RoCE rdmap0s6 enp65s0np0 bnxt_re3 hsn0 eth2 INET6 isAllCudaP2p fp8 bfloat16 sm_90 48xlarge",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=12.batch cgroup.",
+        "step 120 loss 2.31 grad norm 0.4 tokens/s 81920 straggler on rank3",
+    ],
+)
+def test_what_diagnoses_need_stays(line: str) -> None:
+    assert _strict(line) == line
+
+
+def test_a_word_has_one_name_everywhere() -> None:
+    found = _strict("zqone met zqtwo\nzqtwo met zqone\n").split()
+    assert found[0] == found[5] != found[2] == found[3]
+
+
+def _said(findings: tuple[Finding, ...]) -> list[tuple[str, str, tuple[int, ...], int]]:
+    return [(f.name, f.severity.name, tuple(f.ranks), len(f.hosts)) for f in findings]
+
+
+@pytest.mark.part(2)
+@pytest.mark.parametrize("log", sorted(RUNS.rglob("*.log")), ids=lambda p: p.parent.name)
+def test_findings_stay_the_same(log: Path, tmp_path: Path) -> None:
+    text = log.read_text(errors="surrogateescape")
+    run = load([str(log)])
+    new = tmp_path / "new.log"
+    new.write_text(collect(run, [text], strict=True).text(text), errors="surrogateescape")
+    assert _said(analyze(load([str(new)])).findings) == _said(analyze(run).findings)
+
+
+def test_a_bundle_is_strict_and_the_review_lists_what_went_and_stayed(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("gpu01:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nmaster zqzebra said hello\n")
+    zipped, review = tmp_path / "t.zip", tmp_path / "review.txt"
+    arguments = ["analyze", str(log), "--redact", "--bundle", str(zipped), "--redact-report", str(review), "-qq"]
+    assert CliRunner().invoke(build_app(), arguments).exit_code in (0, 1, 3)
+    with zipfile.ZipFile(zipped) as archive:
+        for name in archive.namelist():
+            assert b"zqzebra" not in archive.read(name), name
+    assert "words: zqzebra -> word1" in review.read_text()
+    assert "hello" in review.read_text()
+    assert review.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("option", [["--redact", "strict"], ["--redact=strict"], ["--redact-level", "strict"]])
+def test_the_level_may_stand_behind_the_option(option: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("gpu01:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nzqzebra: Segmentation fault\n")
+    names = CliRunner().invoke(build_app(), ["analyze", str(log), "--redact", "--format", "json"]).output
+    strict = CliRunner().invoke(build_app(), ["analyze", *option, str(log), "--format", "json"]).output
+    assert "gpu01" not in strict
+    assert "zqzebra" in names
+    assert "zqzebra" not in strict
+
+
+def test_files_are_looked_over_before_they_are_sent(tmp_path: Path) -> None:
+    log, out = tmp_path / "run.log", tmp_path / "out"
+    log.write_text("host7:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nzqzebra said hello\n")
+    app = build_app()
+    before = CliRunner().invoke(app, ["redact", "--check", str(log)])
+    assert before.exit_code == 1
+    assert "words: zqzebra" in before.output
+    assert CliRunner().invoke(app, ["redact", "--strict", str(log), "-o", str(out)]).exit_code == 0
+    after = CliRunner().invoke(app, ["redact", "--check", str(out)])
+    assert after.exit_code == 0, after.output
+    assert "host7" not in (out / "input1.log").read_text()
+
+
+def test_where_files_go_must_be_said(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("host7:1:2 [0] NCCL INFO x\n")
+    assert isinstance(CliRunner().invoke(build_app(), ["redact", str(log)]).exception, UsageError)
+
+
+# Forms that names mode knows, too: NCCL repeats what was set, other schedulers, a short identifier of a GPU.
+ALSO = [
+    ("zqras7", "gpu01:1:2 [0] NCCL INFO NCCL_RAS_ADDR set by environment to zqras7:28028"),
+    ("zqid8", "gpu01:1:2 [0] NCCL INFO NCCL_HOSTID set by environment to zqid8"),
+    ("zqtoken99", "gpu01:1:2 [0] NCCL INFO NCCL_API_TOKEN set by environment to zqtoken99"),
+    ("zqlab-train", "#PBS -N zqlab-train"),
+    ("zqgroup", "#BSUB -P zqgroup"),
+    ("8f6d1c2e", "GPU-8f6d1c2e fell off the bus"),
+]
+
+
+@pytest.mark.parametrize(("secret", "line"), [*(f for f in FORMS if f[0] in _BY_FORM), *ALSO])
+def test_forms_of_promised_classes_go_without_strict(secret: str, line: str) -> None:
+    text = f"gpu01:1:2 [0] NCCL INFO init\n{line}\n"
+    assert secret not in collect(build_run({}, []), [text]).text(text)
+
+
+def test_a_key_within_json_goes_whole() -> None:
+    text = '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEzq9876abcdef\\n-----END PRIVATE KEY-----\\n"}\n'
+    assert "MIIEzq9876abcdef" not in collect(build_run({}, []), [text]).text(text)
+
+
+def test_a_release_of_a_kernel_is_no_job() -> None:
+    text = "uname_result(sysname='Linux', release='5.15.0-105-generic')\n"
+    assert collect(build_run({}, []), [text]).text(text) == text
+
+
+def test_utf_16_is_redacted(tmp_path: Path) -> None:
+    log, out = tmp_path / "run.log", tmp_path / "out"
+    log.write_bytes("zqhost7:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n".encode("utf-16"))
+    assert CliRunner().invoke(build_app(), ["redact", str(log), "-o", str(out)]).exit_code == 0
+    assert re.fullmatch(r"node[12]:1:2 \[0\] NCCL INFO NCCL version 2\.27\.3\+cuda12\.9\n", _only(out).read_text())
+
+
+@pytest.mark.parametrize(("strict", "secrets"), [(False, ["zqh"]), (True, ["zqh", "zquser", "zqpart"])])
+def test_no_name_stays_in_the_template_of_an_unknown_line(strict: bool, secrets: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    text = "zqh07.zq.org:91:92 [0] NCCL INFO flurble of zquser42 on ZQH07 took 12 ms for zqpart9x7\n"
+    log.write_text(text)
+    run = load([log])
+    ((template, _),) = analyze(run).coverage.unknown_templates
+    assert "ZQH<N>" in template
+    redactor = collect(run, [text], strict=strict)
+    ((template, _),) = redact_analysis(analyze(run), redactor).coverage.unknown_templates
+    assert [secret for secret in secrets if secret in template.lower()] == []
