@@ -254,12 +254,37 @@ KINDS: dict[str, Callable[[random.Random], bytes]] = {
     "side": side, "config": config, "script": script, "bundle": bundle, **fuzz_more.KINDS,
 }  # fmt: skip
 _SEEDS = seeds()
-_SIDES = [*_strings("readers/test_side.py"), *_samples()]
-_CONFIGS = _strings("engine/policy/test_config.py", "cli/test_cli.py", "rules/test_thresholds.py")
+_SIDES = [
+    *_strings(
+        "readers/embedded/test_nccl_tests.py",
+        "readers/side_files.py",
+        "readers/test_graph_xml.py",
+        "readers/test_inspector.py",
+        "readers/test_nccl_tests.py",
+        "readers/test_profiler_plugin.py",
+        "readers/test_ras.py",
+        "readers/test_side.py",
+        "readers/test_topo_xml.py",
+    ),
+    *_samples(),
+]
+_CONFIGS = _strings(
+    "engine/policy/findings.py",
+    "engine/policy/test_config.py",
+    "engine/policy/test_model.py",
+    "cli/test_cli.py",
+    "rules/test_thresholds.py",
+)
 _SCRIPTS = _strings(
     "advise/settings/lint/test_check.py",
     "advise/settings/lint/test_kinds.py",
+    "advise/settings/lint/test_words.py",
+    "advise/settings/lint/test_kinds.py",
     "advise/settings/lint/test_forms.py",
+    "advise/settings/check/test_combine.py",
+    "advise/settings/check/test_issue.py",
+    "advise/settings/check/test_names.py",
+    "advise/settings/check/test_pinned.py",
     "advise/settings/check/test_values.py",
 )
 SUFFIX = {

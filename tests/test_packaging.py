@@ -6,18 +6,13 @@ import ast
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import nccl_insight
-from nccl_insight.cli import build_app, commands_of
-from nccl_insight.cli.cmd_manual import page
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,28 +24,6 @@ def tool(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_the_manual_page_has_every_command_and_option() -> None:
-    text = "\n".join(page())
-    for name in commands_of(build_app()):
-        escaped = name.replace("-", r"\-")
-        assert any(line == f".SS {escaped}" or line.startswith(f".SS {escaped} ") for line in text.split("\n")), name
-    assert r"\-\-fail\-on" in text
-    assert r"\-\-exit\-map" in text
-    assert text.startswith(".TH NCCL-INSIGHT 1")
-
-
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
-def test_groff_has_nothing_to_say_about_the_manual_page() -> None:
-    done = subprocess.run(
-        ["groff", "-man", "-Tascii", "-ww", "-z"],
-        input="\n".join(page()) + "\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
 
 
 def made_up_site(folder: Path) -> Path:

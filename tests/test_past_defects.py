@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 import zstandard
 
-from nccl_insight.advise.settings.check.combine import check_together
-from nccl_insight.advise.settings.interfaces import VIRTUAL, is_virtual
-from nccl_insight.base.units import format_ns
-from nccl_insight.facts.apart import apart
-from nccl_insight.share.api import analyze
-from nccl_insight.tables import schema
-from nccl_insight.tables.run import build_run
-from nccl_insight.views.ranks import metrics
 from tests.cli import run_cli
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "nccl_insight"
@@ -93,26 +84,10 @@ def test_what_is_always_there_is_imported_plainly() -> None:
     assert not [p for p in (PACKAGE / "loading").glob("*.py") if "importlib" in _imports(p)]
 
 
-@pytest.mark.parametrize("name", ["lo", "docker0", "br-1a2b", "veth12ab", "virbr0", "cali12ab", "tun0", "cilium_host"])
-def test_virtual_interfaces_have_one_list(name: str) -> None:
-    assert re.fullmatch(VIRTUAL, name)
-    assert is_virtual(name)
-    assert [i for i in check_together({"NCCL_SOCKET_IFNAME": name}) if i.variable == "NCCL_SOCKET_IFNAME"]
-    assert not [i for i in check_together({"NCCL_SOCKET_IFNAME": "eth0"}) if i.variable == "NCCL_SOCKET_IFNAME"]
-    assert not is_virtual("eth0")
-    assert not re.fullmatch(VIRTUAL, "eth0")
-
-
 def test_the_collector_of_the_host_program_is_left_alone() -> None:
     """Only the command line, which owns its process, tunes the garbage collector."""
     users = {p.relative_to(PACKAGE).parts[0] for p in _sources() if "gc" in _imports(p)}
     assert users <= {"cli"}
-
-
-def test_durations_are_as_documented() -> None:
-    stated = re.findall(r"``([0-9]+)`` -> ``([^`]+)``", str(format_ns.__doc__))
-    assert stated == [("1500", "1.50 us")]
-    assert format_ns(int(stated[0][0])) == stated[0][1]
 
 
 def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
@@ -122,14 +97,6 @@ def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     layers = next(c["layers"] for c in contracts if c["type"] == "layers")
     names = [name.strip().removeprefix("nccl_insight.") for layer in layers for name in layer.split("|")]
     assert [name for name in names if f"`{name}`" not in page] == []
-
-
-def test_figures_mark_whom_facts_name() -> None:
-    """The test for ranks that stand apart has one home; figures have no statistics of their own for it."""
-    assert apart({0: 1.0, 1: 1.0, 2: 1.01, 3: 2.0}) == (1.005, [3])
-    assert apart({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.09}) == (1.0, [])
-    users = [p.name for p in (PACKAGE / "report").rglob("*.py") if "1.4826" in p.read_text("utf-8")]
-    assert users == []
 
 
 def test_no_sentence_ends_in_mid_line() -> None:
@@ -143,17 +110,6 @@ def test_no_sentence_ends_in_mid_line() -> None:
         if isinstance(later, ast.Expr) and isinstance(later.value, ast.Constant | ast.JoinedStr)
     ]
     assert lost == []
-
-
-def test_ranks_that_figures_mark_are_in_the_json() -> None:
-    seconds = [1.0, 1.01, 1.0, 0.99, 1.0, 3.5, 1.0, 1.0]
-    rows = [{"input_id": 0, "line": r + 1, "comm_id": "0xab", "rank": r, "total_s": s} for r, s in enumerate(seconds)]
-    run = build_run({"init_timings": schema.conform("init_timings", pl.DataFrame(rows))})
-    document = json.loads(analyze(run).to_json())
-    assert document["ranks_apart"] == [
-        {"figure": "initialization, s", "median": 1.0, "count": 1, "ranks": [{"rank": 5, "value": 3.5}]}
-    ]
-    assert [(m.title, m.outliers) for m in metrics(run) or ()] == [("initialization, s", (5,))]
 
 
 @pytest.mark.parametrize("library", ["lark", "plotly"])

@@ -9,6 +9,7 @@ import pytest
 
 from nccl_insight.base.pages import HEADINGS, read_page
 from nccl_insight.cli import main
+from nccl_insight.cli.cmd_rules import catalog, explanation
 from nccl_insight.rules import discover, rule_of
 from tests.cli import run_cli
 from tests.runs import TINY_SHM
@@ -155,3 +156,14 @@ def test_slips_in_names_and_formats_are_recognized() -> None:
     done = run_cli("analyze", TINY_SHM, "--format", "jsn")
     assert done.returncode == 2
     assert "did you mean 'json'?" in done.stderr
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_catalog_and_its_pages_fit_a_terminal(width: int) -> None:
+    rules = list(discover())
+    assert max(map(len, catalog(rules, "text", width).splitlines())) <= width
+    for line in explanation(rules[0], width).splitlines():
+        assert len(line) <= width or " " not in line.strip()
+    listed = catalog(rules, "text", width)
+    assert all(rule.code in listed and rule.summary.split()[-1] in listed for rule in rules)
+    assert "F stops the job" in listed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.cli import build_app, commands_of, help, main, with_command
+from nccl_insight.cli import build_app, commands_of, main, with_command
 from tests.runs import HEALTHY, TINY_SHM
 
 COMMANDS = commands_of(build_app())
@@ -60,13 +60,6 @@ def test_a_command_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "analyse" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_each_command_can_be_built_alone() -> None:
-    assert help.COMMANDS == COMMANDS
-    for command in COMMANDS:
-        assert command in commands_of(build_app(command))
-    assert commands_of(build_app("analyze")) == {"analyze"}
 
 
 def test_completion_can_be_shown() -> None:

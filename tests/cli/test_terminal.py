@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import datetime
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from nccl_insight.advise.expect.machine import build
-from nccl_insight.advise.expect.model import OPS, SIZES, expectations
 from nccl_insight.advise.settings.check.values import check_value
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Analysis
-from nccl_insight.cli import progress, with_command
-from nccl_insight.cli.cmd_rules import catalog, explanation
+from nccl_insight.cli import with_command
 from nccl_insight.cli.following import follow
-from nccl_insight.cli.frames import show_frame
 from nccl_insight.engine.policy.config import resolve
-from nccl_insight.report import expect_report
-from nccl_insight.report.expect_report import Question
 from nccl_insight.report.explain_log import render as explain_log
 from nccl_insight.report.prose import fit
 from nccl_insight.report.sanitize import one_line
@@ -60,39 +53,6 @@ def test_help_is_a_command_and_a_missing_file_is_said_to_be_missing() -> None:
     with pytest.raises(UsageError, match=r"nowhere\.log: no such file"):
         with_command(["nowhere.log"], known)
     assert with_command(["rulez"], known) == ["rulez"]
-
-
-@pytest.mark.parametrize("width", [80, 100])
-def test_the_catalog_and_its_pages_fit_a_terminal(width: int) -> None:
-    rules = list(discover())
-    assert max(map(len, catalog(rules, "text", width).splitlines())) <= width
-    for line in explanation(rules[0], width).splitlines():
-        assert len(line) <= width or " " not in line.strip()
-    listed = catalog(rules, "text", width)
-    assert all(rule.code in listed and rule.summary.split()[-1] in listed for rule in rules)
-    assert "F stops the job" in listed
-
-
-def test_a_result_that_is_too_wide_loses_empty_columns_then_becomes_blocks() -> None:
-    frame = pl.DataFrame({"rank": [0, 1], "host": ["node00", "node01"], "bus_id": [None, None], "text": ["x" * 20] * 2})
-    assert show_frame(frame, "table", 80) == show_frame(frame, "table")
-    slim = show_frame(frame, "table", 40)
-    assert "bus_id" not in slim.splitlines()[0]
-    assert "1 empty columns left out" in slim
-    blocks = show_frame(frame, "table", 24)
-    assert "-- row 2 " in blocks
-    assert re.search(r"^host +node01$", blocks, re.M)
-    assert show_frame(frame, "json") == frame.write_json() + "\n"
-
-
-def test_a_piped_result_of_many_columns_loses_the_empty_ones_and_says_so() -> None:
-    few, many = ({"rank": [3]} | {f"empty_{k}": [None] for k in range(count)} for count in (39, 346))
-    assert "empty_38" in show_frame(pl.DataFrame(few), "table")
-    assert show_frame(pl.DataFrame(many), "table") == "rank\n----\n3\n(346 empty columns left out)\n"
-
-
-def test_a_text_of_a_log_cannot_move_the_cursor_of_a_result() -> None:
-    assert "\x1b" not in show_frame(pl.DataFrame({"text": ["a\x1b[2Jb"]}), "table")
 
 
 def test_tables_can_be_listed_described_and_mistyped() -> None:
@@ -139,19 +99,6 @@ def test_the_line_of_the_log_is_on_as_few_rows_as_hold_it() -> None:
         assert max(map(len, shown)) <= 73
         assert " ".join(shown) == message or shown[-1].endswith(" ...")
     assert " ".join(shown).count("word") > 40
-
-
-def test_expectations_fit_80_columns() -> None:
-    machine = build("H100", nodes=4, nics="8x400")
-    questions = [Question("", machine, tuple(expectations(machine, OPS, SIZES)))]
-    whole = expect_report.render_text(questions, OPS, None)
-    shown = fit(whole, 80).splitlines()
-    assert max(map(len, whole.splitlines())) > 120
-    assert max(map(len, shown)) <= 80
-    # What bounds a size goes on under its own column.
-    row = next(n for n, line in enumerate(shown) if line.lstrip().startswith("8.0 GiB"))
-    assert shown[row].index("8 x 400") == len(shown[row + 1]) - len(shown[row + 1].lstrip())
-    assert " ".join(" ".join(shown).split()) == " ".join(whole.split())
 
 
 def test_a_binary_file_among_logs_is_named(tmp_path: Path) -> None:
@@ -238,30 +185,6 @@ def test_following_tells_the_time_and_the_cause() -> None:
     first = result.stdout.splitlines()[0]
     assert datetime.datetime.strptime(first[:8], "%H:%M:%S")
     assert "/dev/shm" in first
-
-
-def test_progress_needs_a_terminal_and_says_the_share(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with progress.progress([str(TINY_SHM)]):
-        pass
-    assert capsys.readouterr().err == ""
-    assert progress.line(60_000_000, 25_800_000, 3.4) == "reading 60 MB: 43%, 3 s"
-    assert progress.line(60_000_000, 99_000_000, 9.0) == "judging 60 MB: 99%, 9 s"
-    assert progress.line(51_200, 20_000, 1.2) == "reading 51 kB: 39%, 1 s"
-    assert progress.line(0, None, 2.0) == "reading, 2 s"
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress.progress([str(TINY_SHM)], quiet=True):
-        pass
-    assert capsys.readouterr().err == ""
-    waits = iter([False, False, True])
-    progress._show(lambda _seconds: next(waits), [str(TINY_SHM)])
-    shown = capsys.readouterr().err
-    assert shown.count(" kB: ") == 2
-    assert "0 MB" not in shown
-    assert shown.endswith("\r\x1b[K")
 
 
 def test_shells_can_complete_commands() -> None:

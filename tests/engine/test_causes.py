@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nccl_insight
 from nccl_insight.base.model import Role
+from nccl_insight.engine.causes import FirstLines
 
 INIT = (
     "gpu0{r}:400{r}:410{r} [0] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks 3 cudaDev 0 nvmlDev 0 busId "
@@ -130,3 +131,26 @@ def test_a_kernel_clock_of_another_zone_is_no_earlier_job(tmp_path: Path) -> Non
 def test_a_gpu_broken_for_days_can_still_fail_cuda(tmp_path: Path) -> None:
     loud = _with_kernel_log(tmp_path, "Sat May  2 02:11:40 2026", CUDA.format(at="[2026-05-04 14:20:00] "))
     assert ("xid-error", "error") in loud
+
+
+def test_lines_of_two_diagnoses_are_compared_in_each_process() -> None:
+    """What comes first in all processes that print both; what a process prints well before cannot follow."""
+    lines = FirstLines(
+        {
+            "one": {(0, "h", 1): 10, (0, "h", 2): 10, (0, "h", 3): 1},
+            "two": {(0, "h", 1): 11, (0, "h", 2): 12},
+            "three": {(0, "h", 1): 5, (0, "h", 2): 50},
+            "alone": {(1, "h", 9): 1},
+        }
+    )
+    assert lines.precedes("one", "two")
+    assert not lines.precedes("two", "one")
+    assert lines.possible("two", "one")  # two lines behind are still one event
+    assert not lines.precedes("one", "three")
+    assert not lines.precedes("three", "one")
+    assert lines.possible("one", "three")
+    assert lines.possible("three", "one")
+    assert lines.possible("alone", "one")
+    assert not lines.precedes("alone", "one")
+    assert lines.possible("one", "unknown")
+    assert not lines.precedes("one", "unknown")

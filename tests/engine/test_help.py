@@ -9,15 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import nccl_insight
-from nccl_insight.base.errors import GrammarError
 from nccl_insight.base.model import Finding, Severity
 from nccl_insight.cli import build_app
-from nccl_insight.language.help import enumerations, filled, help_blocks
-from nccl_insight.language.lint import lint
-from nccl_insight.language.load import default_grammar, read_grammar
 from nccl_insight.report import json_
 
-FIELDS = "INT: /-?[0-9]+/\nNAME: /[a-z]+/\nerrno: INT\nkind: NAME\n"
 HEAD = "gpu01:4005:4011 [0] NCCL INFO NCCL version 2.27.3+cuda12.8\n"
 
 
@@ -27,61 +22,6 @@ def first(tmp_path: Path, *lines: str, code: str = "") -> Finding:
     path.write_text(HEAD + "".join(f"{head}{line}\n" for line in lines), encoding="utf-8")
     found = nccl_insight.analyze(nccl_insight.load([path])).findings
     return next(finding for finding in found if code in finding.code)
-
-
-def test_values_are_filled_in_and_numbers_said_in_words() -> None:
-    enums = {"errno": {"110": "ETIMEDOUT"}}
-    values = {"errno": 110, "host": "gpu01", "empty": ""}
-    assert filled("got {errno} ({errno:raw})", values, enums) == "got ETIMEDOUT (110)"
-    assert filled("failed[[ on {host}]][[ port {port}]]", values, enums) == "failed on gpu01"
-    assert filled("to [[{port}||a port]] of [[{host}||a host]]", values, enums) == "to a port of gpu01"
-    assert filled("needs {port}", values, enums) == ""
-    assert filled("needs {empty}", values, enums) == ""
-    assert filled("{errno}", {"errno": 5}, enums) == "5"
-
-
-def test_blocks_and_enumerations_are_read_in_order() -> None:
-    text = (
-        "//! enum: errno, kind\n//! value: 1 = one\n\n"
-        "//! help: late\n//! for: failed\n//! when: errno = 110\n//! when: kind = slow\n//! where: on the host\n"
-        "//! check: ls\n"
-    )
-    (block,) = help_blocks({"help.lark": text})
-    assert (block.names, len(block.cases)) == (("failed",), 2)
-    assert (block.help.check, block.help.where, block.help.says) == ("ls", "on the host", "")
-    assert enumerations({"help.lark": text}) == {"errno": {"1": "one"}, "kind": {"1": "one"}}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("//! help: late\n//! says: x\n", "needs `for:`"),
-        ("//! help: late\n//! for: failed\n", "one of says"),
-        ("//! help: late\n//! for: failed\n//! says: x\n//! role: root\n", "has no role"),
-    ],
-)
-def test_a_block_that_cannot_be_used_is_refused(text: str, said: str) -> None:
-    with pytest.raises(GrammarError, match=r"help\.lark:1: .*" + said):
-        list(help_blocks({"help.lark": text}))
-
-
-def test_lint_names_the_nearest_column_and_message() -> None:
-    rule = '//! diagnosis: x\n//! role: root\n//! says: it was {ernno}\nfailed: "failed " errno " " kind\n'
-    blocks = "//! help: late\n//! for: faild\n//! says: {knd}\n\n"
-    found = lint(read_grammar({"fields.lark": FIELDS, "help.lark": blocks, "x.lark": rule}), {"x"})
-    said = "\n".join(map(str, found))
-    assert "{ernno}, which the message does not capture; did you mean errno?" in said
-    assert "faild is no message and no diagnosis; did you mean failed?" in said
-    assert "knd is no column; did you mean kind?" in said
-
-
-def test_every_help_of_the_grammar_is_one_line_without_a_full_stop() -> None:
-    grammar = default_grammar()
-    own = [m.directives.get("says", "") for m in grammar.messages.values()]
-    blocks = [b.help.says for b in help_blocks(grammar.sources)]
-    for says in filter(None, (*own, *blocks)):
-        assert not says.endswith("."), says
-        assert len(says) <= 140, says
 
 
 def test_a_value_of_the_line_decides_what_is_said(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import polars as pl
 
 from nccl_insight.engine.measured import measured_sentences
 from nccl_insight.tables.run import build_run
+from tests.predictions import bench
 
 
 def test_one_sentence_an_operation() -> None:
@@ -26,3 +27,9 @@ def test_one_sentence_an_operation() -> None:
 
 def test_nothing_measured_nothing_said() -> None:
     assert measured_sentences(build_run({})) == []
+
+
+def test_measured_sentences_say_how_much_of_the_expected() -> None:
+    assert "of the expected" in measured_sentences(bench("NVIDIA A100-SXM4-40GB", 231))[0]
+    assert "below" in measured_sentences(bench("NVIDIA A100-SXM4-40GB", 20))[0]
+    assert "expected" not in measured_sentences(bench("Mystery 9000", 231))[0]

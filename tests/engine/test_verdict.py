@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
-from nccl_insight.base.model import Coverage, NotJudged, Severity
-from nccl_insight.engine.more import more_of
+from nccl_insight.base.model import Severity
 from tests.bare_logs import judge, log
 from tests.runs import SHARED
 from tests.trace_maker import event, trace, write
@@ -185,14 +184,6 @@ def test_a_log_of_versions_only_is_inconclusive_and_says_what_to_do(tmp_path: Pa
     analysis = judge(tmp_path, ["NCCL version 2.27.7+cuda12.8"])
     assert analysis.status == "inconclusive"
     assert [m.enables.split(":")[0] for m in analysis.more[:3]] == ["if it hangs", "if it is slow", "if it crashes"]
-
-
-def test_subsystems_named_in_a_sentence_make_a_setting_without_its_punctuation(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    path.write_text("\n".join(log(closed=2)) + "\n")
-    skipped = NotJudged("a-check", "no calls", "record with NCCL_DEBUG_SUBSYS=INIT,COLL, or add a trace")
-    (more,) = more_of(nccl_insight.load([path]), [skipped], Coverage(lines=9, nccl_lines=9), "ok", "")
-    assert more.add == "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL"
 
 
 def test_what_to_add_is_grouped_and_leaves_other_kinds_of_input_out(tmp_path: Path) -> None:

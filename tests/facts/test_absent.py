@@ -2,93 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.base.model import Analysis, Finding
 from nccl_insight.facts.absent import absences, refuted
-from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
-from nccl_insight.facts.standings import standings
-from nccl_insight.views.groups import groups
-from tests.facts.dumps import done, dump, entry
-
-HASH = "8a1f5f0c3d2e1b00"
-HANGS = (
-    "rank-desync",
-    "collective-not-reached",
-    "collective-stalled",
-    "hang-after-init",
-    "ras-incomplete",
-    "ras-mismatch",
-)
-
-
-def host(rank: int) -> str:
-    return f"gpu0{rank // 2 + 1}"
-
-
-def inits(ranks: int = 4) -> list[str]:
-    """The init of a job with two ranks a host; process numbers are 4000 + rank."""
-    return [
-        f"{host(r)}:{4000 + r}:{4100 + r} [{r % 2}] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks {ranks} "
-        f"cudaDev {r % 2} nvmlDev {r % 2} busId {r % 2 + 1}b000 commId 0x{HASH} - Init {state}"
-        for state in ("START", "COMPLETE")
-        for r in range(ranks)
-    ]
-
-
-def timeout(
-    rank: int, seq: int, enqueued: int, completed: int, group: str = "0", guid: str = "0(default_pg)"
-) -> list[str]:
-    """What torch's watchdog prints when an operation of a rank takes too long."""
-    head = f"[rank{rank}]:[E619 05:06:30.9{rank}9096625 ProcessGroupNCCL.cpp"
-    return [
-        f"{head}:632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
-        "OpType=ALLREDUCE, NumelIn=16384, NumelOut=16384, Timeout(ms)=600000) ran for 600065 milliseconds before "
-        "timing out.",
-        f"{head}:2268] [PG ID {group} PG GUID {guid} Rank {rank}]  failure detected by watchdog at work sequence id: "
-        f"{seq} PG status: last enqueued work: {enqueued}, last completed work: {completed}",
-    ]
-
-
-def log(path: Path, *lines: str) -> str:
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return str(path)
-
-
-def dumps(directory: Path, by_rank: dict[int, list[dict[str, Any]]], ranks: int = 4) -> str:
-    directory.mkdir(exist_ok=True)
-    for rank, entries in by_rank.items():
-        (directory / f"trace_rank_{rank}.json").write_text(json.dumps(dump(entries, ranks)))
-    return str(directory)
-
-
-def ras(path: Path, counts: dict[int, int], dead: tuple[int, ...] = (), second: int = 40) -> str:
-    """A RAS report in JSON: AllReduce operations launched by rank, and ranks whose process does not answer."""
-    place = {
-        r: {"rank": r, "host": f"10.0.0.{r // 2 + 1}", "pid": 4000 + r, "cuda_dev": r % 2} for r in (*counts, *dead)
-    }
-    path.write_text(json.dumps({
-        "nccl_version": "2.28.9", "cuda_runtime_version": 12090, "cuda_driver_version": 12090,
-        "timestamp": f"2026-06-19 05:06:{second}", "communicators_count": 1,
-        "communicators": [{
-            "hash": f"0x{HASH}", "size": len(place), "ranks_count": len(counts), "missing_ranks_count": len(dead),
-            "ranks": [{**place[r], "collective_counts": {"AllReduce": n}} for r, n in counts.items()],
-            "missing_ranks": [{**place[r], "status": {"unresponsive": True, "considered_dead": True}} for r in dead],
-        }],
-    }))  # fmt: skip
-    return str(path)
-
-
-def judged(*paths: str) -> tuple[Analysis, list[Finding]]:
-    analysis = nccl_insight.analyze(list(paths))
-    found = [f for f in analysis.findings if f.name in HANGS and f.severity.value != "info"]
-    return analysis, found
+from tests.dumps import done, entry
+from tests.hangs import HANGS, HASH, call, dumps, host, inits, judged, log, old_timeout, ras, timeout
 
 
 def test_one_source_alone_is_as_sure_as_it_can_be(tmp_path: Path) -> None:
@@ -210,34 +131,6 @@ def test_a_rank_that_waits_for_another_one_is_not_blamed(tmp_path: Path) -> None
     assert [a.lead.ranks for a in absences(run)] == [(3,)]
 
 
-def counts_of(groups: dict[str, dict[int, int]], second: int) -> str:
-    """A RAS report of several communicators: operations launched by rank of the job."""
-    comms = [
-        {
-            "hash": f"0x{name}", "size": len(counts), "ranks_count": len(counts), "missing_ranks_count": 0,
-            "ranks": [
-                {"rank": own, "host": f"10.0.0.{r // 2 + 1}", "pid": 4000 + r, "cuda_dev": r % 2,
-                 "collective_counts": {"AllReduce": n}}
-                for own, (r, n) in enumerate(counts.items())
-            ],
-            "missing_ranks": [],
-        }
-        for name, counts in groups.items()
-    ]  # fmt: skip
-    return json.dumps({"nccl_version": "2.28.9", "timestamp": f"2026-06-19 05:06:{second}", "communicators": comms})
-
-
-def test_counts_of_ras_are_followed_through_its_communicators(tmp_path: Path) -> None:
-    """Ranks 2 and 3 are behind in the job's communicator; rank 2 waits in a smaller one for rank 3."""
-    groups = {"a" * 16: {0: 9, 1: 9, 2: 8, 3: 8}, "b" * 16: {2: 5, 3: 4}}
-    paths = [tmp_path / f"ras{n}.json" for n in (1, 2)]
-    for n, path in enumerate(paths):
-        path.write_text(counts_of(groups, 40 + n))
-    _, found = judged(*map(str, paths))
-    assert [(f.name, f.ranks) for f in found] == [("rank-desync", (3,))]
-    assert "rank 1 " not in found[0].title
-
-
 def test_a_rank_that_waits_by_the_watchdog_is_not_late_by_what_ras_counts(tmp_path: Path) -> None:
     waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 36, 34)]
     reports = [ras(tmp_path / f"ras{n}.json", {0: 9, 1: 8, 2: 9, 3: 8}, second=40 + n) for n in (1, 2)]
@@ -319,14 +212,6 @@ def test_two_groups_that_wait_for_one_rank_are_one_finding(tmp_path: Path) -> No
     assert "wait for it in another process group" in found[0].explanation
 
 
-def call(rank: int, number: int) -> str:
-    return (
-        f"{host(rank)}:{4000 + rank}:{4100 + rank} [{rank % 2}] NCCL INFO AllReduce: opCount {number:x} sendbuff "
-        f"0x7f9e32a00000 recvbuff 0x7f9d32800000 count 1024 datatype 7 op 0 root 0 comm 0x55d0a{rank} [nranks=4] "
-        "stream 0x564134211800"
-    )
-
-
 def test_call_log_and_ras_that_agree(tmp_path: Path) -> None:
     calls = [call(r, n) for n in range(5) for r in range(4) if r != 3 or n < 2]
     text = log(tmp_path / "run.log", *inits(), *calls)
@@ -376,58 +261,6 @@ def test_the_stacks_of_a_job_that_hangs_show_who_is_not_in_a_collective(tmp_path
     _, found = judged(log(tmp_path / "run.log", *inits(), *(waits if hangs else ())), str(tmp_path))
     assert [(f.ranks, f.hosts) for f in found] == ([((1,), ("gpu01",))] if hangs else [])
     assert not found or "read (data.py:64)" in found[0].observed
-
-
-@pytest.mark.parametrize("behind", [1, 2])
-def test_standings_hold_the_numbers_of_every_source(tmp_path: Path, behind: int) -> None:
-    calls = [call(r, n) for n in range(5) for r in range(4) if r != 3 or n < 5 - behind]
-    waits = [line for r in (0, 1, 2) for line in timeout(r, 35, 36, 34)]
-    record = {
-        "header": {"id": f"0x{HASH}", "rank": 3, "n_ranks": 4, "nnodes": 2},
-        "metadata": {"inspector_output_format_version": "v4.0", "dump_timestamp_us": 1, "hostname": "gpu02",
-                     "pid": 4003},
-        "coll_perf": {"coll": "AllReduce", "coll_sn": 9, "coll_msg_size_bytes": 1024, "coll_exec_time_us": 61,
-                      "coll_algobw_gbs": 1.0, "coll_busbw_gbs": 1.0},
-    }  # fmt: skip
-    (tmp_path / "inspector.log").write_text(json.dumps(record) + "\n")
-    run = nccl_insight.load(
-        [
-            log(tmp_path / "run.log", *inits(), *calls, *waits),
-            dumps(tmp_path / "dumps", {r: [done(34), entry(35)] for r in (0, 1, 2)} | {3: [done(34)]}),
-            ras(tmp_path / "ras.json", {0: 5, 1: 5, 2: 5, 3: 5 - behind}),
-            str(tmp_path / "inspector.log"),
-        ]
-    )
-    rows = standings(run)
-    numbers = {
-        source: rows.filter((pl.col("source") == source) & (pl.col("rank") == 3)).select("enqueued", "completed").rows()
-        for source in (CALLS, DUMPS, RAS, INSPECTOR)
-    }
-    assert numbers == {
-        CALLS: [(5 - behind, None)],
-        DUMPS: [(34, 34)],
-        RAS: [(5 - behind, None)],
-        INSPECTOR: [(None, 9)],
-    }
-    watchdog = rows.filter(pl.col("source") == WATCHDOG).sort("rank")
-    assert watchdog["rank"].to_list() == [0, 1, 2]
-    assert watchdog["enqueued"].to_list() == [36, 36, 36]
-    assert watchdog["host"].to_list() == ["gpu01", "gpu01", "gpu02"]
-    item = absences(run)[0]
-    assert item.lead.ranks == (3,)
-    assert {c.source for c in item.claims} >= {DUMPS, WATCHDOG, CALLS, RAS}
-
-
-def old_timeout(rank: int, group: int, number: int, seq: int, op: str = "ALLREDUCE") -> str:
-    """A time-out of torch 2.3, where all groups of a kind have one number."""
-    head = f"[rank{rank}]:[E619 05:06:30.9{rank:02d}096625 ProcessGroupNCCL.cpp"
-    work = f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=16384, NumelOut=16384, Timeout(ms)=600000)"
-    return (
-        f"{head}:616] [Rank {number}] Watchdog caught collective operation timeout: {work} ran for 600065 "
-        "milliseconds before timing out.\n"
-        f"{head}:1785] [PG {group} Rank {number}] Timeout at NCCL work: {seq}, last enqueued NCCL work: {seq}, last "
-        f"completed NCCL work: {seq - 1}."
-    )
 
 
 def grid_of_8(late: int, tensor_group: int, wait: str) -> list[str]:
@@ -550,16 +383,6 @@ def test_time_outs_of_two_attempts_are_not_compared(tmp_path: Path) -> None:
     analysis, found = judged(log(tmp_path / "run.log", *lives))
     assert found == []
     assert "the time-outs of several attempts in one file" in str(analysis.not_judged)
-
-
-def test_the_rank_that_calls_another_operation_is_first_in_the_picture(tmp_path: Path) -> None:
-    """Rank 6 is the odd one of ranks 4-7; the group of ranks 0-3 stands first in the log."""
-    second = [old_timeout(r, 1, r % 4, 50, "BROADCAST" if r == 6 else "ALLREDUCE") for r in (4, 5, 6, 7)]
-    first = [old_timeout(r, 1, r, 50) for r in range(4)]
-    view = groups(nccl_insight.load([log(tmp_path / "run.log", *first, *second)]))
-    assert view is not None
-    assert view.late == {6}
-    assert set(view.groups[0].issued) == {4, 5, 6, 7}
 
 
 def test_a_restart_between_time_outs_leaves_nothing_to_compare(tmp_path: Path) -> None:

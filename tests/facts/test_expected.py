@@ -2,108 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.advise.expect.tuning import PROTOCOLS, Graph, Job, best, costs, time_us
-from nccl_insight.engine.measured import measured_sentences
 from nccl_insight.facts.expected import GRAPH, HARDWARE, LOG, STATED, efficiency, predicted, predictions
-from nccl_insight.report.figures.traces import bandwidth as bandwidth_figure
-from nccl_insight.tables.run import Run, build_run
-from nccl_insight.views.traces import bandwidth as bandwidth_view
+from nccl_insight.tables.run import build_run
 from tests.checks import check
 from tests.cli import run_cli
-
-REFERENCE = os.environ.get("NCCL_INSIGHT_REFERENCE_DATA") or None
-needs_reference = pytest.mark.skipif(REFERENCE is None, reason="NCCL_INSIGHT_REFERENCE_DATA names no reference data")
-
-
-def simulated(name: str) -> Run:
-    return nccl_insight.load(Path(str(REFERENCE)) / "simulated" / name)
-
-
-def bench(gpu: str, busbw: float, n_hosts: int = 1, nranks: int = 8) -> Run:
-    rows = pl.DataFrame(
-        {
-            "input_id": [0], "op": ["AllReduce"], "size_bytes": [1 << 30], "in_place": [False],
-            "time_us": [(1 << 30) / busbw / 1e3 * 2 * (nranks - 1) / nranks], "busbw_gbps": [busbw],
-            "nranks": [nranks], "n_hosts": [n_hosts], "gpu": [gpu], "line": [7], "wrong": [0],
-        }
-    )  # fmt: skip
-    return build_run({"benchmarks": rows})
-
-
-def test_published_constants_give_the_published_table() -> None:
-    """Cells of a table that NCCL 2.27.7 printed: 4 nodes of 2 GPUs, 4 channels of 24 GB/s."""
-    graphs = {"Ring": Graph(4, 24, 24, True, False), "Tree": Graph(4, 48, 24, True, False, plain_tree=True)}
-    job = Job(8, 4, 90, "2.27.7")
-    table = {(c.algorithm, c.protocol): c for c in costs("AllReduce", graphs, job)}
-    printed = {
-        ("Tree", "LL"): (28.0, 8.7),
-        ("Tree", "LL128"): (50.5, 35.2),
-        ("Tree", "Simple"): (72.4, 37.5),
-        ("Ring", "LL"): (30.8, 11.7),
-        ("Ring", "LL128"): (53.2, 50.5),
-        ("Ring", "Simple"): (119.6, 54.9),
-    }
-    assert set(table) == set(printed)
-    for key, (latency, bandwidth) in printed.items():
-        assert table[key].latency_us == pytest.approx(latency, abs=0.06)
-        assert table[key].bandwidth_gbps == pytest.approx(bandwidth, abs=0.06)
-    small, large = best("AllReduce", graphs, job, 8), best("AllReduce", graphs, job, 1 << 30)
-    assert small is not None
-    assert (small[0].algorithm, small[0].protocol) == ("Tree", "LL")
-    assert large is not None
-    assert (large[0].algorithm, large[0].protocol) == ("Ring", "Simple")
-
-
-def test_ring_latency_between_nodes_grows_for_large_messages() -> None:
-    graphs = {"Ring": Graph(4, 24, 24, True)}
-    job = Job(8, 4, 90, "2.27.7")
-    simple = next(c for c in costs("AllReduce", graphs, job) if c.protocol == "Simple")
-    tiny, plateau = time_us(simple, "AllReduce", 8, job, 4), time_us(simple, "AllReduce", 4 * 8 * 64, job, 4)
-    assert plateau / tiny == pytest.approx(1.4, rel=0.01)
-
-
-@needs_reference
-@pytest.mark.parametrize("name", ["2.21.5-4node-2gpu-ib-verbose.log", "2.27.7-4node-2gpu-ib-verbose.log"])
-def test_formulas_on_the_graph_give_the_table_of_the_log(name: str) -> None:
-    run = simulated(name)
-    rows = run.table("tuning_model").sort("line")
-    graphs = {}
-    for row in run.table("graphs").filter(pl.col("rank") == 0).iter_rows(named=True):
-        key = {3: "Tree", 4: "Ring"}.get(row["pattern"])
-        if key:
-            graphs[key] = Graph(
-                row["n_channels"],
-                row["bw_intra_gbps"],
-                row["bw_inter_gbps"],
-                row["type_intra"] == "NVL",
-                bool(row["same_channels"]),
-                row["pattern"] == 3,
-            )
-    job = Job(8, 4, 90, name.partition("-")[0])
-    compared = 0
-    algorithms: list[str] = []
-    for row in rows.iter_rows(named=True):
-        if row["row"] == "algorithms":
-            algorithms = row["labels"]
-        if row["row"] != "function":
-            continue
-        mine = {(c.algorithm, c.protocol): c for c in costs(row["table_function"], graphs, job)}
-        cells = zip(
-            ((a, p) for a in algorithms for p in PROTOCOLS), row["latency_us"], row["model_bw_gbps"], strict=False
-        )
-        for key, latency, bandwidth in cells:
-            if key in mine and bandwidth:
-                compared += 1
-                assert mine[key].latency_us == pytest.approx(latency, rel=0.05, abs=0.06), (row["table_function"], key)
-                assert mine[key].bandwidth_gbps == pytest.approx(bandwidth, rel=0.05, abs=0.06)
-    assert compared == 18
+from tests.predictions import REFERENCE, bench, needs_reference, simulated
 
 
 @needs_reference
@@ -144,23 +53,6 @@ def test_what_nccl_says_for_a_call_comes_first() -> None:
     ]
 
 
-@needs_reference
-def test_formulas_give_what_nccl_2_31_said() -> None:
-    """Ring with LL on 8 GPUs of one node: bound by the most that LL carries, whatever the graph."""
-    run = simulated("2.31.2-8gpu-tuning-best.log")
-    rows = run.table("predicted").filter(
-        pl.col("chosen") & (pl.col("algorithm") == "RING") & (pl.col("protocol") == "LL")
-    )
-    graphs = {"Ring": Graph(16, 40, 40, True, True)}
-    job = Job(8, 1, 90, "2.31.2")
-    compared = 0
-    for op, size, ns in rows.select(pl.col("op").cast(pl.String), "size_bytes", "predicted_ns").unique().iter_rows():
-        cost = next(c for c in costs(op, graphs, job) if c.protocol == "LL")
-        assert time_us(cost, op, size, job, 16) == pytest.approx(ns / 1e3, rel=0.05), (op, size)
-        compared += 1
-    assert compared >= 5
-
-
 def test_efficiency_by_the_hardware_table() -> None:
     row = efficiency(bench("NVIDIA A100-SXM4-40GB", 231)).row(0, named=True)
     assert row["expected_from"] == HARDWARE
@@ -168,12 +60,6 @@ def test_efficiency_by_the_hardware_table() -> None:
     assert row["expected_low_gbps"] < 231 < row["expected_high_gbps"]
     unknown = efficiency(bench("Mystery 9000", 231)).row(0, named=True)
     assert unknown["of_expected"] is None
-
-
-def test_measured_sentences_say_how_much_of_the_expected() -> None:
-    assert "of the expected" in measured_sentences(bench("NVIDIA A100-SXM4-40GB", 231))[0]
-    assert "below" in measured_sentences(bench("NVIDIA A100-SXM4-40GB", 20))[0]
-    assert "expected" not in measured_sentences(bench("Mystery 9000", 231))[0]
 
 
 @pytest.mark.parametrize(
@@ -233,26 +119,3 @@ def test_explain_log_says_what_the_model_takes_by_size() -> None:
     # From the printed table: Tree/LL starts fastest, Ring/Simple has the most bandwidth.
     line = next(row for row in text.splitlines() if row.startswith("- AllReduce: Tree/LL up to"))
     assert line.endswith("Ring/Simple above")
-
-
-def test_the_report_draws_measurements_in_the_band_of_what_is_expected() -> None:
-    rows = pl.DataFrame(
-        {
-            "input_id": [0] * 3, "op": ["AllReduce"] * 3, "size_bytes": [1 << 20, 1 << 25, 1 << 30],
-            "in_place": [False] * 3, "time_us": [50.0, 300.0, 4000.0], "busbw_gbps": [36.7, 195.7, 469.8],
-            "nranks": [8] * 3, "n_hosts": [1] * 3, "gpu": ["NVIDIA H100 80GB HBM3"] * 3, "line": [7, 8, 9],
-            "wrong": [0] * 3,
-        }
-    )  # fmt: skip
-    run = build_run({"benchmarks": rows})
-    view = bandwidth_view(run)
-    assert view is not None
-    figure = bandwidth_figure(nccl_insight.analyze(run), view)
-    assert figure is not None
-    assert figure.plot is not None
-    curves = {trace["name"]: trace for trace in figure.plot["data"]}
-    high, middle, low = (curves[f"AllReduce {word}expected"]["y"] for word in ("highest ", "", "lowest "))
-    assert all(0 < under < at < over for under, at, over in zip(low, middle, high, strict=True))
-    assert curves["AllReduce lowest expected"]["fill"] == "tonexty"
-    assert low[2] < 469.8 < high[2]
-    assert "hardware table" in figure.summary

@@ -19,6 +19,7 @@ import zstandard
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
+from nccl_insight.inputs.stream import Stream
 from tests.runs import HEALTHY
 
 LINE = "host{}:{}:1 [0] NCCL INFO Channel {:02d}/0 : 0[0] -> 1[1] via P2P/IPC\n"
@@ -235,3 +236,17 @@ def test_a_broken_stream_without_checksum_is_said_once(tmp_path: Path) -> None:
     findings = [f for f in nccl_insight.analyze(nccl_insight.load(tmp_path)).findings if f.name == "log-truncated"]
     assert len(findings) == 1
     assert "checksum" not in findings[0].title
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+def test_empty_members_without_end_are_cut(tmp_path: Path, suffix: str) -> None:
+    member = {"gz": gzip, "bz2": bz2, "xz": lzma}[suffix].compress(b"")
+    path = tmp_path / f"a.log.{suffix}"
+    kind = {"gz": "gzip", "bz2": "bzip2", "xz": "xz"}[suffix]
+    path.write_bytes(member * 1_000)
+    with Stream(path, kind) as stream:
+        assert (stream.read(), stream.damage) == (b"", "")
+    path.write_bytes(member * 3_000)
+    with Stream(path, kind) as stream:
+        assert stream.read() == b""
+        assert "empty members" in stream.damage

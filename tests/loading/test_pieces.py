@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import threading
@@ -11,58 +10,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nccl_insight.cli.frames import write_frames
 from nccl_insight.inputs import chunks
 from nccl_insight.inputs import find as source
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.loading.assemble import feeds
 from nccl_insight.readers.nccl_log.objects import parse_objects
 from nccl_insight.share.api import load
-from nccl_insight.tables.run import Run
-
-RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
-LOGS = ["healthy-16rank-ib", "ib-2.14", "tiny-shm", "split-tp4-dp2-2.27", "gb200-mnnvl"]
-
-
-def tables(run: Run) -> dict[str, pl.DataFrame]:
-    """All tables with rows, columns by name; ``inputs`` without what only names the file."""
-    found = {name: frame.select(sorted(frame.columns)) for name, frame in run.tables.items() if frame.height}
-    found["inputs"] = found["inputs"].drop("path", "size_bytes", "sha256")
-    return found
-
-
-def same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
-    assert sorted(one) == sorted(other)
-    for name, frame in one.items():
-        assert frame.equals(other[name]), name
-
-
-def text_of(name: str) -> bytes:
-    (log,) = (RUNS / name).iterdir()
-    return gzip.decompress(log.read_bytes()) if log.suffix == ".gz" else log.read_bytes()
+from tests.cut_logs import same, tables, text_of
 
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_LEAST_BYTES", 7_001)
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 7_001)
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_chunks_change_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "run.log"
-    log.write_bytes(text_of(name))
-    whole = load([str(log)])
-    packed = tmp_path / "run.log.gz"
-    packed.write_bytes(gzip.compress(text_of(name)))
-    monkeypatch.setattr(chunks, "_LEAST_BYTES", 7_001)
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 7_001)
-    cut = load([str(log)])
-    same(tables(whole), tables(cut))
-    same(tables(whole), tables(load([str(packed)])))
-    wanted = [(0, 1), (0, int(whole.table("inputs")["lines"][0])), (0, 77)]
-    lines = text_of(name).decode().split("\n")
-    assert cut.reader.lines(wanted) == {key: lines[key[1] - 1].rstrip("\r") for key in wanted}
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -115,27 +74,6 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
 
     threading.Thread(target=lambda: pipe.write_bytes(text), daemon=True).start()
     same(tables(load([str(log)])), tables(load([str(pipe)])))
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_tables_made_when_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = tables(load([str(RUNS / name)]))
-    monkeypatch.setattr(feeds, "_PIECE_ROWS", 10)
-    same(at_once, tables(load([str(RUNS / name)], lazy=True)))
-    same(at_once, tables(load([str(RUNS / name)])))
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv", "ndjson"])
-def test_pieces_make_the_same_file(kind: str, tmp_path: Path) -> None:
-    whole = pl.DataFrame({"a": range(10), "b": [None, "x"] * 5, "c": [[1, 2], None] * 5})
-    assert write_frames(iter([whole]), tmp_path / "one", kind)
-    assert write_frames(whole.iter_slices(3), tmp_path / "many", kind)
-    if kind == "parquet":
-        assert pl.read_parquet(tmp_path / "many").equals(whole)
-    else:
-        assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
-    assert not write_frames(iter([whole.clear()]), tmp_path / "none", kind, empty=False)
-    assert not (tmp_path / "none").exists()
 
 
 def files_of_a_run(folder: Path) -> list[Path]:

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 
 import pytest
 
-from nccl_insight.base.model import Analysis, Coverage, Evidence, Severity
+from nccl_insight.base.model import Analysis, Coverage, Evidence
 from nccl_insight.engine.steps import steps_of
-from nccl_insight.report import junit, markdown, text, words
-from nccl_insight.report.html.summary import badge
-from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.report import text, words
 from tests import render_samples as samples
 
 
@@ -115,15 +112,6 @@ def test_a_place_repeats_nothing_of_the_headline_and_found_only_what_is_new() ->
     assert "    = found: rank 4 waits" in out.splitlines()
 
 
-def test_a_note_is_called_so_in_every_output() -> None:
-    note = dataclasses.replace(samples.finding(), severity=Severity.INFO)
-    analysis = Analysis("ok", (note,), samples.healthy()[0].job, Coverage(), (), samples.TOOL)
-    assert "note[NI223]" in text.render(analysis, verbosity=1)
-    assert "### NOTE NI223" in markdown.render(analysis)
-    assert "NOTE NI223" in junit.render(analysis)
-    assert ">Note</span>" in re.sub(r"<svg.*?</svg>", "", str(badge(Severity.INFO)))
-
-
 def test_a_unit_follows_a_number_and_never_a_phrase() -> None:
     bad = dataclasses.replace(
         samples.finding(), observed="0 of 368", expected="GDRDMA where GPU and NIC can do it", unit="connections"
@@ -158,14 +146,6 @@ def test_verbose_lists_all_evidence() -> None:
     assert "job-4711/all.log:215: gpu-node-05:24140:24640 [0] NCCL INFO transport/net_ib.cc:1293 -> 2" in out
 
 
-def test_colour_only_when_asked_and_never_instead_of_the_word() -> None:
-    analysis, _ = samples.failing()
-    plain, coloured = text.render(analysis), text.render(analysis, color=True)
-    assert "\x1b" not in plain
-    assert "\x1b[1;31mFAIL\x1b[0m" in coloured
-    assert sanitize(coloured) == plain
-
-
 def test_width_wraps_but_does_not_change_the_words() -> None:
     analysis, _ = samples.failing()
     wrapped = text.render(analysis, width=80)
@@ -186,22 +166,3 @@ def test_hostile_evidence_cannot_move_the_cursor_or_fake_a_line() -> None:
     assert not [c for c in out if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066\u200b"]
     assert not [line for line in out.splitlines() if line.startswith("ERROR faked")]
     assert "\\u202egnp.exe" in out
-
-
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]8;;http://x\x07link\x1b]8;;\x07", "link"),
-        ("a\x00b", "a\\x00b"),
-        ("tag\U000e0041", "tag\\U000e0041"),
-        ("Grüße 日本語 ✓", "Grüße 日本語 ✓"),
-        ("tab\there", "tab here"),
-    ],
-)
-def test_one_line(given: str, shown: str) -> None:
-    assert one_line(given) == shown
-
-
-def test_long_text_is_cut_and_says_by_how_much() -> None:
-    assert sanitize("x" * 1_000_000, 10) == "xxxxxxxxxx ... (999,990 more characters)"

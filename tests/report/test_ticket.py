@@ -18,6 +18,7 @@ from nccl_insight.views.platform import platform
 from tests import render_samples as samples
 from tests.cli import run_cli
 from tests.hostile import PAYLOADS
+from tests.report.sarif_log import SARIF
 from tests.runs import HEALTHY, TINY_SHM
 
 #: The questions of NVIDIA/nccl's issue form, in its order.
@@ -30,46 +31,6 @@ FORM = [
     "Error Message & Behavior",
 ]
 IMPACTS = {"Lower performance than expected", "Application crash", "Data corruption", "Application hang"}
-#: The part of the SARIF 2.1.0 schema that concerns what is written; names and limits as in the standard.
-SARIF = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "additionalProperties": False,
-    "properties": {
-        "$schema": {"type": "string", "format": "uri"},
-        "version": {"const": "2.1.0"},
-        "runs": {"type": "array", "items": {
-            "type": "object", "required": ["tool"], "additionalProperties": False,
-            "properties": {
-                "tool": {"type": "object", "required": ["driver"], "properties": {"driver": {
-                    "type": "object", "required": ["name"],
-                    "properties": {"rules": {"type": "array", "uniqueItems": True, "items": {
-                        "type": "object", "required": ["id"],
-                        "properties": {"shortDescription": {"type": "object", "required": ["text"]}},
-                    }}},
-                }}},
-                "results": {"type": "array", "items": {
-                    "type": "object", "required": ["message"], "additionalProperties": False,
-                    "properties": {
-                        "ruleId": {"type": "string"},
-                        "ruleIndex": {"type": "integer", "minimum": -1},
-                        "level": {"enum": ["none", "note", "warning", "error"]},
-                        "message": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
-                        "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}},
-                        "locations": {"type": "array", "items": {
-                            "type": "object", "required": ["physicalLocation"], "properties": {"physicalLocation": {
-                                "type": "object", "required": ["artifactLocation"],
-                                "properties": {"region": {
-                                    "type": "object", "properties": {"startLine": {"type": "integer", "minimum": 1}},
-                                }},
-                            }},
-                        }},
-                    },
-                }},
-            },
-        }},
-    },
-}  # fmt: skip
 
 
 def _questions(text: str) -> list[str]:
@@ -136,19 +97,6 @@ def test_hostile_text_stays_text(payload: str) -> None:
     assert len(ticket.chat(hostile).splitlines()) <= 11
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", ticket.chat(hostile))
     jsonschema.validate(json.loads(sarif.render(hostile)), SARIF)
-
-
-@pytest.mark.parametrize("name", sorted(samples.ALL))
-def test_findings_as_sarif(name: str) -> None:
-    analysis, _ = samples.ALL[name]()
-    document = json.loads(sarif.render(analysis))
-    jsonschema.validate(document, SARIF)
-    (run,) = document["runs"]
-    assert [r["ruleId"] for r in run["results"]] == [f.code for f in analysis.findings]
-    rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
-    assert all(rules[r["ruleIndex"]] == r["ruleId"] for r in run["results"])
-    levels = {"error": "error", "warning": "warning", "info": "note"}
-    assert [r["level"] for r in run["results"]] == [levels[f.severity.value] for f in analysis.findings]
 
 
 def test_lint_and_analyze_share_the_frame() -> None:

@@ -10,10 +10,8 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.base.errors import UsageError
-from nccl_insight.tables import declared, schema
+from nccl_insight.tables import schema
 from nccl_insight.tables.run import Run, build_run
-from nccl_insight.tables.sql import select
 from tools import columns as tool
 
 ROOT = Path(__file__).parents[2]
@@ -29,53 +27,6 @@ def test_derived_columns_are_kept() -> None:
     assert tool.DOCUMENT.read_text("utf-8") == tool.document(tool.FILE.read_text("utf-8")), (
         "run: python tools/columns.py"
     )
-
-
-UNIT = re.compile(r"\b(ns|us|ms|seconds?|bytes?|GB/s|Gbit/s|percent|1-based|index)\b")
-
-
-def test_every_column_says_what_it_means() -> None:
-    said = declared.sentences(declared.declaration())
-    poor = [
-        f"{table}.{column}: {sentence!r}"
-        for table, columns in said.items()
-        for column, sentence in columns.items()
-        if (len(sentence.split()) < 6 and not UNIT.search(sentence)) or "|" in sentence or "{" in sentence
-    ]
-    assert not poor, (
-        "write a sentence on what it is, its unit and when it is null, behind the column's type in "
-        f"nccl_insight/tables/columns.txt: {poor}"
-    )
-    assert {t.name for t in declared.tables(declared.declaration()) if not t.row or not t.about} == {"shared"}, (
-        "write what a row is behind the table's name in nccl_insight/tables/columns.txt, and what the table is below"
-    )
-    assert len({s for columns in said.values() for s in columns.values()}) > 0.8 * sum(map(len, said.values()))
-
-
-def test_a_sentence_is_shared_or_a_table_s_own() -> None:
-    text = """# shared
-rank | i32 | Rank that the {row} belongs to.
-op | enum{AllReduce, Send} | Operation of the {row}.
-
-# calls: call
-Calls of a job.
-rank | i32
-op | op
--- captured
-task | list[i64] | Tasks in the queue.
-"""
-    assert declared.sentences(text) == {
-        "calls": {
-            "rank": "Rank that the call belongs to.",
-            "op": "Operation of the call.",
-            "task": "Tasks in the queue.",
-        }
-    }
-    shared, calls = declared.tables(text)
-    types = [declared.data_type(c.type, shared.columns) for c in calls.columns.values()]
-    assert types == [pl.Int32(), pl.Enum(["AllReduce", "Send"]), pl.List(pl.Int64())]
-    assert [declared.type_name(t) for t in types] == ["i32", "enum{AllReduce, Send}", "list[i64]"]
-    assert [c.block for c in calls.columns.values()] == ["contract", "contract", "captured"]
 
 
 def test_derived_columns_are_captures() -> None:
@@ -140,18 +91,6 @@ def test_a_run_without_input_has_all_columns() -> None:
     assert run.table("trace_info", "world_size").height == 0
 
 
-def test_unknown_names_are_errors() -> None:
-    run = build_run({})
-    with pytest.raises(UsageError, match="no table is called 'conections'; did you mean connections"):
-        run.table("conections")
-    with pytest.raises(UsageError, match="table gdr has no column 'distanse'; did you mean distance"):
-        run.table("gdr", "distanse")
-    with pytest.raises(UsageError, match="no column is called 'chanel'; did you mean channel"):
-        select(run, "select chanel from connections")
-    with pytest.raises(UsageError, match="no table is called 'conections'; did you mean connections"):
-        select(run, "select channel from conections")
-
-
 def test_columns_of_extensions_stay() -> None:
     rows = pl.DataFrame({"input_id": [0], "line": [1], "temperature": [3.5]})
     run = build_run({"gdr": rows, "own_table": rows})
@@ -163,14 +102,3 @@ def test_tall_and_small_frames_are_completed_alike() -> None:
     rows = pl.DataFrame({"line": [1], "rank": [3], "odd": ["x"]})
     tall = pl.concat([rows] * 20_001)
     assert schema.complete("rings", tall).head(1).equals(schema.complete("rings", rows))
-
-
-def test_statistics_have_one_order() -> None:
-    """Kinds that took equally long are ordered by name."""
-    from nccl_insight.tables.waiting import collective_statistics
-
-    rows = schema.complete(
-        "collectives",
-        pl.DataFrame({"process_group": [f"g{n}" for n in range(40)], "duration_ns": [5] * 40, "op": ["Send"] * 40}),
-    )
-    assert collective_statistics(rows)["process_group"].to_list() == sorted(f"g{n}" for n in range(40))

@@ -10,19 +10,10 @@ from pathlib import Path
 import pytest
 
 from nccl_insight.base.errors import UsageError
-from nccl_insight.base.model import Action, Confidence, Evidence, Finding, FindingClass, Role, Severity
-from nccl_insight.engine.policy import Ignore, Policy
-from nccl_insight.engine.policy.config import load_policy, resolve
-
-
-def finding(name: str = "peer-died", title: str = "gone", host: str = "gpu07") -> Finding:
-    return Finding(
-        code="NI501", name=name, finding_class=FindingClass.SECONDARY, severity=Severity.ERROR,
-        confidence=Confidence.MEDIUM, action=Action.TRIAGE, title=title, explanation="", next_step="look",
-        observed="", expected="", unit="", ranks=(), hosts=(host,), comm_id=None, role=Role.INDEPENDENT,
-        caused_by=None, evidence=(Evidence("run.log", 3, "Connection closed", True),), sources=(),
-        fingerprint="0" * 16,
-    )  # fmt: skip
+from nccl_insight.base.model import Confidence, Severity
+from nccl_insight.engine.policy import Ignore
+from nccl_insight.engine.policy.config import load_policy, read_file, resolve
+from tests.engine.policy.findings import finding
 
 
 def written(folder: Path, text: str, name: str = "nccl-insight.toml") -> Path:
@@ -143,22 +134,10 @@ def test_ignore_needs_its_match_and_its_date(tmp_path: Path) -> None:
     assert "expired on 2027-01-31" in later.notes()[0]
 
 
-def test_low_confidence_is_kept_out_with_its_reason() -> None:
-    policy = Policy(min_confidence=Confidence.HIGH)
-    silence = policy.silenced(finding())
-    assert silence is not None
-    assert "min-confidence high" in silence[0]
-
-
 def test_options_for_ignore_carry_where_they_came_from() -> None:
     policy = load_policy({"ignore": ["NI501", "NI217"]})
     assert policy.ignore == (Ignore("peer-died", "ignored by --ignore"), Ignore("ib-no-device", "ignored by --ignore"))
     assert load_policy(environ={"NCCL_INSIGHT_IGNORE": "peer-died"}).ignore[0].name == "peer-died"
-
-
-def test_fails_compares_with_the_least_severity() -> None:
-    assert Policy().fails((finding(),))
-    assert not Policy(fail_on=None).fails((finding(),))
 
 
 def test_severity_and_thresholds_are_read(tmp_path: Path) -> None:
@@ -194,3 +173,11 @@ def test_a_configuration_may_come_through_a_pipe(tmp_path: Path) -> None:
     writer = subprocess.Popen(["sh", "-c", "cat nccl-insight.toml > pipe"], cwd=tmp_path)
     assert load_policy(config=pipe).fail_on is Severity.INFO
     assert writer.wait(60) == 0
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "9" * 6_000])
+def test_a_configuration_that_cannot_be_parsed_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "nccl-insight.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="not valid TOML"):
+        read_file(path)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from nccl_insight.facts.parts.cuts import cuts_of
-from nccl_insight.facts.parts.processes import Process, lives_of
+from nccl_insight.facts.parts.processes import Process
 
 
 def cuts_by_definition(
@@ -81,16 +81,3 @@ def test_one_pass_gives_the_cuts_of_the_definition() -> None:
         assert cuts_of(own, failures, restarts, bare) == wanted, (own, failures, restarts, bare)
         cuts += len(wanted)
     assert cuts > 500
-
-
-def test_lives_of_a_process_begin_between_lines_of_one_rank() -> None:
-    draw = random.Random(2)
-    for _ in range(2000):
-        rows = [{"rank": draw.randrange(3), "nranks": 2, "line": draw.randrange(30)} for _ in range(draw.randrange(6))]
-        lines = sorted(draw.randrange(30) for _ in range(draw.randrange(6)))
-        wanted = set()
-        for line in lines:
-            before = {(r["rank"], r["nranks"]) for r in rows if r["line"] < line}
-            if any((r["rank"], r["nranks"]) in before for r in rows if r["line"] >= line):
-                wanted.add(line)
-        assert lives_of(rows, lines) == sorted(wanted)

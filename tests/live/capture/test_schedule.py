@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.live.capture.child import by_node
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Launch, capture, join_directory
 from nccl_insight.live.capture.schedule import Measurement, again, rounds, suspects
@@ -133,19 +132,6 @@ def test_a_second_look_has_each_node_once_in_a_round() -> None:
     for pairs in again(rated(16, {3: 20.0, 4: 20.0}, rounds(16)[1][2])):
         members = [n for pair in pairs for n in pair]
         assert len(members) == len(set(members))
-
-
-@pytest.mark.parametrize(
-    ("places", "nodes"),
-    [
-        ([("a", 0), ("a", 1), ("b", 0), ("b", 1)], [[0, 1], [2, 3]]),
-        ([("a", 0), ("b", 0), ("a", 1), ("b", 1)], [[0, 2], [1, 3]]),
-        ([("pod", 0), ("pod", 1), ("pod", 0), ("pod", 1)], [[0, 1], [2, 3]]),
-        ([("a", 1), ("b", 0), ("a", 0)], [[0, 2], [1]]),
-    ],
-)
-def test_ranks_belong_to_hosts_in_any_placement(places: list[tuple[str, int]], nodes: list[list[int]]) -> None:
-    assert by_node(places) == nodes
 
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")

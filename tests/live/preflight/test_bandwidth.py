@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.advise.expect.hardware import copies, find_gpu, gpus, networks
 from nccl_insight.live.capture.schedule import rails, rounds
 from nccl_insight.live.preflight.bandwidth import Surroundings, bandwidth_checks
 from nccl_insight.live.preflight.health import Answer, Health
@@ -242,17 +241,3 @@ def test_single_ranks_are_measured_only_where_that_is_affordable() -> None:
     assert rails([1] * 8, 3) == 0
     assert rails([8, 4, 8], 3) == 4
     assert rails([8] * 512, len(rounds(512))) == 0
-
-
-def test_every_figure_has_a_source_with_its_date() -> None:
-    tables = [*gpus(), *networks().values(), *copies().values()]
-    figures = [(t.name, key, f.source) for t in tables for key, f in t.figures.items()]
-    assert len(figures) > 150
-    assert [f for f in figures if not re.search(r"\b(19|20)\d\d\b", f[2])] == []
-
-
-@pytest.mark.parametrize("name", ["H100", "H200", "B200", "GB200", "A100", "L40S", "MI300X"])
-def test_the_machines_that_gates_meet_are_in_the_table(name: str) -> None:
-    found = find_gpu(name)
-    assert found is not None
-    assert found.get("pcie_gbps") > 0

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from nccl_insight.live.preflight.burn import burn
 from nccl_insight.live.preflight.fabric import Port
 from nccl_insight.live.preflight.model import Action, Status
 from nccl_insight.live.preflight.stress import burn_checks, loop_checks, loop_gbit, stress_checks
@@ -68,78 +64,10 @@ def test_both_programs_of_a_loop_are_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert server.startswith("-d mlx5_0 -i 1 -p ")
 
 
-class Block:
-    """Memory of a stand-in for torch; a broken one loses a bit of some patterns."""
-
-    def __init__(self, broken: bool) -> None:
-        self._broken, self._word = broken, 0
-
-    def fill_(self, pattern: int) -> None:
-        self._word = pattern & ~1 if self._broken else pattern
-
-    def __ne__(self, pattern: object) -> Block:  # type: ignore[override]
-        self._wrong = int(self._word != pattern)
-        return self
-
-    def sum(self) -> Block:
-        return self
-
-    def item(self) -> int:
-        return self._wrong
-
-
-class Matrix:
-    def __init__(self, torch: Torch) -> None:
-        self._torch = torch
-
-    def to(self, kind: str) -> Matrix:
-        return self
-
-    def __matmul__(self, other: Matrix) -> int:
-        self._torch.calls.append("multiply")
-        return next(self._torch.products)
-
-
-class Torch:
-    """So much of torch as a burn calls, with the order of its calls."""
-
-    int32, bfloat16 = "int32", "bfloat16"
-
-    def __init__(self, products: list[int], broken: bool = False) -> None:
-        self.calls: list[str] = []
-        self.products, self._broken = iter(products), broken
-        self.cuda = SimpleNamespace(
-            mem_get_info=lambda device: (1 << 30, 1 << 31), synchronize=lambda: self.calls.append("synchronize")
-        )
-
-    def empty(self, count: int, **_: object) -> Block:
-        self.calls.append(f"empty {count}")
-        return Block(self._broken)
-
-    def randn(self, *_: object, **__: object) -> Matrix:
-        return Matrix(self)
-
-    def manual_seed(self, _: int) -> None:
-        pass
-
-    @staticmethod
-    def equal(one: int, other: int) -> bool:
-        return one == other
-
-
-def test_a_wrong_product_and_a_lost_bit_are_counted_and_time_is_read_when_the_gpu_is_done() -> None:
-    torch = Torch([1] * 11 + [1] * 9 + [2])
-    found = burn(torch, SimpleNamespace(type="cuda"), 6.0, map(float, count()).__next__)
-    assert (found["words"], found["wrong"], found["products"]) == (0, 1, 20)
-    assert torch.calls[:3] == [f"empty {64 << 20}"] * 3
-    assert torch.calls[3:] == ["multiply"] * 11 + ["synchronize"] + ["multiply"] * 10 + ["synchronize"]
-    assert burn(Torch([1] * 99, broken=True), SimpleNamespace(type="cuda"), 0.0)["words"] == 3
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-def test_torch_itself_does_what_a_burn_asks() -> None:
-    import torch
-
-    found = burn(torch, torch.device("cpu"), 0.0)
-    assert (found["words"], found["wrong"], found["products"]) == (0, 0, 10)
-    assert found["tflops"] > 0
+@pytest.mark.parametrize("rate", ["x", None, [1], float("nan"), float("inf"), 10**400])
+def test_a_burn_without_a_rate_did_not_end_well(rate: object) -> None:
+    told = {"cuda:0": {"words": 0, "wrong": 0, "tflops": rate}, "cuda:1": {"words": 0, "wrong": 0, "tflops": 5.0}}
+    (check,) = burn_checks(told, [], 1.0)
+    assert check.status is Status.FAIL
+    assert "cuda:0" in check.observed
+    assert "cuda:1" not in check.observed

@@ -16,7 +16,6 @@ import pytest
 import nccl_insight
 from nccl_insight.loading import load
 from nccl_insight.readers.nccl_log.envelope import opened
-from nccl_insight.readers.nccl_log.wrapped import unwrapped
 from tests import planted
 
 _TIME: Final = "2026-03-04T05:06:07.123456789Z"
@@ -138,17 +137,6 @@ def test_what_is_no_envelope_stays(line: str) -> None:
 def test_objects_without_the_text_of_the_job_stay() -> None:
     other = '{"level": "info", "step": 7}'
     assert _opened('{"log": "a:1:2 [0] NCCL INFO x"}', other) == ["a:1:2 [0] NCCL INFO x", other]
-
-
-def test_lines_of_one_length_are_not_taken_for_wrapped_ones() -> None:
-    """Every rank prints the longest line alike, and the program prints something after each."""
-    said = "NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal"
-    long = [f"n{i}:1{i}:2{i} [{i}] {said}" for i in range(8)]
-    text = [part for line in long for part in (line, "loss 2.5")]
-    assert unwrapped(pl.Series(text), (1,)).to_list() == text
-    row = "float  sum  -1  100.0  1.00  1.88  0  99.0  1.01  1.89  0"
-    table = [f"{2**i:>12} {2**i // 4:>13}  {row}" for i in range(9)]
-    assert unwrapped(pl.Series(table), (1,)).to_list() == table
 
 
 @pytest.mark.parametrize(

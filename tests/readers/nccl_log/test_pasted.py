@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.base.model import Analysis
-from nccl_insight.readers.nccl_log import recover
-from nccl_insight.readers.nccl_log.head import parse_heads
-
-
-def _said(tmp_path: Path, *lines: str) -> Analysis:
-    path = tmp_path / "run.log"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return nccl_insight.analyze([path])
-
-
-def _names(analysis: Analysis) -> set[str]:
-    return {f.name for f in analysis.findings if f.severity.value != "info"}
-
+from tests.readers.nccl_log.pasted_text import _said, names
 
 _DEAD = (
     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: "
@@ -38,21 +24,15 @@ _TIMEOUT = (
 def test_lines_glued_before_the_tag_of_a_launcher(tmp_path: Path) -> None:
     glued = _said(tmp_path, f"{_DEAD} (Actor pid=744, ip=10.0.0.7) {_TIMEOUT} (Actor pid=745, ip=10.0.0.7) step 5")
     apart = _said(tmp_path, _DEAD, f"(Actor pid=744, ip=10.0.0.7) {_TIMEOUT}")
-    assert _names(glued) == _names(apart)
-    assert _names(apart) == {"watchdog-timeout", "process-crashed"}
+    assert names(glued) == names(apart)
+    assert names(apart) == {"watchdog-timeout", "process-crashed"}
 
 
 def test_an_exception_in_front_of_records_on_the_same_line(tmp_path: Path) -> None:
     record = "a1:213:213 [{dev}] NCCL INFO cudaDriverVersion 12080"
     front = "x" * 180 + " RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
     said = _said(tmp_path, " ".join([front, record.format(dev=0), record.format(dev=1)]))
-    assert _names(said) == {"error-propagated"}
-
-
-def test_short_lines_are_not_taken_apart() -> None:
-    text = "(Actor pid=744, ip=10.0.0.7) (Worker pid=5) loss 2.5"
-    assert recover.tagged(text) == [text]
-    assert recover.before_records("3: a1:213:213 [0] NCCL INFO x a1:213:213 [0] NCCL INFO y") == ""
+    assert names(said) == {"error-propagated"}
 
 
 def test_a_traceback_glued_to_the_last_error(tmp_path: Path) -> None:
@@ -65,7 +45,7 @@ def test_a_traceback_glued_to_the_last_error(tmp_path: Path) -> None:
         tag + "Error while creating shared memory segment /dev/shm/nccl-g0wGsu (size 9637888), Traceback "
         "(most recent call last):",
     )
-    assert _names(said) == {"shm-too-small"}
+    assert names(said) == {"shm-too-small"}
 
 
 _TRACEBACK = (
@@ -122,7 +102,7 @@ def test_a_last_error_behind_the_label_of_a_launcher(tmp_path: Path, label: str)
         "Broadcast : sendbuff (nil) is not a valid pointer",
     )
     said = _said(tmp_path, *(label.replace("{n}", str(n)) + text for n, text in enumerate(thrown, 1)))
-    assert _names(said) == {"invalid-argument"}
+    assert names(said) == {"invalid-argument"}
 
 
 @pytest.mark.parametrize(
@@ -135,59 +115,17 @@ def test_the_root_cause_of_elastic_behind_the_label_of_a_launcher(tmp_path: Path
         "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
     )  # fmt: skip
     said = _said(tmp_path, *(label.replace("{n}", str(n)) + text for n, text in enumerate(block, 8)))
-    assert _names(said) == {"application-exception"}
+    assert names(said) == {"application-exception"}
     assert [f.ranks for f in said.findings if f.name == "application-exception"] == [(5,)]
-
-
-@pytest.mark.parametrize(
-    ("text", "other", "label"),
-    [
-        ("gpu01: a.cc:1 NCCL WARN x", "gpu01: rest", "gpu01: "), ("[default3]:x", "[default12]:y", "[default3]:"),
-        ("10:00:09.5 x", "10:00:10.7 y", "10:00:09.5 "), ("text", "test", ""), ("", "a", ""), ("9", "10", ""),
-    ],
-)  # fmt: skip
-def test_the_label_that_two_lines_share(text: str, other: str, label: str) -> None:
-    assert recover.shared_label(text, other) == label
-
-
-def test_labels_that_differ_in_more_than_their_numbers() -> None:
-    assert recover.labeled("12: text", "9: ") == ("12: ", "text")
-    assert recover.labeled("rank3: text", "9: ") == ("", "rank3: text")
-    assert recover.labeled("9", "9: ") == ("", "9")
-    assert recover.labeled("10:", "9: ") == ("10:", "")
-    assert recover.labeled("text", "") == ("", "text")
-
-
-def test_labels_and_names_of_hosts_without_end(tmp_path: Path) -> None:
-    label = "1a" * 100_000
-    assert recover.labeled(f"{label}text", label) == (label, "text")
-    heads = [f"{'a1' * 200_000}:{pid}:{pid} [0] NCCL INFO cudaDriverVersion 12080" for pid in (1, 2)]
-    assert _names(_said(tmp_path, *heads, "gpu01:7:7 [0] NCCL INFO cudaDriverVersion 12080")) == set()
 
 
 def test_quotes_and_arrows_of_a_forum(tmp_path: Path) -> None:
     warned = "gpu01:4000:4001 [0] init.cc:1840 NCCL WARN Cuda failure 802 ‘system not yet initialized’"
-    assert _names(_said(tmp_path, warned)) == {"fabric-manager-issue"}
+    assert names(_said(tmp_path, warned)) == {"fabric-manager-issue"}
     link = "gpu01:4000:4001 [0] NCCL INFO Channel 00/0 : 0[0] → 1[1] via P2P/IPC"
     (tmp_path / "run.log").write_text(link + "\n", encoding="utf-8")
     run = nccl_insight.load([tmp_path / "run.log"])
     assert run.table("connections").select("src_rank", "dst_rank").rows() == [(0, 1)]
-
-
-@pytest.mark.parametrize(
-    ("label", "host"),
-    [
-        ("worker-1: ", "worker-1"), ("10.0.0.7: ", "10.0.0.7"), ("gpu01 ", "gpu01"), ("x | gpu01: ", "gpu01"),
-        ("3: ", None), ("2025-06-01T10:00:02.123456Z ", None), ("2025-06-01 10:00:02: ", None), ("INFO: ", None),
-        ("trainer-0 pytorch ", None), ("[rank3]: ", None), ("rank3: ", None), ("app - - ", None),
-    ],
-)  # fmt: skip
-def test_the_label_in_front_of_a_head_without_host(label: str, host: str | None) -> None:
-    heads = pl.Series([f"{label}[0] misc/socket.cc:71 ", f"{label}[0] "])
-    read = parse_heads(heads)
-    assert read["host"].to_list() == [host, host]
-    assert read["dev"].to_list() == [0, 0]
-    assert read["source"].to_list() == ["misc/socket.cc:71", None]
 
 
 @pytest.mark.parametrize("label", ["", "worker-1: ", "[pod/trainer-0/pytorch] ", "2025-06-01T10:00:{n}.12Z "])
@@ -202,11 +140,11 @@ def test_a_message_that_breaks_in_two_behind_the_label_of_a_launcher(tmp_path: P
 
 def test_entities_of_a_page_without_signs_of_less_and_greater(tmp_path: Path) -> None:
     warned = "gpu01:4000:4001 [0] init.cc:1840 NCCL WARN Cuda failure 802 &#x27;system not yet initialized&#x27;"
-    assert _names(_said(tmp_path, warned)) == {"fabric-manager-issue"}
+    assert names(_said(tmp_path, warned)) == {"fabric-manager-issue"}
 
 
 def test_the_output_of_a_cell_of_a_notebook(tmp_path: Path) -> None:
-    assert _names(_said(tmp_path, '   "text": [', f'    "{_TIMEOUT}\\n",', '    "done\\n"', "   ]")) == {
+    assert names(_said(tmp_path, '   "text": [', f'    "{_TIMEOUT}\\n",', '    "done\\n"', "   ]")) == {
         "watchdog-timeout"
     }
 
@@ -240,12 +178,12 @@ _COMPLETION = (
     ],
 )
 def test_words_whose_speaker_was_lost_or_changed(tmp_path: Path, line: str) -> None:
-    assert "ib-completion-retry-exceeded" in _names(_said(tmp_path, line))
+    assert "ib-completion-retry-exceeded" in names(_said(tmp_path, line))
 
 
 def test_prose_about_a_message_is_no_message(tmp_path: Path) -> None:
     analysis = _said(tmp_path, "all nodes have Got completion from peer errors in NET/IB, and then it dies")
-    assert "ib-completion-retry-exceeded" not in _names(analysis)
+    assert "ib-completion-retry-exceeded" not in names(analysis)
 
 
 _SHM = "Error: failed to extend /dev/shm/nccl-KtCNfm to 9637892 bytes"
@@ -265,9 +203,9 @@ _REFUSED = "connect to 10.0.0.4<48211> returned Connection refused, exceeded err
     ],
 )
 def test_prose_that_quotes_a_failure(tmp_path: Path, lines: tuple[str, ...], name: str) -> None:
-    assert name in _names(_said(tmp_path, *lines))
+    assert name in names(_said(tmp_path, *lines))
 
 
 def test_prose_that_quotes_a_program(tmp_path: Path) -> None:
     said = _said(tmp_path, 'It prints "step 12 of 300 has been finished in 4.1 s, error 0" every time.')
-    assert _names(said) == set()
+    assert names(said) == set()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
+import pytest
+
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.readers.nccl_log import recover
-from nccl_insight.views.line import explained
 from tests import message_samples
-from tests.cli import run_cli
+from tests.readers.nccl_log.pasted_text import _said, names
 
 _PART = re.compile(r" \w+=[^\s,;()=]+(?= )")
 _LEAVES = re.compile(r",? \w+=[^\s,;()=]+(?=[ ,;)]|$)")
@@ -60,20 +60,33 @@ def test_no_text_is_taken_for_a_message_by_leaving_words_out() -> None:
         assert recover.match_without_part(catalog, text) is None
 
 
-def test_peer_and_device_of_a_failed_completion_stay(tmp_path: Path) -> None:
-    line = (
-        "node1:101:101 [0] p2p.cc:1 (f) NCCL WARN NET/IB: Got completion from peer 10.0.0.2<5> with "
-        "status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129 new_in_2_40=3 "
-        " localGid fe80::1 remoteGidsfe80::2 hca mlx5_3"
-    )
-    told = explained(line)
-    assert told is not None
-    (only,) = told.lines
-    assert only.diagnosis == "ib-completion-retry-exceeded"
-    assert only.values["peer"] == "10.0.0.2<5>"
-    assert only.values["hca_name"] == "mlx5_3"
-    log = tmp_path / "run.log"
-    log.write_text(line + "\n")
-    parsed = json.loads(run_cli("parse", str(log)).stdout.splitlines()[0])
-    assert parsed["message"] == "err_ib_completion_2_29"
-    assert parsed["fields"]["peer"] == "10.0.0.2<5>"
+def test_short_lines_are_not_taken_apart() -> None:
+    text = "(Actor pid=744, ip=10.0.0.7) (Worker pid=5) loss 2.5"
+    assert recover.tagged(text) == [text]
+    assert recover.before_records("3: a1:213:213 [0] NCCL INFO x a1:213:213 [0] NCCL INFO y") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "label"),
+    [
+        ("gpu01: a.cc:1 NCCL WARN x", "gpu01: rest", "gpu01: "), ("[default3]:x", "[default12]:y", "[default3]:"),
+        ("10:00:09.5 x", "10:00:10.7 y", "10:00:09.5 "), ("text", "test", ""), ("", "a", ""), ("9", "10", ""),
+    ],
+)  # fmt: skip
+def test_the_label_that_two_lines_share(text: str, other: str, label: str) -> None:
+    assert recover.shared_label(text, other) == label
+
+
+def test_labels_that_differ_in_more_than_their_numbers() -> None:
+    assert recover.labeled("12: text", "9: ") == ("12: ", "text")
+    assert recover.labeled("rank3: text", "9: ") == ("", "rank3: text")
+    assert recover.labeled("9", "9: ") == ("", "9")
+    assert recover.labeled("10:", "9: ") == ("10:", "")
+    assert recover.labeled("text", "") == ("", "text")
+
+
+def test_labels_and_names_of_hosts_without_end(tmp_path: Path) -> None:
+    label = "1a" * 100_000
+    assert recover.labeled(f"{label}text", label) == (label, "text")
+    heads = [f"{'a1' * 200_000}:{pid}:{pid} [0] NCCL INFO cudaDriverVersion 12080" for pid in (1, 2)]
+    assert names(_said(tmp_path, *heads, "gpu01:7:7 [0] NCCL INFO cudaDriverVersion 12080")) == set()

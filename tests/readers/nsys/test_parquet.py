@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import struct
 from pathlib import Path
@@ -11,7 +10,6 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.readers.nsys.quiet import without_panics
 from tests import runs
 from tests.cli import run_cli
 from tests.nsys_exports import SECRET, Export, payload
@@ -109,21 +107,6 @@ def test_a_footer_without_its_data_makes_no_report_of_a_panic(tmp_path: Path) ->
     assert "panicked" not in done.stderr
     assert "stack backtrace" not in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_what_others_write_meanwhile_is_not_lost(capfd: pytest.CaptureFixture[str]) -> None:
-    with without_panics():
-        os.write(2, b"from another thread\n")
-    assert capfd.readouterr().err == "from another thread\n"
-
-    def panic() -> None:
-        with without_panics():
-            os.write(2, b"before\n\nthread 'x' panicked at y\nstack backtrace:\n")
-            raise pl.exceptions.PanicException("y")
-
-    with pytest.raises(pl.exceptions.PanicException):
-        panic()
-    assert capfd.readouterr().err == "before\n"
 
 
 def test_other_parquet_files_of_a_directory_are_no_inputs(tmp_path: Path) -> None:

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.readers.protobuf import DamagedMessage, fields, signed, varint
 from nccl_insight.readers.xplane import FORMAT
 from nccl_insight.readers.xplane import format as xplane
 from tests.trace_maker import late_gpu
-from tests.xplane_maker import START_NS, Plane, number, part, space
-from tests.xplane_maker import varint as encoded
+from tests.xplane_maker import START_NS, Plane, part, space
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
@@ -129,21 +127,6 @@ def test_hostile_bytes_never_raise(noise: bytes, at: int) -> None:
     data = space(one_gpu())
     xplane._scan(data[:at] + noise + data[at:])
     xplane._scan(noise)
-
-
-def test_numbers_of_the_wire_format() -> None:
-    for value in (0, 1, 127, 128, 300, 2**31, 2**63 - 1, -1, -(2**63)):
-        raw = encoded(value)
-        found, end = varint(raw, 0)
-        assert (signed(found), end) == (value, len(raw))
-    assert list(fields(number(1, 150) + part(2, "testing") + b"\x2d\x01\x02\x03\x04")) == [
-        (1, 150),
-        (2, b"testing"),
-        (5, b"\x01\x02\x03\x04"),
-    ]
-    for broken in (b"\x08", b"\x08" + b"\xff" * 11, b"\x12\x05ab", b"\x0b", b"\x09\x01"):
-        with pytest.raises(DamagedMessage):
-            list(fields(broken))
 
 
 def test_text_is_not_taken_for_a_profile() -> None:

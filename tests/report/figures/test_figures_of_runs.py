@@ -4,62 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from xml.etree import ElementTree
 
 import polars as pl
 
-from nccl_insight.base.model import Analysis
-from nccl_insight.facts.gpu_nics import topology
-from nccl_insight.facts.waiting import waiting
-from nccl_insight.report import explain_log, html_diff
-from nccl_insight.report.figures.base import Figure
+from nccl_insight.report import explain_log
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.views.log import log
-from nccl_insight.views.matrix import differing, matrix
-from nccl_insight.views.rings import ring_orders
-from nccl_insight.views.structure import structure
 from tests import pages
 from tests import render_samples as samples
-from tests.pages import build
-
-MS = 1_000_000
-
-
-def figures(run: Run, analysis: Analysis | None = None) -> dict[str, Figure]:
-    return {f.id: f for f in build(analysis or samples.healthy()[0], run)}
-
-
-def drawn(figure: Figure) -> ElementTree.Element:
-    return ElementTree.fromstring(figure.svg)
-
-
-def words(figure: Figure) -> list[str]:
-    return [t.text or "" for t in drawn(figure).iter("text")]
-
-
-def _collectives(clock: bool = True) -> Run:
-    """Three collectives of three ranks; rank 2 comes last in two of them, rank 0 in one. Each transfer takes 1 ms."""
-    rows = []
-    late = ((0, 4, 10), (1, 0, 6), (8, 0, 0))
-    for match, delays in enumerate(late):
-        last = max(delays)
-        for rank, delay in enumerate(delays):
-            rows.append(
-                {
-                    "rank": rank, "op": "AllReduce", "match_id": match, "source": "kernel", "kernel": "k",
-                    "start_ns": (match * 100 + delay) * MS, "duration_ns": (last - delay + 1) * MS,
-                    "wait_ns": (last - delay) * MS, "skew_ns": delay * MS if clock else None,
-                }
-            )  # fmt: skip
-    return build_run({"collectives": pl.DataFrame(rows)})
-
-
-def test_waiting_is_counted_for_the_rank_that_comes_last() -> None:
-    found = waiting(_collectives())
-    assert found is not None
-    assert found.total_ns == (10 + 6 + 5 + 6 + 8 + 8) * MS
-    assert found.for_rank == {0: 16 * MS, 2: 27 * MS}
-    assert found.of_rank == {0: 15 * MS, 1: 20 * MS, 2: 8 * MS}
+from tests.drawings import MS, _collectives, drawn, figures, ring_run, words
 
 
 def test_who_waits_for_whom_over_time_and_without_a_common_clock() -> None:
@@ -105,85 +58,12 @@ def test_process_groups_by_rank_show_who_is_behind() -> None:
     assert "-3" in words(figure)
 
 
-def _topology() -> dict[str, pl.DataFrame]:
-    """Two sockets; on each a PCIe switch with a GPU and a NIC, and on the first another switch with a GPU."""
-    nodes = [
-        ("CPU/0", "CPU", 0),
-        ("CPU/1", "CPU", 1),
-        ("PCI/a", "PCI", None),
-        ("PCI/b", "PCI", None),
-        ("PCI/c", "PCI", None),
-    ]
-    nodes += [("GPU/0", "GPU", 0), ("GPU/1", "GPU", 1), ("GPU/2", "GPU", 2), ("NET/0", "NET", 0), ("NET/1", "NET", 1)]
-    links = [("CPU/0", "PCI/a"), ("CPU/0", "PCI/b"), ("CPU/1", "PCI/c"), ("PCI/a", "GPU/0"), ("PCI/b", "GPU/1")]
-    links += [("PCI/c", "GPU/2"), ("PCI/a", "NIC/0"), ("NIC/0", "NET/0"), ("PCI/c", "NIC/1"), ("NIC/1", "NET/1")]
-    return {
-        "topology_nodes": pl.DataFrame(nodes, schema=["node", "kind", "index"], orient="row"),
-        "topology_links": pl.DataFrame(links, schema=["src", "dst"], orient="row").with_columns(
-            link=pl.when(pl.col("dst").str.starts_with("NET")).then(pl.lit("NET")).otherwise(pl.lit("PCI"))
-        ),
-    }
-
-
-def test_the_distance_of_gpu_and_nic_is_where_their_ways_to_the_cpu_meet() -> None:
-    found = topology(build_run(_topology()))
-    assert found is not None
-    assert dict(found.distance) == {
-        (0, 0): "PIX", (0, 1): "SYS", (1, 0): "PHB", (1, 1): "SYS", (2, 0): "SYS", (2, 1): "PIX",
-    }  # fmt: skip
-    figure = figures(build_run(_topology()))["nics"]
-    assert sum(e.get("class") == "cell d-sys" for e in drawn(figure).iter("rect")) == 3 + 1  # and the legend
-    assert "no connection is in the inputs" in figure.summary
-
-
-def test_the_matrix_of_nvidia_smi_gives_distances_too() -> None:
-    nodes = pl.DataFrame(
-        {"node": ["GPU0", "NIC0", "NIC1"], "kind": ["GPU", "NIC", "NIC"], "index": [0, 0, 1], "section": [1, 1, 1]}
-    )
-    links = pl.DataFrame({"src": ["GPU0", "GPU0"], "dst": ["NIC0", "NIC1"], "path": ["PIX", "SYS"], "section": [1, 1]})
-    found = topology(build_run({"topology_nodes": nodes, "topology_links": links}))
-    assert found is not None
-    assert dict(found.distance) == {(0, 0): "PIX", (0, 1): "SYS"}
-
-
-def _ring_run(known: int, ranks: int = 16) -> Run:
-    """Two nodes of eight ranks; the order of channel 0 is cut after ``known`` ranks."""
-    hosts = pl.DataFrame(
-        {
-            "comm_id": "0x1",
-            "rank": range(ranks),
-            "nranks": ranks,
-            "host": [f"node{r // 8}" for r in range(ranks)],
-            "pid": range(ranks),
-            "cuda_dev": [r % 8 for r in range(ranks)],
-        }
-    )
-    order = pl.DataFrame(
-        {"comm_id": "0x1", "channel": 0, "position": range(known), "rank": range(known), "truncated": known < ranks}
-    )
-    comms = pl.DataFrame({"comm_id": ["0x1"], "nranks": [ranks], "ranks_seen": [ranks], "n_nodes": [2]})
-    return build_run({"ranks": hosts, "rings": order, "communicators": comms})
-
-
 def test_a_ring_is_drawn_by_node_with_entry_and_exit() -> None:
-    figure = figures(_ring_run(16))["rings"]
+    figure = figures(ring_run(16))["rings"]
     assert "each crosses between nodes twice, the minimum for 2 nodes" in figure.summary
     assert "node0: in 0, out 7" in words(figure)
     assert "node1: in 8, out 15" in words(figure)
     assert "cut in the log" not in words(figure)
-
-
-def test_a_cut_order_is_never_drawn_as_a_ring() -> None:
-    (ring,) = ring_orders(_ring_run(12))
-    assert not ring.whole
-    assert (11, 0) not in ring.hops()
-    figure = figures(_ring_run(12))["rings"]
-    assert "the log cuts each order after 12 ranks" in figure.summary
-    assert "crosses between nodes" not in figure.summary
-    assert "cut in the log" in words(figure)
-    assert "back to the first node" not in words(figure)
-    assert figure.table.rows[0][1] == "12 of 16"
-    assert figure.table.rows[0][4].endswith("(cut in the log)")
 
 
 def _neighbors(hosts: list[str | None]) -> Run:
@@ -220,18 +100,6 @@ def test_a_thousand_nodes_fit_the_budget() -> None:
     assert len(re.findall(r'data-c="', figure.svg)) == 1024
     assert "2 classes of alike nodes" in figure.summary
     assert len(pages.render(analysis, run, js="none").encode()) < 1_000_000
-
-
-def test_connections_that_differ_are_outlined() -> None:
-    good, bad = build_run(samples.cluster_tables(2)), build_run(samples.cluster_tables(2, bad_node=1))
-    changed = differing(matrix(good), matrix(bad))
-    assert changed
-    analysis = samples.healthy()[0]
-    pairs = html_diff.side_by_side((analysis, structure(good)), (analysis, structure(bad)))
-    assert [f.id for f in pairs] == ["both-node", "good-matrix", "bad-matrix"]
-    outlines = [e for e in drawn(pairs[2]).iter("rect") if e.get("class") == "changed"]
-    assert len(outlines) == len(changed)
-    assert not [e for e in drawn(pairs[1]).iter("rect") if e.get("class") == "changed"]
 
 
 def test_gaps_between_collectives_of_a_trace_without_ranks() -> None:

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from nccl_insight.base.errors import UsageError
-from nccl_insight.share.agents.apart import select_apart
-from nccl_insight.share.agents.server import ANSWER_CAP, answer, serve
 from nccl_insight.share.agents.tools import LINE_CAP, SCRIPT_CAP, Desk
 from tests.runs import RUNS
 
@@ -165,28 +163,3 @@ def test_links_of_a_directory_that_lead_outside_are_refused(tmp_path: Path) -> N
     for ask in (Desk(root).analyze, Desk(root).tables):
         with pytest.raises(UsageError, match="outside"):
             ask(["."])
-
-
-def test_an_error_of_sql_is_one_clean_line() -> None:
-    with pytest.raises(RuntimeError) as told:
-        answer(lambda: DESK.query("select \x1b[31m\nx from ranks", [RUN]), RuntimeError)
-    assert str(told.value).startswith("query:")
-    assert str(told.value).isprintable()
-
-
-def test_an_answer_is_bounded() -> None:
-    with pytest.raises(RuntimeError, match="ask for less"):
-        answer(lambda: {"text": "x" * ANSWER_CAP}, RuntimeError)
-
-
-def test_sql_that_takes_too_much_ends_alone() -> None:
-    run = DESK._run([RUN])
-    sources = ", ".join(f"env e{i}" for i in range(12))
-    with pytest.raises(UsageError, match=r"takes longer|needs more"):
-        select_apart(run, f"select count(*) from {sources}", 10, seconds=3)
-    assert select_apart(run, "select rank from ranks", 1)[1] == 4
-
-
-def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such directory"):
-        serve(tmp_path / "nowhere")

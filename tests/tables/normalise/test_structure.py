@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
-import pytest
 
-from nccl_insight.tables.normalise.codes import plugin_name, plugin_not_found
-from nccl_insight.tables.normalise.model import topo_paths, tuning_header, tuning_row
 from nccl_insight.tables.normalise.structure import nic_list_ib, ring_ranks, trees_children_first
 
 
@@ -28,55 +25,6 @@ def test_rails_planes_sharp_and_a_cut_list() -> None:
         (1, "mlx5_1", None, None, "IB"),
         (2, "mlx5_2", None, None, "other"),
     ]
-
-
-def test_paths_of_a_node() -> None:
-    frame = pl.DataFrame(
-        {
-            "node": ["GPU", "NET"],
-            "node_id": ["0-1a000", "3"],
-            "paths": ["GPU/0-1a000 (0/5000.0/LOC) NVS/0-0 (1/360.0/NVL)", "GPU/1A000 (4/12.000000/PIX) CPU/0 (2/12"],
-        }
-    )
-    assert topo_paths(frame).select("src", "dst", "hops", "bw_gbps", "path_type").rows() == [
-        ("GPU/0-1a000", "GPU/0-1a000", 0, 5000.0, "LOC"),
-        ("GPU/0-1a000", "NVS/0-0", 1, 360.0, "NVL"),
-        ("NET/3", "GPU/1A000", 4, 12.0, "PIX"),
-    ]
-
-
-def test_tuning_table() -> None:
-    head = tuning_header(pl.DataFrame({"model_columns": ["    Tree/    LL |    Ring/Simple |"]}))
-    assert head["labels"].to_list() == [["Tree/LL", "Ring/Simple"]]
-    assert head["n_cells"].to_list() == [2]
-    cells = tuning_row(
-        pl.DataFrame({"table_function": ["AllReduce"], "model_cells": ["     8.4/   8.0 |    14.0/   inf |"]})
-    )
-    assert cells["latency_us"].to_list() == [[8.4, 14.0]]
-    assert cells["model_bw_gbps"].to_list() == [[8.0, float("inf")]]
-    threads = tuning_row(pl.DataFrame({"model_threads": ["            512 |            640 |"]}))
-    assert threads["max_threads"].to_list() == [[512, 640]]
-
-
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [
-        ("libnccl-net.so: cannot open shared object file: No such file or directory", "not_found"),
-        ("libcudart.so.12: cannot open shared object file: No such file or directory", "failed"),
-        ("/opt/net/libnccl-net.so: undefined symbol: fi_getinfo", "failed"),
-    ],
-)
-def test_a_plugin_that_is_there_and_cannot_be_linked_failed(error: str, outcome: str) -> None:
-    frame = pl.DataFrame({"library": ["libnccl-net.so"], "dl_error": [error], "outcome": ["not_found"]})
-    assert plugin_name(frame).select("name", "outcome", "detail").rows() == [("libnccl-net.so", outcome, error)]
-
-
-@pytest.mark.parametrize("tail", [".", ". Using internal network plugin.", ""])
-def test_what_was_looked_for_without_the_sentence(tail: str) -> None:
-    frame = pl.DataFrame(
-        {"plugin_kind": ["NET"], "plugin_list": [f" libnccl-net-x.so{tail}"], "outcome": ["not_found"]}
-    )
-    assert plugin_not_found(frame).select("kind", "name").rows() == [("net", "libnccl-net-x.so")]
 
 
 def test_a_rank_that_may_be_cut_is_left_out() -> None:

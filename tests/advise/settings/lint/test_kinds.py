@@ -8,6 +8,7 @@ import json
 import pytest
 
 from nccl_insight.advise.settings.lint import lint_text
+from nccl_insight.advise.settings.lint.kinds import kind_of
 from nccl_insight.base.model import Severity
 from nccl_insight.report import lint_report
 
@@ -143,3 +144,16 @@ def test_in_a_list_of_tests_the_program_named_last_counts() -> None:
     assert lint_text("tests.json", text).count(Severity.WARNING) == 0
     turned = text.replace("all_reduce", "x").replace("broadcast", "all_reduce").replace("x_perf", "broadcast_perf")
     assert lint_text("tests.json", turned).count(Severity.WARNING) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [
+        ("Dockerfile.train", "", "dockerfile"), ("a/b.yml", "", "yaml"), ("x.py", "", "python"),
+        (".env", "", "env-file"),
+        ("nccl.conf", "", "nccl.conf"), ("job", "#!/bin/bash\n", "shell"), ("job", "#!/usr/bin/python3\n", "python"),
+        ("x", "apiVersion: v1\nkind: Pod\n", "yaml"), ("x", "# c\nFROM a\n", "dockerfile"), ("x.sbatch", "", "shell"),
+    ],
+)  # fmt: skip
+def test_kinds(path: str, text: str, kind: str) -> None:
+    assert kind_of(path, text) == kind

@@ -1,0 +1,84 @@
+"""Texts that stand apart from the code that fills them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+import pytest
+
+import nccl_insight
+import nccl_insight.rules
+from nccl_insight.base import texts
+from nccl_insight.base.pages import pages
+
+PACKAGE: Final = Path(nccl_insight.__path__[0])
+PAGES: Final = {page.name: page for page in pages(nccl_insight.rules.__path__)}
+VALUE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)|(?:\[\[|\|\|)([a-z_][a-z0-9_]*)[a-z0-9_.]*\?")
+# What a finding knows of itself.
+OWN: Final = {"ranks", "hosts"}
+BLOCKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+    "rules": {f"{page.name}.{key}": block for page in PAGES.values() for key, block in page.says.items()},
+    "advise/settings": texts.of_file(PACKAGE / "advise/settings/check/issues.txt"),
+    "cli": texts.of_file(PACKAGE / "cli/options.txt"),
+    "live/preflight": texts.of_file(PACKAGE / "live/preflight/checks.txt"),
+}
+
+
+def asked(room: str) -> Iterator[tuple[str, set[str]]]:
+    """Each text that the code of a room asks for, with the names of the values that it gives."""
+    modules = {page.module: page.name for page in PAGES.values()}
+    for path in sorted((PACKAGE / room).rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or not call.args:
+                continue
+            given = {str(keyword.arg) for keyword in call.keywords}
+            if (
+                isinstance(call.func, ast.Name)
+                and call.func.id == "check_of"
+                and isinstance(call.args[0], ast.JoinedStr)
+            ):
+                begun = ast.literal_eval(call.args[0].values[0])  # one for each field that shows a trouble
+                yield from ((name, given) for name in BLOCKS[room] if name.startswith(begun))
+                continue
+            if not isinstance(call.args[0], ast.Constant):
+                if isinstance(call.func, ast.Attribute) and call.func.attr == "tells":  # any of them, by the log
+                    yield from ((f"{modules[path]}.{key}", given) for key in PAGES[modules[path]].says)
+                continue
+            if isinstance(call.func, ast.Name) and call.func.id in ("says", "tools", "issue_of", "check_of", "option"):
+                of_setting = call.func.id == "issue_of" and len(call.args) > 1  # its variable is the name
+                own = {"name"} if of_setting else OWN if call.func.id == "says" else set()
+                yield call.args[0].value, given | own
+            elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells", "cannot"):
+                own = OWN if call.func.attr == "says" else set()
+                yield f"{modules[path]}.{call.args[0].value}", given | own
+
+
+@pytest.mark.parametrize("room", BLOCKS)
+def test_what_texts_say_is_what_the_code_asks_for(room: str) -> None:
+    calls = list(asked(room))
+    assert {name for name, _ in calls} == BLOCKS[room].keys()
+    for name, given in calls:
+        for text in BLOCKS[room][name].values():
+            named = {match[1] or match[2] for match in VALUE.finditer(text)}
+            assert named <= given, (name, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "result"),
+    [
+        ("{row.op} at {row.busbw:gbps}", {"row": {"op": "Send", "busbw": 12.34}}, "Send at 12.3 GB/s"),
+        ("{ranks:len|plural rank}: {ranks.1}", {"ranks": (4, 7)}, "2 ranks: 7"),
+        ("{rows.height} of {rows.op.0}", {"rows": pl.DataFrame({"op": ["Send"]})}, "1 of Send"),
+        ("{hosts:listed 1} and {share:.1%}", {"hosts": ["a", "b"], "share": 0.25}, "a and 1 more and 25.0%"),
+        ("down[[many? many times]]", {"many": False}, "down"),
+        ("[[late?late||early?early||on time]]", {"late": 0, "early": [1]}, "early"),
+        ("awk '{print $2}' of {file}", {"file": "{x} [[y]]"}, "awk '{print $2}' of {x} [[y]]"),
+    ],
+)
+def test_values_stand_where_they_belong(text: str, given: dict[str, object], result: str) -> None:
+    assert texts.filled(text, given) == result
