@@ -44,7 +44,7 @@ from nccl_insight.report.timeline import chrome_json
 from nccl_insight.share.redact import collect, redact_analysis, redact_run
 from nccl_insight.share.redact.files import blocks
 from nccl_insight.views.events import events as events_of
-from tests import fuzz_more, pages
+from tests import fuzz_more, pages, source
 from tests.mutations import mutate, seeds
 from tests.runs import RUNS, TINY_SHM
 
@@ -184,7 +184,7 @@ def _strings(*names: str) -> list[bytes]:
     """Long texts in the source of tests: samples of other tools' output, configurations, launch scripts."""
     found = []
     for name in names:
-        for node in ast.walk(ast.parse((Path(__file__).parent / name).read_text(encoding="utf-8"))):
+        for node in ast.walk(source.tree(Path(__file__).parent / name)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 80:
                 found.append(node.value.encode("utf-8", "replace"))
     return found

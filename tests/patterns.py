@@ -15,6 +15,7 @@ from typing import Any
 import nccl_insight
 from nccl_insight.base.late import Late
 from nccl_insight.readers import host_tools
+from tests import source
 
 if sys.version_info >= (3, 11):
     from re import _constants as sre
@@ -49,13 +50,13 @@ def all_patterns() -> dict[str, tuple[re.Pattern[Any], str]]:
     """Patterns by "module: pattern", and how each is used: ``match`` at one place, or ``search`` at all."""
     found: dict[str, tuple[re.Pattern[Any], str]] = {}
     for module in modules():
-        source = Path(module.__file__ or "").read_text(encoding="utf-8")
+        path = Path(module.__file__ or "")
         for name, value in vars(module).items():
             for pattern in _held(value):
-                used = set(re.findall(rf"\b{name}\.(\w+)\(", source))
+                used = set(re.findall(rf"\b{name}\.(\w+)\(", source.text(path)))
                 kind = "match" if used and used <= {"match", "fullmatch"} else "search"
                 found[f"{module.__name__}: {pattern.pattern!r}"] = (pattern, kind)
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(source.tree(path)):
             if not (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -139,7 +140,7 @@ _LONGEST_BEGINNING = 200
 
 def beginnings(pattern: re.Pattern[Any]) -> list[str]:
     """What each alternative of a pattern begins with, up to and behind each of its long repeats."""
-    source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     found: dict[str, None] = {}
 
     def walk(tokens: Iterable[Any], before: str) -> None:
@@ -164,7 +165,7 @@ def beginnings(pattern: re.Pattern[Any]) -> list[str]:
             text += _sample([(op, value)], [])
         found.setdefault(text)
 
-    walk(parser.parse(source, pattern.flags & ~re.DEBUG), "")
+    walk(parser.parse(text, pattern.flags & ~re.DEBUG), "")
     short = [text for text in found if 0 < len(text) <= _LONGEST_BEGINNING]
     return short[:: -(-len(short) // _MOST_BEGINNINGS)] if short else []
 

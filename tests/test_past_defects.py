@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from tests import source
 from tests.cli import run_cli
 
 if sys.version_info >= (3, 11):
@@ -25,13 +26,9 @@ PACKAGE = ROOT / "nccl_insight"
 HEALTHY = ROOT / "fixtures/runs/healthy-16rank-ib/run.log"
 
 
-def _sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
-
-
 def _imports(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(source.tree(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -86,7 +83,7 @@ def test_what_is_always_there_is_imported_plainly() -> None:
 
 def test_the_collector_of_the_host_program_is_left_alone() -> None:
     """Only the command line, which owns its process, tunes the garbage collector."""
-    users = {p.relative_to(PACKAGE).parts[0] for p in _sources() if "gc" in _imports(p)}
+    users = {p.relative_to(PACKAGE).parts[0] for p in source.modules() if "gc" in _imports(p)}
     assert users <= {"cli"}
 
 
@@ -103,8 +100,8 @@ def test_no_sentence_ends_in_mid_line() -> None:
     """A string behind an assignment that lacks its parentheses is a statement that does nothing."""
     lost = [
         f"{path.relative_to(PACKAGE)}:{later.lineno}"
-        for path in _sources()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for path in source.modules()
+        for node in ast.walk(source.tree(path))
         if isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.With)
         for later in [*node.body[1:], *getattr(node, "orelse", ())]
         if isinstance(later, ast.Expr) and isinstance(later.value, ast.Constant | ast.JoinedStr)
@@ -114,7 +111,7 @@ def test_no_sentence_ends_in_mid_line() -> None:
 
 @pytest.mark.parametrize("library", ["lark", "plotly"])
 def test_dependencies_are_used_at_run_time(library: str) -> None:
-    assert any(library in _imports(path) for path in _sources())
+    assert any(library in _imports(path) for path in source.modules())
 
 
 def test_types_are_shipped_and_ci_installs_what_the_project_names() -> None:

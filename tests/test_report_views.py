@@ -18,6 +18,7 @@ from nccl_insight.views.page import page
 from nccl_insight.views.platform import platform
 from nccl_insight.views.structure import structure
 from tests import render_samples as samples
+from tests import source
 from tests.runs import HEALTHY
 
 if sys.version_info >= (3, 11):
@@ -73,8 +74,8 @@ def test_the_contract_forbids_tables_in_all_reports_without_exception() -> None:
 def test_reports_import_no_tables() -> None:
     """The same without import-linter, within functions too."""
     found = []
-    for path in (ROOT / "nccl_insight/report").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path in source.modules("report"):
+        for node in ast.walk(source.tree(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]

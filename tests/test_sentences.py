@@ -14,10 +14,10 @@ from typing import Final
 
 import pytest
 
+from tests import source
 from tests.sentences import PHRASES, refused
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "nccl_insight"
 #: Folders whose strings users read; of rules also the pages.
 SPOKEN: Final = ("rules", "report", "engine", "cli", "live", "advise", "share/agents")
 
@@ -26,11 +26,11 @@ def texts() -> Iterator[tuple[str, str]]:
     """Name and text of everything to read: a file of prose, or one string of the code."""
     for path in sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]):
         yield path.name, re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S)
-    for path in sorted((PACKAGE / "rules").rglob("*.md")):
+    for path in sorted((source.PACKAGE / "rules").rglob("*.md")):
         yield path.name, re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S)
     for folder in SPOKEN:
-        for path in sorted((PACKAGE / folder).rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+        for path in source.modules(folder):
+            tree = source.tree(path)
             documented = {
                 id(node.body[0].value)
                 for node in ast.walk(tree)
@@ -41,7 +41,7 @@ def texts() -> Iterator[tuple[str, str]]:
             }
             for node in ast.walk(tree):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
-                    yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node.value
+                    yield f"{path.relative_to(source.PACKAGE)}:{node.lineno}", node.value
 
 
 def test_no_text_has_a_phrase_of_the_list() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -15,25 +14,25 @@ import nccl_insight
 import nccl_insight.rules
 from nccl_insight.base import texts
 from nccl_insight.base.pages import pages
+from tests import source
 
-PACKAGE: Final = Path(nccl_insight.__path__[0])
 PAGES: Final = {page.name: page for page in pages(nccl_insight.rules.__path__)}
 VALUE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)|(?:\[\[|\|\|)([a-z_][a-z0-9_]*)[a-z0-9_.]*\?")
 # What a finding knows of itself.
 OWN: Final = {"ranks", "hosts"}
 BLOCKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "rules": {f"{page.name}.{key}": block for page in PAGES.values() for key, block in page.says.items()},
-    "advise/settings": texts.of_file(PACKAGE / "advise/settings/check/issues.txt"),
-    "cli": texts.of_file(PACKAGE / "cli/options.txt"),
-    "live/preflight": texts.of_file(PACKAGE / "live/preflight/checks.txt"),
+    "advise/settings": texts.of_file(source.PACKAGE / "advise/settings/check/issues.txt"),
+    "cli": texts.of_file(source.PACKAGE / "cli/options.txt"),
+    "live/preflight": texts.of_file(source.PACKAGE / "live/preflight/checks.txt"),
 }
 
 
 def asked(room: str) -> Iterator[tuple[str, set[str]]]:
     """Each text that the code of a room asks for, with the names of the values that it gives."""
     modules = {page.module: page.name for page in PAGES.values()}
-    for path in sorted((PACKAGE / room).rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in source.modules(room):
+        for call in ast.walk(source.tree(path)):
             if not isinstance(call, ast.Call) or not call.args:
                 continue
             given = {str(keyword.arg) for keyword in call.keywords}

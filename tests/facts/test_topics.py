@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-import nccl_insight
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.facts.topics import telling, told
 from nccl_insight.language.load import default_grammar, topic_cases
+from tests import source
 
-PACKAGE = Path(nccl_insight.__file__).parent
 #: Columns of free text; values that the grammar captures (names, addresses, versions, paths) are no texts.
 TEXTS = frozenset({"text", "_text", "_body", "detail", "reason", "template", "example", "xid_text", "error_text"})
 #: Methods that take a pattern.
@@ -42,8 +40,8 @@ ASKS = frozenset({"told", "telling", "mentions"})
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
     for folder in ("rules", "facts", "engine"):
-        for path in sorted((PACKAGE / folder).rglob("*.py")):
-            yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text(encoding="utf-8"))
+        for path in source.modules(folder):
+            yield str(path.relative_to(source.PACKAGE)), source.tree(path)
 
 
 def _columns(node: ast.AST) -> set[str]:
@@ -78,7 +76,9 @@ def _by_pattern(call: ast.Call) -> bool:
     ],
 )
 def test_what_counts_as_a_pattern(code: str, found: bool) -> None:
-    (call,) = (n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Call) and _by_pattern(n)) if found else (None,)
+    (call,) = (
+        (n for n in ast.walk(source.parsed(code)) if isinstance(n, ast.Call) and _by_pattern(n)) if found else (None,)
+    )
     assert (call is not None) is found
 
 

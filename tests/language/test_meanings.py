@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
-import nccl_insight
 from nccl_insight.language.load import default_grammar, witnesses
 from nccl_insight.language.meanings import WITNESS
-
-PACKAGE = Path(nccl_insight.__file__).parent
+from tests import source
 
 
 def test_the_ends_of_processes_are_read_without_names_of_messages() -> None:
-    tree = ast.parse((PACKAGE / "facts" / "ends.py").read_text(encoding="utf-8"))
+    tree = source.tree(source.PACKAGE / "facts" / "ends.py")
     words = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     assert not words & set(default_grammar().messages)
 

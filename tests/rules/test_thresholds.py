@@ -7,16 +7,16 @@ import ast
 import pytest
 
 from nccl_insight.rules import Rule, discover
+from tests import source
 
 
 def _read(rule: Rule) -> set[str]:
     """Keys of each ``ctx["key"]`` in the module of a check."""
     if not rule.page.module.is_file():
         return set()
-    tree = ast.parse(rule.page.module.read_text(encoding="utf-8"))
     return {
         str(node.slice.value)
-        for node in ast.walk(tree)
+        for node in ast.walk(source.tree(rule.page.module))
         if isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)
         and node.value.id == "ctx"

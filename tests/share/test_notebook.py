@@ -16,6 +16,7 @@ from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Analysis
 from nccl_insight.tables.run import build_run
 from tests import render_samples as samples
+from tests import source
 from tests.runs import HEALTHY, TINY_SHM
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,7 +37,7 @@ def test_the_notebook_of_the_documentation_runs(monkeypatch: pytest.MonkeyPatch)
         if cell["cell_type"] != "code":
             continue
         assert cell["outputs"] == []
-        tree = ast.parse("".join(cell["source"]))
+        tree = source.parsed("".join(cell["source"]))
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, "notebook", "exec"), names)
         if isinstance(last, ast.Expr):
