@@ -293,7 +293,7 @@ def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]
     if before is not None:
         return before[1]
     named = row.get("pod_name") or row.get("container_name") or (object_ if object_.startswith("pod/") else None)
-    if named is not None or not str(row["message"]).startswith("k8s_"):
+    if named is not None or "kubernetes" not in parts_of(str(row["message"])):
         return str(named) if named is not None else None
     named_at = pods.get(int(row["input_id"]), ())
     above = bisect_left(named_at, int(row["line"]), key=lambda pod: pod[0])

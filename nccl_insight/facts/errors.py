@@ -112,7 +112,7 @@ def _got_over(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
 def _peer_address(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """An address without a family is the own interface's where none was found, else one that a peer sent: a handle that
     the peer never filled, which is no matter of the setting."""
-    family = pl.col("message").str.starts_with("err_address_family").fill_null(False)
+    family = pl.col("address_family").is_not_null()
     if rows.filter(family).is_empty() or not run.has("interfaces"):
         return rows
     chosen = run.table("interfaces").select("host", "pid", pl.lit(True).alias("_chosen")).drop_nulls().unique()

@@ -3,6 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.facts.topics import plays
 from nccl_insight.tables.run import Run, fact
 
 _VERSION = r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)"
@@ -45,7 +46,8 @@ def begun(run: Run) -> pl.DataFrame:
     """Processes whose beginning is in the log, as ``host, pid``: what they print first of all is there. What another
     process does not say may stand before the log's first line."""
     rows = run.table("processes").filter(pl.any_horizontal(pl.col("nccl_version", "driver_version").is_not_null()))
-    using = run.table("interfaces").filter(pl.col("message").cast(pl.String).str.starts_with("bootstrap_using"))
+    named = run.table("interfaces")
+    using = named.filter(plays(named, "own-interface"))
     listed = run.table("net_devices")
     return pl.concat([part.select("host", "pid") for part in (rows, using, listed)]).unique()
 

@@ -5,6 +5,7 @@ from typing import Final, Literal
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.facts.topics import plays
 from nccl_insight.tables.run import Run, fact
 
 _SPEAKS: Final = r"\b(?:srun|slurmstepd|sbatch|salloc): "
@@ -33,6 +34,6 @@ def scheduler(run: Run) -> Scheduler:
     if slurm.height or jobs:
         return Scheduler("slurm", jobs.pop() if len(jobs) == 1 else "")
     pods = rows["pod_name"].drop_nulls().unique()
-    if len(pods) or rows["message"].str.starts_with("k8s_").any():
+    if len(pods) or plays(rows, "kubernetes").any():
         return Scheduler("kubernetes", pods[0] if len(pods) == 1 else "")
     return Scheduler()

@@ -6,6 +6,7 @@ tensor, pipeline and data-parallel groups, the late ranks are those that others 
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import takewhile
@@ -142,16 +143,25 @@ class _Graph:
         found = (found - behind).union(*(rows.to_list() for rows in unplaced))
         return frozenset(found | {waits for waits, _ in self.pairs} | self.elsewhere)
 
+    @cached_property
+    def odd(self) -> frozenset[str]:
+        """The groups in which ranks call something else than the others, which holds all of them up."""
+        return frozenset(o.group for o in watchdog.odd_calls(self.run) if self.source == WATCHDOG)
+
+    @cached_property
+    def by_dumps(self) -> frozenset[int]:
+        """The ranks that wait by their own dumps, where another source is asked."""
+        return _of_dumps(self.run, frozenset()).waiting if self.source == WATCHDOG else frozenset()
+
     def verdict(self) -> Verdict:
         claims = tuple(self._claims())
         late = {(c.group, r) for c in claims for r in c.waiting}
         free = [g for g in self.groups if g.low is not None and not late & {(g.name, r) for r in g.entered}]
-        crossed = () if claims else tuple(self._crossed())
-        odd = {o.group for o in watchdog.odd_calls(self.run)} if self.source == WATCHDOG else set()
+        crossed = () if claims or self.odd else tuple(self._crossed())
         # Where no line tells how many ranks the job has, all that are numbered have to wait, and fill their hosts.
         count = len(self.waiting)
         every = self.source == DUMPS or (self.waiting == set(range(count)) and (count == 2 or count % 4 == 0))
-        free = [] if crossed else [g for g in free if g.complete and (g.whole or every) and g.name not in odd]
+        free = [] if crossed else [g for g in free if g.complete and (g.whole or every) and g.name not in self.odd]
         # What a rank issued behind an operation that others did not come to cannot move.
         lacks = [(g.entered, gone) for g in self.placed if (gone := g.members - g.entered)]
         free = [
@@ -170,8 +180,7 @@ class _Graph:
                 yield from self._own_words(group, group.ranks_behind, group.ranks_never)
         behind = {r for g in self.placed if g.comparable for r in g.ranks_behind}
         fewer = {r for g in self.placed if g.comparable for r in g.ranks_never} - behind
-        dumps = _of_dumps(self.run, frozenset()).waiting if fewer and self.source == WATCHDOG else frozenset()
-        never = self._alone(fewer) - self.waiting - dumps
+        never = self._alone(fewer) - self.waiting - (self.by_dumps if fewer else frozenset())
         never = self._unexcused(never) or never
         if behind or never:
             own = [c for group in self.placed for c in self._own_words(group, behind, never)]
@@ -245,12 +254,12 @@ class _Graph:
         Every group that waits is explained by a member that waits elsewhere, or by one that is late. A rank that waits
         where hardly anybody else came is astray, and no rank is excused by that.
         """
-        if self.source == DUMPS and len(self.known) < 2:
+        if (self.source == DUMPS and len(self.known) < 2) or self.odd:
             return
         # Where all members of a group wait in one operation, the others wait for it, and nobody has to be late.
         still = any(g.complete for g in self.placed)
         astray = set() if still else {r for g in self.placed if g.members and not g.sound for r in g.entered}
-        for held in (self.waiting, self.waiting - astray) if astray else (self.waiting,):
+        for held in dict.fromkeys((self.waiting | self.by_dumps, self.waiting, self.waiting - astray)):
             found = list(self._explained(set(held)))
             if found:
                 yield from found
@@ -273,8 +282,7 @@ class _Graph:
         if not late and not alone and self.source == WATCHDOG:
             # Where a group stands still and each rank has a file of its own, the one without may be lost.
             still = any(g.complete for g in self.placed)
-            if not still or pl.concat([g.rows for g in self.placed])["input_id"].n_unique() < len(self.waiting):
-                yield from self._left_out()
+            yield from self._left_out(held, own_files=still)
         elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
             return  # of several ranks without a dump each may be the one
         elif late and (len(late) == 1 or self._believed(late, set(self.waiting))):
@@ -303,12 +311,16 @@ class _Graph:
         )
         return failed | closed if failed or absent - closed else set()
 
-    def _left_out(self) -> Iterator[Claim]:
-        """The ranks without a time-out where all others have one, and no group tells whom it waits for."""
+    def _left_out(self, held: set[int], own_files: bool) -> Iterator[Claim]:
+        """The ranks without a time-out where all others have one, and no group tells whom it waits for.
+
+        ``own_files``: not where each rank has a file of its own, and theirs may be lost.
+        """
         named = {r for g in self.placed for r in g.members}
         known = places(self.run)
         world = known.world or max(self.waiting | self.known | named, default=-1) + 1
-        left = set(range(world)) - self.waiting if world < _MOST_RANKS else set()
+        world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
+        left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
         left -= self._came(left, None)
         # A rank of which the lines of init know nothing never began; that is another fault.
         unknown = bool(known.world) and not left <= self.known
@@ -316,7 +328,11 @@ class _Graph:
         listed = len(left) == 1 and left <= ended_ranks(self.run)
         if not left or unknown or not (listed or self._believed(left, set(self.waiting))):
             return
-        rows = pl.concat([g.rows for g in self.placed]).filter(pl.col("timed_out_seq").is_not_null())
+        rows = pl.concat([g.rows for g in self.placed])
+        lost = own_files and rows["input_id"].n_unique() >= len(self.waiting)
+        if lost and not (len(left) == 1 and left <= self.known):
+            return
+        rows = rows.filter(pl.col("timed_out_seq").is_not_null())
         every = Instance("", rows, frozenset(), True, True)
         op = rows["op"].drop_nulls()
         claim = self._claim(every, left, "gap")
@@ -329,7 +345,8 @@ class _Graph:
         silent = late - waiting
         # Where most of a job says nothing, the log was cut among the time-outs.
         told = max(places(self.run).world, len(self.known.union(*(g.members for g in self.placed))))
-        if len(silent) > 1 and self.source == WATCHDOG and len(self.waiting) * 2 < told:
+        torn = len(self.waiting) * 2 < told or watchdog.cut_short(self.run)
+        if len(silent) > 1 and self.source == WATCHDOG and torn:
             return False
         few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)
         return len(late) * 4 <= len(late | waiting) and (few or self.source == DUMPS)
@@ -341,12 +358,15 @@ class _Graph:
         for group in needs:
             for rank in group.ranks_inside:
                 stands.setdefault(rank, []).append(group)
+        # Who stands in several issues one behind another without waiting, and may have issued what it does not tell.
+        several = Counter(r for g in self.placed for r in g.standing)
         for one in needs:
             lacks = one.members - one.entered
             for other in {g.name: g for r in lacks for g in stands.get(r, ())}.values():
                 there = lacks & other.ranks_inside
                 here = one.ranks_inside & (other.members - other.entered)
-                if here and len(here) <= len(there):
+                sure = other.sound and (one.listed or all(several[r] < 2 for r in one.ranks_inside))
+                if here and len(here) <= len(there) and sure:
                     yield Crossed(
                         tuple(sorted(here)), tuple(sorted(there)), _place(one), _place(other), _first_s(one.waits),
                         (*refs(_of(one, here), 2), *refs(_of(other, there), 2)),

@@ -19,13 +19,14 @@ from nccl_insight.facts.layout import Grid, grid
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.topics import plays
 from nccl_insight.loading.assemble.places import places
+from nccl_insight.readers.embedded.endings import STEP
 from nccl_insight.tables.run import Run, fact
 
 DEFAULT: Final = "default"
 GLOO: Final = "of Gloo"
 """The name of the group of those that waited in Gloo."""
-# Ranks of a host, by whose multiples jobs are large.
-_BLOCK: Final = 8
+BLOCK: Final = 8
+"""Ranks of a host, by whose multiples jobs are large."""
 # Where lines name no group, numbers this close count the operations of one.
 _CLOSE: Final = 64
 
@@ -90,12 +91,24 @@ def mixed(run: Run) -> bool:
     """Whether time-outs are of two attempts that nothing tells apart: a rank gave up two operations of one group, or
     many time-outs stand before a restart, and many behind it."""
     rows = states(run).drop_nulls("timed_out_seq")
+    if _went_on(run):
+        return True
     own = rows.drop_nulls("global_rank").select("input_id", "group", "rank", "global_rank")
     again = run.table("restarts").group_by("input_id").agg(again=pl.col("line").max()) if run.has("restarts") else None
     if own.height > own.n_unique() or again is None:
         return own.height > own.n_unique()
     behind = rows.join(again, on="input_id").select(pl.col("line") > pl.col("again")).to_series().to_list()
     return bool(behind) and len(behind) <= 4 * min(sum(behind), len(behind) - sum(behind))
+
+
+def _went_on(run: Run) -> bool:
+    """Whether a rank gave up, and gave up once more behind further steps of the program: it was started again."""
+    steps = run.table("endings").filter(pl.col("kind") == STEP).group_by("input_id").agg(step=pl.col("line").max())
+    if run.has("restarts") or steps.is_empty():
+        return False
+    lines = causes(run).filter(plays(causes(run), "time-out")).drop_nulls("rank").join(steps, on="input_id")
+    behind = lines.group_by("input_id", "rank").agg(behind=pl.col("line") > pl.col("step"))["behind"]
+    return bool((behind.list.any() & ~behind.list.all()).any())
 
 
 def _groups(run: Run) -> Iterator[Instance]:
@@ -110,7 +123,8 @@ def _groups(run: Run) -> Iterator[Instance]:
     # Torch before 2.3 names no groups: groups of one kind mostly stand at one number.
     of_kind = pl.format("at {}", "timed_out_seq")
     unnamed = (pl.col("group") == UNNAMED) & pl.col("global_rank").is_not_null()
-    unnamed &= (pl.col("rank") != pl.col("global_rank")).any().over("group")
+    apart = (pl.col("timed_out_seq").max() - pl.col("timed_out_seq").min()).over("group") > _CLOSE
+    unnamed &= (pl.col("rank") != pl.col("global_rank")).any().over("group") | apart
     placed = placed.with_columns(group=pl.when(unnamed).then(pl.coalesce(of_kind, "group")).otherwise("group"))
     kind = pl.col("group").str.replace(r" \(.*$", "")
     kinds = placed.with_columns(kind=kind).partition_by("kind", maintain_order=True)
@@ -146,7 +160,7 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     most = max((*ranks, *known.ranks), default=-1) + 1
     told = size_of.get(DEFAULT) or known.world
     # The last rank may be the silent one: jobs of odd sizes are rare.
-    sizes = {most + most % 2, most + -most % _BLOCK} if pairs else {most}
+    sizes = {most + most % 2, most + -most % BLOCK} if pairs else {most}
     worlds = (told,) if told >= most > 0 else sorted(sizes)
     found: list[dict[str, Grid | None]] = [
         {
@@ -184,13 +198,15 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
     world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
     if group == UNNAMED or not tagged or how is None:
         told = _of_group(run, rows) if world and group not in (DEFAULT, UNNAMED) else frozenset()
+        size = places(run).world
         if group in (DEFAULT, UNNAMED) and world:
-            told = frozenset(range(places(run).world))
+            told = frozenset(range(size or (len(own_places) if set(own_places) == set(range(len(own_places))) else 0)))
         seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
         apart = group == UNNAMED and bool(seqs) and max(seqs) - min(seqs) > _CLOSE
         one = not twice and not apart and (group != UNNAMED or same)
         told = frozenset() if apart else told
-        yield Instance(group, rows, told, tagged or (world and not apart), one)
+        whole = size > 0 or group != UNNAMED
+        yield Instance(group, rows, told, tagged or (world and not apart), one, whole)
         return
     parts: dict[int, list[int]] = {}
     for at, place in enumerate(own_places):
@@ -239,6 +255,15 @@ def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
 def reported(run: Run) -> frozenset[tuple[int, int]]:
     """The lines, by input, in which ranks report that others did not come."""
     return frozenset(run.table("errors").drop_nulls("rank_list").select("input_id", "line").iter_rows())
+
+
+@fact
+def cut_short(run: Run) -> bool:
+    """Whether an input ends among the time-outs: its last line is one."""
+    own = {"input_id": pl.UInt16, "line": pl.UInt64}
+    last = run.table("inputs").select("input_id", line="lines").cast(own)  # type: ignore[arg-type]
+    lines = causes(run).filter(plays(causes(run), "time-out")).select(list(own)).cast(own)  # type: ignore[arg-type]
+    return lines.join(last, on=list(own), how="semi").height > 0
 
 
 def begun(run: Run) -> Mapping[tuple[int, int], float]:

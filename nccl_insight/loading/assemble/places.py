@@ -382,6 +382,11 @@ def _by_path(
     if len(set(stated.values())) == len(stated) > 1 and all(stated[i] == r for i, r in proved.items() if i in stated):
         for i, number in stated.items():
             ranks.setdefault(i, number)
+    local = {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
+    for host in {said[i].host for i in local}:
+        here = [i for i in local if said[i].host == host]
+        first = {proved[i] - local[i] for i in here if i in proved}
+        ranks.update((i, local[i] + n) for n in first for i in here if len(first) == 1 and i not in ranks)
     for i, rank in ranks.items():
         if i not in hosts and (at := {h for (h, _), r in rank_of_process.items() if r == rank}) and len(at) == 1:
             hosts[i] = at.pop()
@@ -389,7 +394,7 @@ def _by_path(
         own = {i: p.host for i, p in said.items() if p.host is not None}
         if len(set(own.values())) > 1:
             hosts.update(own)
-    return {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
+    return local
 
 
 def _told_by_tags(tables: TableMap, said: Mapping[int, PathPlace]) -> dict[int, int]:

@@ -58,7 +58,7 @@ def _by_rank_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.Data
     """Lines without a head, with the rank of torch's tag."""
     tagged = pl.coalesce([pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]).cast(pl.Int32, strict=False)
     # The watchdog names ranks of its process group; the tag, those of the job.
-    own = pl.when(pl.col("message").str.starts_with("watchdog_")).then(pl.coalesce(tagged, "rank"))
+    own = pl.when(pl.col("message").is_in(playing("watchdog"))).then(pl.coalesce(tagged, "rank"))
     return rows.with_columns(rank=pl.when(_HEADLESS).then(own.otherwise(pl.coalesce("rank", tagged))).otherwise("rank"))
 
 
@@ -114,7 +114,7 @@ def _by_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame
     named = tag.replace_strict(hosts, default=None, return_dtype=pl.String)
     task = tag.replace_strict(tasks, default=None, return_dtype=pl.Int32)
     # What the runtime of the GPU prints, and no launcher: the tag in front of it is that of the process.
-    runtime = pl.col("_headless") & pl.col("message").str.starts_with("rocr_")
+    runtime = pl.col("_headless") & pl.col("message").is_in(playing("amd-runtime"))
     return rows.with_columns(
         host=pl.when("_headless").then(pl.coalesce(named, "host")).otherwise("host"),
         rank=pl.when(runtime).then(pl.coalesce("rank", task)).otherwise("rank"),

@@ -10,6 +10,7 @@ from nccl_insight.base.units import rank_words
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.journey import last_of_input
 from nccl_insight.facts.settings import refs
+from nccl_insight.facts.topics import plays
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import places, task_numbers
 from nccl_insight.rules._errors import Trouble
@@ -198,7 +199,7 @@ def _no_key(ctx: Context, found: Trouble) -> Iterator[Hit]:
 def _not_met(ctx: Context, found: Trouble) -> Iterator[Hit]:
     """Processes that did not come to the store of torch or to JAX's coordination service."""
     run = ctx.run
-    named = found.rows.filter(pl.col("message").str.starts_with("jax_"))
+    named = found.rows.filter(plays(found.rows, "jax"))
     late = {int(r) for r in named["other_rank"].drop_nulls()}
     late |= {n for tasks in named["further_tasks"].drop_nulls() for n in task_numbers(tasks)}
     keys = found.rows["xla_key"].drop_nulls()

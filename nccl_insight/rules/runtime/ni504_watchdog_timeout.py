@@ -25,7 +25,7 @@ def check(ctx: Context) -> Hits:
     rows = found.rows
     # Who gives up: the watchdog of PyTorch's process groups for NCCL, Gloo itself, or another program.
     by_gloo = bool(plays(rows, "gloo-wait").fill_null(False).all())
-    if not by_gloo and not rows["message"].str.starts_with("watchdog_").fill_null(True).any():
+    if not by_gloo and not (plays(rows, "watchdog") | rows["message"].is_null()).any():
         yield from ctx.tells("other", quiet=None, text=shorten(str(found.value("text") or ""), 80, placeholder=" ..."))
         return
     works = rows.filter(pl.col("work_op").is_not_null())

@@ -110,11 +110,11 @@ def check(ctx: Context) -> Hits:
     echo |= not hard and (alike or _quoted(run, first))
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = _open(first) and first.lost
-    if open_ and first.message.startswith("jax_"):
+    if open_ and "jax" in first.parts:
         echo = bool(before) or outside.own_failures(run, first)
         hit = _lost(first, chosen, before)
     elif open_:
-        keeper = "Ray" if first.message.startswith("ray_") else "the launcher"
+        keeper = "Ray" if "ray" in first.parts else "the launcher"
         hit = says(
             "process-crashed.found",
             (),
