@@ -10,6 +10,8 @@ from nccl_insight.facts.watchdog import DEFAULT, far_apart, mixed
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
 
+_LONG = 48
+
 
 def check(ctx: Context) -> Hits:
     """One finding for each set of ranks that others wait for, whatever sources name it."""
@@ -43,7 +45,10 @@ def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     """What the dumps say of those that did not come, did not finish, did not begin, or gave no dump."""
     lead = item.lead
     others, wait = rank_words(lead.waiting), "waits" if len(lead.waiting) == 1 else "wait"
-    what = f"collective {lead.seq} ({lead.op}) of group {lead.group}" if lead.seq is not None else "a collective"
+    op = lead.op or "unknown"
+    # The sizes of a long operation stand in what was observed; the title names its group in full.
+    op = op if len(op) + len(lead.group) + len(others) < _LONG else op.partition(" ")[0]
+    what = f"collective {lead.seq} ({op}) of group {lead.group}" if lead.seq is not None else "a collective"
     for_it = f"in {what}" if lead.seq is not None else f"for {'them' if len(lead.ranks) > 1 else 'it'}"
     title = {
         "undumped": f"did not produce a dump, and {others} {wait} {for_it}",
