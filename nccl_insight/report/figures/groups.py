@@ -9,7 +9,9 @@ from nccl_insight.views.groups import Group, Groups
 
 _GROUPS = 24
 _NAME = 34
-_COLUMNS = 24
+_COLUMNS = 16
+_BESIDE = 450
+"""The width that the column beside the words has, in pixels."""
 
 
 def groups(view: Groups) -> Figure:
@@ -26,6 +28,7 @@ def groups(view: Groups) -> Figure:
     said += [f"silent: {rank_words(silent)}"] if silent else []
     if not odd:
         said.append("every rank has issued the same collective")
+    drawing, wide = _draw(rows, names, view.late)
     table = tuple(
         (name, str(len(g.issued)), str(g.furthest), _behind(g), format_ranks(g.silent) or "none")
         for name, g in zip(names, rows, strict=True)
@@ -39,7 +42,8 @@ def groups(view: Groups) -> Figure:
             table,
             "Process groups, those with a rank behind first",
         ),
-        svg=_draw(rows, names, view.late),
+        wide=wide > _BESIDE,
+        svg=drawing,
     )
 
 
@@ -52,8 +56,11 @@ def _label(group: Group, by_watchdog: bool) -> str:
     return f"{name} ({plural(len(group.issued), 'rank')})"
 
 
-def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> list[tuple[int, ...]]:
-    """The ranks that tell something, the guilty first, each with those of which the same is told; the others in one."""
+def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> tuple[list[tuple[int, ...]], int]:
+    """The ranks that tell something, the guilty first, each with those of which the same is told; the others in one.
+
+    Also how many ranks there is no room for.
+    """
     told: dict[tuple[object, ...], list[int]] = {}
     others: list[int] = []
     for rank in sorted({r for g in groups for r in g.issued}):
@@ -66,7 +73,7 @@ def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> list[tuple[int,
             others.append(rank)
     columns = [tuple(ranks) for ranks in told.values()]
     columns.sort(key=lambda ranks: (ranks[0] not in guilty, ranks[0]))
-    return [*columns[:_COLUMNS], *([tuple(others)] if others else [])]
+    return [*columns[:_COLUMNS], *([tuple(others)] if others else [])], sum(map(len, columns[_COLUMNS:]))
 
 
 def _cell(group: Group, ranks: Sequence[int]) -> tuple[str, str, str] | None:
@@ -83,11 +90,14 @@ def _cell(group: Group, ranks: Sequence[int]) -> tuple[str, str, str] | None:
     return "cell done", "=", f"{who}: level"
 
 
-def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int]) -> str:
+def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int]) -> tuple[str, float]:
+    """The drawing, and its width."""
     rows = groups[:_GROUPS]
-    columns = _columns(rows, guilty)
+    columns, left_out = _columns(rows, guilty)
     heads = [f"r{format_ranks(ranks, 2)}" for ranks in columns]
-    more = f"and {len(groups) - len(rows)} more in the table" if len(groups) > len(rows) else ""
+    unseen = {"group": len(groups) - len(rows), "rank": left_out}
+    more = " and ".join(plural(n, f"further {what}") for what, n in unseen.items() if n)
+    more = f"{more} in the table" if more else ""
     left, row, top = svg.room([more, *names[:_GROUPS]], _NAME), 28.0, 40.0
     parts, x = [], left
     for ranks, head in zip(columns, heads, strict=True):
@@ -112,4 +122,4 @@ def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int])
     if more:
         parts.append(svg.text(10, height + 22, more, "t s"))
     size = max(x, 10 + wide) + 10, height + (34 if more else 12)
-    return svg.drawing(*size, "How far each rank got, by process group", [*parts, *key])
+    return svg.drawing(*size, "How far each rank got, by process group", [*parts, *key]), size[0]
