@@ -247,11 +247,12 @@ def _last_words(run: Run, known: Places, found: Sequence[End]) -> list[End]:
         return []
     # Lines that only pass a failure on do not tell how a process ended; its signal does.
     said = set(unwell(run)["cause"].to_list())
-    if said - {CONSEQUENCE}:
+    # Nor does a launcher's exit code: the exception does that the program raised.
+    if said - {CONSEQUENCE, *(FAILED for _ in found)}:
         return []
     out: list[End] = []
     for tail in tails_:
-        words = [w for w in tail.failures if w.ended or not said]
+        words = [w for w in tail.failures if w.ended or (w.exception if found else not said)]
         if not words:
             continue
         # Of exceptions that came of each other, one that says what to do.

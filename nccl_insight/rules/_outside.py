@@ -102,11 +102,11 @@ def _parents(run: Run, found: Sequence[End]) -> tuple[int, ...]:
 
 
 def placed(run: Run, hit: Hit, first: End, found: Sequence[End]) -> Hit:
-    """The hit with what ``first`` says, and ranks, hosts, lines and times of all ends found."""
+    """The hit with its own words, else what ``first`` says, and ranks, hosts, lines and times of all ends found."""
     begin, end = times_of(found)
     return replace(
         hit,
-        observed=first.text,
+        observed=hit.observed or first.text,
         ranks=ranks_of(found) or _parents(run, found),
         hosts=hosts_of(found),
         evidence=refs_of([first, *(e for e in found if e is not first)]),

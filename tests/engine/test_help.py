@@ -204,6 +204,10 @@ def test_record_env_prints_exports() -> None:
         ("RuntimeError: CUDA error: device-side assert triggered", "token ids"),
         ("RuntimeError: CUDA error: an unheard-of failure", "compute-sanitizer"),
         ("OSError: [Errno 28] No space left on device: '/ckpt/step_5.pt'", "df -h"),
+        ("ValueError: Total number of attention heads (52) must be divisible by tensor parallel size (8).", "divide"),
+        ("AssertionError: MPI world size 4 does not match torch world size 2", "which -a mpirun"),
+        ("RuntimeError: world_size (1) is not divisible by 2", "--nproc-per-node"),
+        ("RuntimeError: received 0 items of ancdata", "ulimit -n"),
     ],
 )
 @pytest.mark.parametrize("trace", [True, False])

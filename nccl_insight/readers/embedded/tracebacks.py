@@ -28,7 +28,7 @@ _CLASS: Final = _PATTERNS["class"]
 _WORDS: Final = frozenset({"Exception", "StopIteration", "TimeoutExpired", "Unsupported"})
 NEAR: Final = _PATTERNS["near"]
 _EXCEPTION: Final = late.compiled(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
-_START: Final = late.compiled(rf"(?:^|(?<=[\])>:|] )){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
+_START: Final = late.compiled(rf"(?:^|(?<=[\])>:|] )|(?<=\]:)){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
 _FRAME: Final = late.compiled(r"  File \"([^\"]+)\", line ([0-9]+)")
 # What Python says of exceptions in destructors and on the way out, in front of the traceback: it goes on.
 _IGNORED: Final = "Exception ignored in"
@@ -214,6 +214,10 @@ def _key(tag: str) -> str:
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Exceptions in ``lines`` (``line``, ``text``), one row each, in reading order."""
     text = pl.col("text")
+    # A class alone, and what it says on indented lines behind it.
+    alone = text.str.contains("(?:Error|Exception): ?$") & text.shift(-1).str.contains(r'^\s{2,}[^\s"F]')
+    behind = (text.shift(-n).str.strip_prefix("  ").str.strip_chars().fill_null("") for n in (1, 2))
+    lines = lines.with_columns(text=pl.when(alone).then(pl.concat_str(text, *behind, separator=" ")).otherwise(text))
     near = lines.filter(text.str.contains_any(list(SIGNS)) & text.str.contains(NEAR))
     reader = _Reader()
     for line, raw in near.select("line", "text").iter_rows():

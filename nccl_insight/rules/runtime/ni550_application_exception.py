@@ -7,7 +7,8 @@ import polars as pl
 
 from nccl_insight.base import late
 from nccl_insight.base.advice import advised, offered
-from nccl_insight.base.model import Confidence, Hit, Severity, Step
+from nccl_insight.base.data import replace
+from nccl_insight.base.model import Hit, Step
 from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
@@ -26,15 +27,8 @@ _TEXT_LEAST = 50
 _CUT: Final = " ..."
 # Python's number of an error, or torch's condition, that its own words follow.
 _ERRNO: Final = late.compiled(r"\[Errno \d{1,4}\] |\[enforce fail at [^\]]{1,200}\] [^.]{1,200}\. (?=\S)")
+_FOLDERS: Final = late.compiled(r"(?<![\w.])/(?:[\w.+-]{1,80}/){3,12}(?=[\w.+-]{1,80}:[0-9])")
 _READ = ("read the traceback of these ranks", "read the traceback of this rank")
-_FIRST = (
-    "The program failed by itself. A rank that ends this way closes its connections: what other ranks report after it "
-    "(closed connections, exhausted retries, time-outs) follows from it."
-)
-_ALONE = (
-    "The output ends with this exception, and nothing else in the log says why the job ended. Where it passes on that "
-    "another process failed, the reason is in that one's output."
-)
 
 
 def check(ctx: Context) -> Hits:
@@ -50,7 +44,7 @@ def check(ctx: Context) -> Hits:
     if raised:
         first = outside.first_of(raised)
         first = _telling(first, raised)
-        same = [e for e in raised if e.exception == first.exception and _head(e) == _head(first)]
+        same = [e for e in raised if e.exception == first.exception and e.text[:40] == first.text[:40]]
         codes = [e for e in weak if set(e.ranks) & set(outside.ranks_of(same))]
         if not outside.ranks_of(same) and not outside.hosts_of(same):
             codes = _reported(first, weak)
@@ -105,10 +99,6 @@ def _advice(end: End) -> tuple[Step, ...]:
     return (Step("do", f'as the exception itself advises: "{said}"'),) if said else ()
 
 
-def _head(end: End) -> str:
-    return end.text[:40]
-
-
 def _handled(run: Run, end: End) -> bool:
     """Whether the program survived the exception: nothing else failed, and the log goes on or closed in order."""
     ranks = run.table("ranks")
@@ -135,16 +125,19 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
     who = f"{outside.subject(found)} raised "
     title = who + _raised(first.text, place, max(TITLE_MOST - len(who), _TEXT_LEAST))
-    if _CUT in title and means:
-        title = means
+    if _CUT in title:
+        title = means or title
     when = outside.since(found)
-    hit = Hit(
+    hit = says(
+        "application-exception.raised",
+        (),
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
         steps=steps_of_help(said) or (*_advice(first), Step("do", read + waits)),
-        explanation=" ".join(filter(None, (means and f"{means}.", _ALONE if first.message == LAST_WORDS else _FIRST))),
-        severity=Severity.INFO if handled else None,
-        confidence=Confidence.MEDIUM if handled or not first.place else Confidence.HIGH,
+        last=first.message == LAST_WORDS,
+        handled=handled,
+        sure=bool(first.place) and not handled,
         caused_by=causes_,
+        observed="" if title.startswith(means) else means,
         says_more=not _helped(run, first),
     )
     return outside.placed(run, hit, first, found)
@@ -153,11 +146,11 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
 def _raised(text: str, place: str, most: int) -> str:
     """The exception and where it was raised; what it says is worth more than the place, which the evidence has, too."""
     text = _ERRNO.sub("", text, count=1)
+    if _brief(text, most).endswith(_CUT):
+        text = _FOLDERS.sub("", outside.PACKAGE.sub("", text))
     told = _brief(text, max(most - len(place), _TEXT_LEAST))
     alone = _brief(text, most)
-    if alone.endswith(_CUT) and not (bare := _brief(outside.PACKAGE.sub("", text), most)).endswith(_CUT):
-        return bare
-    return alone if told.endswith(_CUT) and not alone.endswith(_CUT) else told + place
+    return alone if told.endswith(_CUT) else told + place
 
 
 def _brief(text: str, most: int = _TEXT_MOST) -> str:
@@ -191,4 +184,6 @@ def _exit(run: Run, first: End) -> Hit:
         said=said,
         scheduled=ended and not said,
     )
+    if said and (told := _help(first)):
+        hit = replace(hit, steps=steps_of_help(told), observed=told["says"])
     return outside.placed(run, hit, first, [first])

@@ -78,6 +78,8 @@ WELL = (
     "ValueError: maximum context length is 8192 tokens.\n"
     'INFO:     10.0.0.9:51933 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     "torch.OutOfMemoryError caught at micro batch 32, retrying with micro batch 16\nmicro batch 16 fits",
+    "mbpp: 31 passed, 469 failed (pass@1 = 0.062)",
+    "judge timed out for 5 of 256 completions; they count as 0",
 )
 
 
