@@ -85,14 +85,13 @@ def drivers_differ(run: Run) -> Iterator[Hit]:
     if rows.is_empty():
         return
     ranks, hosts, who = located(run, rows)
-    usual = str(rows.item(0, "reference_value"))
     yield says(
         "driver-mix.drivers-differ",
         lines_of(rows),
         whom=(*ranks, *hosts),
         who=who,
         reference_rank=rows.item(0, "reference_rank"),
-        usual=usual,
+        usual=str(rows.item(0, "reference_value")),
     )
 
 
@@ -132,13 +131,11 @@ def slow_pairs(run: Run) -> Iterator[Hit]:
         return
     slow = rows.sort("bw_min_gbit", maintain_order=True)
     ranks = tuple(sorted({int(r) for r in slow["rank"].to_list()}))
-    hosts = tuple(slow["node_name"].drop_nulls().unique().sort())
-    worst = slow.row(0, named=True)
     yield says(
         "nccl-diag-failed.slow-pairs",
         lines_of(rows),
-        whom=(*ranks, *hosts),
-        worst=worst,
+        whom=(*ranks, *slow["node_name"].drop_nulls().unique().sort()),
+        worst=slow.row(0, named=True),
         several_ranks=len(ranks) > 1,
         ranks=len(ranks) - 1,
     )
@@ -148,9 +145,7 @@ def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:
     """Xid and SXid numbers in the kernel logs of hosts: number, whether NVSwitch's, and a hit without advice."""
     rows = findings(run, "Xid", "SXid").filter(pl.col("xid").is_not_null())
     for (check, number), part in list(rows.group_by("diag_check", "xid", maintain_order=True))[:_MOST]:
-        hosts = tuple(part["node_name"].drop_nulls().unique().sort())
         fatal = check == "SXid" and (part["sxid_class"] == "Fatal").any()
-        count = int(part["n_events"].sum())
         switch = check == "SXid"
         yield (
             int(str(number)),
@@ -158,12 +153,12 @@ def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:
             says(
                 "xid-error.events",
                 lines_of(part),
-                whom=hosts,
+                whom=tuple(part["node_name"].drop_nulls().unique().sort()),
                 explanation=str(part.item(0, "guidance") or ""),
                 observed=f"{check} {number}",
                 check=check,
                 number=number,
-                count=count,
+                count=int(part["n_events"].sum()),
                 fatal=fatal,
             ),
         )

@@ -138,11 +138,10 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
     scenario = one.gain.scenario
     others = "pairs" if scenario.kind == "pair" else "groups"
     slower = scenario.took_ns / scenario.usual_ns if scenario.usual_ns else 0.0
-    hosts = places(run).hosts(scenario.ranks)
     return says(
         "busbw-outlier.wire",
         _evidence(run, scenario.ranks, one),
-        whom=(*scenario.ranks, *hosts),
+        whom=(*scenario.ranks, *places(run).hosts(scenario.ranks)),
         next_step=look,
         confidence=_confidence(run),
         scenario=scenario,

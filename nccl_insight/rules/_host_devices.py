@@ -70,11 +70,10 @@ def acs(run: Run) -> Iterator[Said | Beside]:
     gpus = [a for a in above if any(k[2] == a and v == "gpu" for k, v in kinds.items())]
     p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
     joined = bool(p2p) and not has_nvlink(run)
-    where = listed(f.device[5:] for f in found if f.device)
     yield tools(
         "p2p-acs-iommu-hang.acs",
         found,
-        where=where,
+        where=listed(f.device[5:] for f in found if f.device),
         gpus=f", above GPUs {listed(g[5:] for g in gpus)}" if gpus else "",
         joined=joined,
         bridges=" ".join(f.device[5:] for f in found if f.device),
@@ -285,14 +284,13 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
     for (input_id, check), facts in groups.items():
         test = check.removeprefix("dcgm.").removeprefix("health.").replace("_", " ")
         words = [f for f in rows if f.input_id == input_id and f.name in (f"{check}.warning", f"{check}.message")]
-        devices = listed(f.device for f in (*facts, *words) if f.device)
         text = shorten(words[0].value, 70) if words else ""
         yield tools(
             "host-check-failed.dcgm",
             [*facts[:3], *words[:3]],
             of=_named_fault(text) or _named_fault(f" {test} "),
             test=test,
-            devices=devices,
+            devices=listed(f.device for f in (*facts, *words) if f.device),
             text=text,
             first=facts[0],
             warns=facts[0].value.startswith("Warn"),

@@ -139,7 +139,6 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
             crashed = CRASHED if signal or code in ("134", "136", "139") else UNEXPLAINED
             name = KILLED if signal == "9" or code == "137" else crashed
-            known = name != UNEXPLAINED
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
             yield tools(
                 "unexplained-failure.slurm",
@@ -147,7 +146,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
                 of=name,
                 job=job,
                 how=how,
-                known=known,
+                known=name != UNEXPLAINED,
                 next_step=step,
             )
     down = [

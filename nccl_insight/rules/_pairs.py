@@ -54,7 +54,6 @@ def slow_node(run: Run, medians: pl.DataFrame, slow: pl.DataFrame, next_step: st
         return None
     name = names[0]
     own = tuple(sorted({r for ranks in late for r in ranks if node.get(r) == name}))
-    worst = slow.row(0, named=True)
     return says(
         "busbw-outlier.slow-node",
         trace_refs(
@@ -66,7 +65,7 @@ def slow_node(run: Run, medians: pl.DataFrame, slow: pl.DataFrame, next_step: st
         late=late,
         name=name,
         own=own,
-        worst=worst,
+        worst=slow.row(0, named=True),
         n_others=len(across) - len(late),
     )
 
@@ -161,7 +160,6 @@ def _many_pairs(run: Run, slow: pl.DataFrame, next_step: str) -> Hit:
     ends = [{a, b} for a, b in slow.select("src", "dst").iter_rows()]
     common = set.intersection(*ends)
     ranks = tuple(sorted(common or set.union(*ends)))
-    worst = slow.sort("busbw").row(0, named=True)
     who = f"all with rank {format_ranks(ranks)}" if common else f"among ranks {format_ranks(ranks)}"
     return says(
         "busbw-outlier.many-pairs",
@@ -170,7 +168,7 @@ def _many_pairs(run: Run, slow: pl.DataFrame, next_step: str) -> Hit:
         next_step=next_step,
         slow=slow,
         who=who,
-        worst=worst,
+        worst=slow.sort("busbw").row(0, named=True),
     )
 
 

@@ -115,11 +115,10 @@ def _used(run: Run, virtual: pl.DataFrame) -> bool:
 
 def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confidence | None) -> Hit:
     names = rows["name"].unique(maintain_order=True).to_list()
-    hosts = hosts_of(rows)
     return says(
         "ifname-wrong.found",
         refs(rows),
-        whom=hosts,
+        whom=hosts_of(rows),
         observed=f"{names[0]} {rows['address'][0] or ''}".strip(),
         severity=severity,
         confidence=confidence,

@@ -22,13 +22,12 @@ def check(ctx: Context) -> Hits:
     informed = (run.table("errors")["level"] == "INFO").any()
     if informed or present(run) - VAGUE - {*ctx.names("beside")}:
         return
-    lines = int(inputs["nccl_lines"].sum())
     warned = run.has("errors")
     first = run.table("errors") if warned else run.table("processes")
     yield ctx.says(
         "found",
         refs(first, 1),
         absence="no line about communicators, networks, channels or connections",
-        lines=lines,
+        lines=int(inputs["nccl_lines"].sum()),
         warned=warned,
     )

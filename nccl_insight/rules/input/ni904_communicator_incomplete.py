@@ -18,7 +18,6 @@ def check(ctx: Context) -> Hits:
     if not partial:
         return
     worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
-    others = len(partial) - 1
     missing = format_ranks(worst.missing) if worst.missing else plural(worst.nranks - worst.ranks_seen, "rank")
     yield ctx.says(
         "found",
@@ -27,7 +26,7 @@ def check(ctx: Context) -> Hits:
         comm_id=worst.comm_id,
         absence=f"no init line of ranks {missing} in the inputs",
         worst=worst,
-        others=others,
+        others=len(partial) - 1,
     )
 
 
@@ -39,7 +38,6 @@ def _traces(run: Run) -> Iterator[Hit]:
     missing = tuple(sorted({r for absent in groups.values() for r in absent}))
     members = max(groups, key=lambda m: (len(groups[m]), len(m)))
     others = f" and of {plural(len(groups) - 1, 'other group')}" if len(groups) > 1 else ""
-    seen = len(members) - len(groups[members])
     yield says(
         "communicator-incomplete.traces",
         (),
@@ -47,7 +45,7 @@ def _traces(run: Run) -> Iterator[Hit]:
         absence=f"no trace of ranks {format_ranks(missing)} in the inputs",
         several_missing=len(missing) > 1,
         missing=missing,
-        seen=seen,
+        seen=len(members) - len(groups[members]),
         members=members,
         others=others,
     )

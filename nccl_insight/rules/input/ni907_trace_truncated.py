@@ -12,14 +12,13 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     texts, evidence = noted(run, ctx.name)
     if texts:
-        name = texts[0].split(": ", 1)[0].rsplit("/", 1)[-1]
         more = f" and {plural(len(texts) - 1, 'other input')}" if len(texts) > 1 else ""
         yield ctx.says(
             "found",
             evidence,
             observed=plural(len(texts), "damaged input", "damaged inputs"),
             absence=None if evidence else texts[0],
-            name=name,
+            name=texts[0].split(": ", 1)[0].rsplit("/", 1)[-1],
             more=more,
             first_texts="; ".join(texts[:_NAMED]),
         )

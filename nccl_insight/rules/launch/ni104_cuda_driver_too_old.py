@@ -34,16 +34,14 @@ def _compared(run: Run) -> Iterator[Hit]:
     if old.is_empty():
         return
     driver = int(old["driver_version"][0])
-    have = f"{driver // 1000}.{driver % 1000 // 10}"
-    across = driver // 1000 < major
     yield says(
         "cuda-driver-too-old.compared",
         old,
         whom=hosts_of(old),
-        have=have,
+        have=f"{driver // 1000}.{driver % 1000 // 10}",
         major=major,
         minor=minor,
-        across=across,
+        across=driver // 1000 < major,
         driver=driver,
         least=major * 1000 + minor * 10,
     )

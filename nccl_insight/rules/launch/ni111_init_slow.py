@@ -63,7 +63,6 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
     hosts = hosts_of(placed(run, named_ranks.select("comm_id", "rank")))
     median = first["median_s"]
     who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
-    word = phase.removesuffix("_s")
     return says(
         "init-slow.found",
         (*refs(named_ranks, 2), *refs(every.filter(pl.col("total_s") <= median), 1)),
@@ -73,7 +72,7 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
         severity=severity,
         comm_id=comm_id,
         first=first,
-        word=word,
+        word=phase.removesuffix("_s"),
         phase_s=first[phase] or 0.0,
         who=who,
         every=every,

@@ -18,7 +18,6 @@ def check(ctx: Context) -> Hits:
     if bad.is_empty():
         return
     bad = bad.with_columns(part=exposed / pl.col("duration_ns")).sort("part", descending=True)
-    worst = bad.row(0, named=True)
     kinds = (
         run.table("memcpy")
         .filter(pl.col("pageable") & pl.col("input_id").is_in(bad["input_id"].implode()))
@@ -32,6 +31,6 @@ def check(ctx: Context) -> Hits:
             for i, n, c, b, d in kinds.select("input_id", "name", "count", "size_bytes", "duration_ns").iter_rows()
         ),
         whom=with_hosts(run, ranks),
-        worst=worst,
+        worst=bad.row(0, named=True),
         share=share,
     )

@@ -54,7 +54,6 @@ def _hit(
         evidence += refs(rows, 1)
     first = reasons[0] if reasons else None
     others = "; ".join(f"{c.what} (`{c.check}`)" for c in reasons[1:])
-    signs = "; ".join(text for text, _ in hints)
     if not expected:
         return says(
             "net-socket-fallback.found-traffic-between",
@@ -73,7 +72,7 @@ def _hit(
         network=network,
         where=where,
         likely=likely,
-        signs=signs,
+        signs="; ".join(text for text, _ in hints),
         others=others,
         first=first,
         certain=certain,

@@ -24,13 +24,12 @@ def check(ctx: Context) -> Hits:
     what = " and ".join(
         f"{name}={value}" for name, value in concerned.select("name", "value").unique(maintain_order=True).rows()
     )
-    one_node = spans_hosts(run) is False
     where = sockets.join(concerned.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
     yield ctx.says(
         "found",
         (*refs(concerned, 2), *refs(where.filter(pl.col("line").is_not_null()), 1)),
         whom=hosts_of(concerned),
         what=what,
-        one_node=one_node,
+        one_node=spans_hosts(run) is False,
         variable=what.split("=")[0],
     )

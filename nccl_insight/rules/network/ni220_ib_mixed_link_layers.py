@@ -40,16 +40,14 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
     chosen = bool(
         asked and not asked.startswith("^") and any(n in asked for n in names) and any(n in asked for n in usual_names)
     )
-    what = ", ".join(names[:4])
     odd_rows = rows.filter(pl.col("link_layer") == odd)
     alone = spans_hosts(run) is False or _unused(run, odd_rows)
-    hosts = hosts_of(rows)
     return says(
         "ib-mixed-link-layers.within",
         (*refs(rows, 2), *refs(wanted, 1)),
-        whom=hosts,
+        whom=hosts_of(rows),
         odd=odd,
-        what=what,
+        what=", ".join(names[:4]),
         n_usual=usual_names.len(),
         usual=usual,
         chosen=chosen,
@@ -78,11 +76,10 @@ def _between(per_host: pl.DataFrame) -> Hit:
     counts = per_host.group_by("layer").len().sort("len", "layer", descending=[True, False])
     usual = counts.item(0, "layer")
     odd = per_host.filter(pl.col("layer") != usual)
-    hosts = hosts_of(odd)
     return says(
         "ib-mixed-link-layers.between",
         (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
-        whom=hosts,
+        whom=hosts_of(odd),
         observed=str(odd.item(0, "layer")),
         layer=odd.item(0, "layer"),
         usual=usual,

@@ -29,7 +29,7 @@ def check(ctx: Context) -> Hits:
     hit = ctx.says(
         "found",
         tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
-        whom=(*tuple(sorted({r for f in chosen for r in f.ranks})), *hosts),
+        whom=(*sorted({r for f in chosen for r in f.ranks}), *hosts),
         first_s=min(times) if times else None,
         last_s=max(times) if times else None,
         devices=tuple(sorted({f.key for f in chosen if f.device})),

@@ -110,13 +110,11 @@ def _stated(run: Run) -> Hits:
     reasons = missing(run)
     first = reasons[0]
     evidence = (*refs(rows, 2), *refs(refused, 2), *refs(far, 2))
-    hosts = tuple(sorted({*hosts_of(rows), *hosts_of(refused), *hosts_of(far)}))
-    ranks = net_links(run).get_column("local_rank_id").drop_nulls().unique().sort().to_list()
     yield says(
         "gdr-not-used.stated",
         evidence,
-        whom=hosts,
+        whom=tuple(sorted({*hosts_of(rows), *hosts_of(refused), *hosts_of(far)})),
         explanation=_explain(reasons, first.rows.height > 0),
-        ranks=ranks,
+        ranks=net_links(run).get_column("local_rank_id").drop_nulls().unique().sort().to_list(),
         first=first,
     )

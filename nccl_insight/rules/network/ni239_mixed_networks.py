@@ -23,14 +23,13 @@ def check(ctx: Context) -> Hits:
             found[key] = odd
     for odd in found.values():
         done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
-        where = subject(odd)
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
         yield ctx.says(
             "found",
             (*odd.lines, *odd.usual_lines),
             whom=odd,
             comm_id=odd.comm_id,
-            where=where,
+            where=subject(odd),
             odd=odd,
             odd_hosts=named(odd.hosts) or "the odd host",
             stops=crossing or not done,

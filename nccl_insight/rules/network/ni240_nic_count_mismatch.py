@@ -41,13 +41,12 @@ def check(ctx: Context) -> Hits:
 
 
 def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -> Hit:
-    hosts = hosts_of(short)
     missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
     lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
     return says(
         "nic-count-mismatch.found",
         (*refs(short, 2), *refs(good, 1)),
-        whom=hosts,
+        whom=hosts_of(short),
         count=short.item(0, "count"),
         network=network,
         lacking=lacking,

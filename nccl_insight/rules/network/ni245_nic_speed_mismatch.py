@@ -26,13 +26,11 @@ def check(ctx: Context) -> Hits:
         everywhere = rows["host"].drop_nulls().n_unique()
         if everywhere > 1 and slow["name"].n_unique() * everywhere == slow.unique(["host", "name"]).height:
             continue
-        hosts = hosts_of(slow)
-        first = slow.row(0, named=True)
         yield ctx.says(
             "found",
             (*refs(slow, 2), *refs(rows.filter(pl.col("speed_gbit") == usual), 1)),
-            whom=hosts,
-            first=first,
+            whom=hosts_of(slow),
+            first=slow.row(0, named=True),
             count=count,
             usual=usual,
             layer=layer,

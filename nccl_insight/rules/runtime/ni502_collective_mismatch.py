@@ -37,11 +37,10 @@ def check(ctx: Context) -> Hits:
     said = ctx.lines()
     if said is not None:
         odd = _odd_rank(said)
-        guessed = bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all())
         yield from ctx.tells(
             "found",
             whom=None if odd is None else (odd, *places(run).hosts((odd,))),
-            guessed=guessed,
+            guessed=bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all()),
             has_odd=odd is not None,
             odd=odd,
         )
@@ -93,7 +92,6 @@ def _recorded(found: Mismatch) -> Hit:
 def _crossed(run: Run, found: Crossed) -> Hit:
     """Two groups whose operations ranks issued in another order: each side waits for the other."""
     hosts, wait = places(run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
-    others = rank_words(found.others)
     # Of two sides of one size neither is the odd one.
     tied = found.others if len(found.others) == len(found.ranks) else ()
     return says(
@@ -105,7 +103,7 @@ def _crossed(run: Run, found: Crossed) -> Hit:
         who=ranks_on(found.ranks, hosts),
         wait=wait,
         found=found,
-        others=others,
+        others=rank_words(found.others),
     )
 
 
@@ -136,7 +134,6 @@ def _differences(run: Run) -> Iterator[Hit]:
         usual = kinds["call"][0]
         odd = at.filter(pl.col("call") != usual)
         ranks = tuple(sorted(ranks_in_job(run, comm_id, ranks_of(odd))))
-        who = f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}"
         yield says(
             "collective-mismatch.differences",
             (*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),
@@ -145,7 +142,7 @@ def _differences(run: Run) -> Iterator[Hit]:
             expected=str(usual),
             comm_id=str(comm_id),
             nth=nth + 1,
-            who=who,
+            who=f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}",
             odd=odd,
             usual=usual,
         )

@@ -79,7 +79,6 @@ def _nobody_went_on(run: Run) -> bool:
 def _silence(run: Run) -> Hit:
     """Where to look when a job hangs behind an init that completed: the paths that it connected, likeliest first."""
     ranks, used = run.table("ranks"), links(run)
-    called = run.has("calls")
     p2p = used.filter((pl.col("transport") == "P2P") & pl.col("same_host").fill_null(True))
     nvlink = (run.table("topology_links")["link"].cast(pl.String) == "NVL").any()
     net = used.filter(pl.col("transport") == "NET").height > 0
@@ -99,7 +98,7 @@ def _silence(run: Run) -> Hit:
         observed=_connected(used),
         absence="no further call, step or end of any rank in the inputs",
         all="all " * whole,
-        called=called,
+        called=run.has("calls"),
         where=where,
     )
 

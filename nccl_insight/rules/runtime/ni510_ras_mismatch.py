@@ -49,7 +49,6 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     members = part.filter(pl.col("event") == "mismatch_member")
     comm, op = part["comm_hash"][0], part["op"][0]
     ranks = tuple(sorted({r for r in members["rank"].to_list() if r is not None and 0 <= r < 2**31}))
-    hosts = tuple(sorted({h for h in members["host"].to_list() if h}))
     what = "status" if op == "status" else f"{'' if op in (None, 'collective') else op + ' '}operation counts"
     observed = "; ".join(t for t in claims["text"].to_list() if t)[:300]
     values = claims["op_count"].drop_nulls()
@@ -66,7 +65,7 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     return says(
         "ras-mismatch.from-text",
         tuple(Ref(i, n, t) for i, n, t in refs),
-        whom=(*(tuple(behind) if alone else ranks), *hosts),
+        whom=(*(tuple(behind) if alone else ranks), *sorted({h for h in members["host"].to_list() if h})),
         observed=observed,
         expected=_EXPECTED,
         comm_id=f"0x{comm.lstrip('0')}",

@@ -127,8 +127,6 @@ def _hit(kind: _Kind) -> Hit:
         meaning = f"the GPU needs: {action}" if action else meaning
     hosts = tuple(sorted(kind.hosts))
     ranks = tuple(sorted(kind.ranks))
-    hard = kind.severity is Severity.ERROR
-    program = kind.xid in BY_PROGRAM
     return says(
         "xid-error.found",
         tuple(Ref(i, n) for i, n in lines[:4]),
@@ -141,8 +139,8 @@ def _hit(kind: _Kind) -> Hit:
         severity=kind.severity,
         first_s=min(times) if times else None,
         last_s=max(times) if times else None,
-        program=program,
-        hard=hard,
+        program=kind.xid in BY_PROGRAM,
+        hard=kind.severity is Severity.ERROR,
     )
 
 

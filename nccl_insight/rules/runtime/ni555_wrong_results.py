@@ -32,7 +32,6 @@ def check(ctx: Context) -> Hits:
     sizes = rows["size_bytes"].drop_nulls().unique().sort().to_list()
     ops = ", ".join(str(o) for o in rows["op"].drop_nulls().unique(maintain_order=True).to_list()) or "the collective"
     span = " to ".join(dict.fromkeys(format_bytes(size) for size in (*sizes[:1], *sizes[-1:])))
-    tests = ", ".join(part for part in (plural(rows.height, "test"), span) if part)
     worst = int(rows["wrong"].max() or 0)  # type: ignore[arg-type]
     lines = rows.select("input_id", "line").drop_nulls()
     hosts = run.table("processes")
@@ -45,7 +44,7 @@ def check(ctx: Context) -> Hits:
         absence=None if lines.height else "the table of the test has rows with wrong values",
         ops=ops,
         worst=worst,
-        tests=tests,
+        tests=", ".join(part for part in (plural(rows.height, "test"), span) if part),
     )
 
 

@@ -19,13 +19,12 @@ def check(ctx: Context) -> Hits:
     hanging = trouble(run, TIMED_OUT)
     if sided is not None and hanging is not None:
         ranks, hosts = sided
-        words = rank_words(ranks)
         yield from ctx.tells(
             "found-nvls-failed",
             whom=(*ranks, *hosts),
             rows=Trouble(causes_of(run)),
             quiet=Severity.ERROR,
-            words=words,
+            words=rank_words(ranks),
             hosts=hosts,
         )
         return

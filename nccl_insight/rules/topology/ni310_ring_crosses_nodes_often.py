@@ -22,15 +22,13 @@ def check(ctx: Context) -> Hits:
     bad = rings.filter(pl.col("crossings") > pl.col("hosts"))
     graph_file = setting(run, "NCCL_GRAPH_FILE")
     for (comm_id,), rows in bad.group_by("comm_id", maintain_order=True):
-        worst = rows.sort("crossings", descending=True, maintain_order=True).row(0, named=True)
-        total = rings.filter(pl.col("comm_id") == comm_id).height
         yield ctx.says(
             "found",
             (*refs(rows, 2), *refs(graph_file, 1)),
             whom=wide[str(comm_id)].hosts,
             comm_id=str(comm_id),
             rows=rows,
-            total=total,
-            worst=worst,
+            total=rings.filter(pl.col("comm_id") == comm_id).height,
+            worst=rows.sort("crossings", descending=True, maintain_order=True).row(0, named=True),
             graph_file=graph_file,
         )

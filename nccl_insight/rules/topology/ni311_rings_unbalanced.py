@@ -41,14 +41,12 @@ def check(ctx: Context) -> Hits:
     )
     if per_host.is_empty():
         return
-    worst = per_host.sort("most", descending=True, maintain_order=True).row(0, named=True)
     rows = load.join(per_host.select("host", "network"), on=["host", "network"], how="semi", nulls_equal=True)
-    hosts = hosts_of(per_host)
     yield ctx.says(
         "found",
         refs(rows.sort("channels", descending=True, maintain_order=True), 3),
-        whom=hosts,
-        worst=worst,
+        whom=hosts_of(per_host),
+        worst=per_host.sort("most", descending=True, maintain_order=True).row(0, named=True),
         doubt=_doubt(run),
     )
 

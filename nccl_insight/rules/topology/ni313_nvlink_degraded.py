@@ -53,13 +53,11 @@ def _topology(run: Run) -> Iterator[Hit]:
     # A property of the machine, not a lost link, when many GPUs are alike in it.
     if low.is_empty() or 3 * low.height > count:
         return
-    names = ", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows())
-    hosts = hosts_of(low)
     yield says(
         "nvlink-degraded.topology",
         (*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
-        whom=hosts,
-        names=names,
+        whom=hosts_of(low),
+        names=", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows()),
         count=count,
         usual=usual,
         bw_gbps=low.item(0, "bw_gbps"),

@@ -40,11 +40,10 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
     if rows.is_empty():
         return
     forced = algorithm.height > 0 and "nvls" not in str(algorithm.item(0, "value")).lower()
-    hosts = hosts_of(rows)
     yield says(
         "nvls-not-used.unused",
         (*refs(support, 1), *refs(rows, 1), *refs(algorithm, 1)),
-        whom=hosts,
+        whom=hosts_of(rows),
         ranks_there=ranks_of(rows),
         forced=f"NCCL_ALGO={algorithm.item(0, 'value')} leaves NVLS out."
         if forced

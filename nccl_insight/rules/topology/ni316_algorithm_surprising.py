@@ -61,7 +61,6 @@ def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
     faster = sweep.filter((pl.col("size_bytes") > worst["size_bytes"]) & (pl.col("worst_us") == worst["_later"]))
     other = faster.row(0, named=True)
     small, large = format_bytes(worst["size_bytes"]), format_bytes(other["size_bytes"])
-    times = f"{format_ns(worst['best_us'] * 1e3)}, {large} only {format_ns(other['worst_us'] * 1e3)}"
     where = small if len(slow) == 1 else f"{format_bytes(slow[0])} to {format_bytes(slow[-1])}"
     op = worst["op"] or "A collective"
     return says(
@@ -70,7 +69,7 @@ def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
         op=op,
         where=where,
         small=small,
-        times=times,
+        times=f"{format_ns(worst['best_us'] * 1e3)}, {large} only {format_ns(other['worst_us'] * 1e3)}",
         factor=worst["best_us"] / other["worst_us"],
         large=large,
     )
@@ -79,7 +78,6 @@ def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
 def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
     first = found.rows.row(0, named=True)
     forced = pins.select("name", "value").unique(maintain_order=True).rows()
-    named = ", ".join(f"{n}={v}" for n, v in forced[:3])
     op = first["op"] or "collective"
     return says(
         "algorithm-surprising.found",
@@ -89,7 +87,7 @@ def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
         op=op,
         first=first,
         what=what,
-        named=named,
+        named=", ".join(f"{n}={v}" for n, v in forced[:3]),
         count=f", and {plural(found.count - 1, 'other')} alike" if found.count > 1 else "",
         forced=forced,
     )

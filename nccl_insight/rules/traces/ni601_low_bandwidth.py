@@ -15,7 +15,6 @@ def check(ctx: Context) -> Hits:
     slow = gpus.filter((pl.col("path") == "SYS") & (pl.col("bw_gbps") <= limit))
     if slow.is_empty() or has_nvlink(run):
         return
-    lowest = min(slow["bw_gbps"].drop_nulls().to_list())
     pairs, total = slow.height, gpus.height
     yield ctx.says(
         "found",
@@ -28,5 +27,5 @@ def check(ctx: Context) -> Hits:
         ),
         pairs=pairs,
         total=total,
-        lowest=lowest,
+        lowest=min(slow["bw_gbps"].drop_nulls().to_list()),
     )

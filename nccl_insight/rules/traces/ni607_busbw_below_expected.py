@@ -92,7 +92,6 @@ def _judge(ctx: Context, part: pl.DataFrame, members: tuple[int, ...], n: int) -
 def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
     """The slow groups, of so many in which the operation was judged."""
     run = ctx.run
-    limit = ctx["share"]
     groups = sorted(groups, key=lambda g: -float(g.best["reached"]))
     first, best = groups[0], groups[0].best
     comm_id = first.comm_id if len(groups) == 1 else None
@@ -125,5 +124,5 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
         more=more,
         transport_text=transport_text(run, comm_id),
         observed_said=observed,
-        limit=limit,
+        limit=ctx["share"],
     )

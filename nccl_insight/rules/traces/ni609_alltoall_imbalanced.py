@@ -25,7 +25,6 @@ def check(ctx: Context) -> Hits:
         if rows.height < least or bad.height < share * rows.height:
             continue
         worst = bad.sort("ratio", descending=True).row(0, named=True)
-        typical = float(bad.select(pl.col("ratio").median()).item())
         ranks = ranks_of(bad)
         yield ctx.says(
             "found",
@@ -34,7 +33,7 @@ def check(ctx: Context) -> Hits:
                 for i, r, s, x in bad.select("input_id", "rank", "size_bytes", "ratio").iter_rows()
             ),
             whom=with_hosts(run, ranks),
-            typical=typical,
+            typical=float(bad.select(pl.col("ratio").median()).item()),
             bad=bad,
             rows=rows,
             costs=_costs(run),

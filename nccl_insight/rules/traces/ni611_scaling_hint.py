@@ -37,14 +37,13 @@ def check(ctx: Context) -> Hits:
     expected = expected_busbw(run, tuple(top["members"]), int(top["n"]))
     if expected is None:
         return
-    model = top["moved"] / expected.gbps
     total, exposed = int(steps["duration_ns"].max() or 0), int(steps["exposed_comm_ns"].max() or 0)  # type: ignore[arg-type]
     yield ctx.says(
         "found",
         trace_refs([(top["input_id"], f"{top['count']} collectives, {top['moved'] / 1e9:.2f} GB on the wire")]),
         expected_said=expected,
         top=top,
-        model=model,
+        model=top["moved"] / expected.gbps,
         exposed=exposed,
         total=total,
         hidden_ns=total - exposed,

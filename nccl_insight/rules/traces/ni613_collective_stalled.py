@@ -68,14 +68,13 @@ def _from_watchdog(run: Run, item: Stalled, more: str) -> Hit:
 def _from_dumps(run: Run, item: Stalled, more: str) -> Hit:
     word = "started" if item.started else "issued"
     absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
-    untold = " The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would)."
     return says(
         "collective-stalled.from-dumps",
         item.evidence,
         whom=with_hosts(run, item.ranks),
         item=item,
         word=word,
-        untold=untold,
+        untold=" The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would).",
         more=more,
         absent=absent,
         c="".join(

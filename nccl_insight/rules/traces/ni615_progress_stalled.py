@@ -23,7 +23,6 @@ def check(ctx: Context) -> Hits:
     if found is None:
         return
     one, at = found.series, found.series.rows["time_s"][-1]
-    last = one.at(-1)
     when = f" at {clock_text(at)}" if at is not None else ""
     span = format_span_s(found.quiet_s) if found.quiet_s is not None else ""
     quiet = f", then nothing for {span}" if span else ""
@@ -34,7 +33,7 @@ def check(ctx: Context) -> Hits:
         whom=(one.rank,),
         first_s=at,
         absence="no later count in this input",
-        last=last,
+        last=one.at(-1),
         when=when,
         quiet=quiet,
         found=found,
