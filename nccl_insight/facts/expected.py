@@ -6,7 +6,7 @@ also notices when NCCL found less than there should be.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -350,13 +350,15 @@ def efficiency(run: Run) -> pl.DataFrame:
     rows = run.table("benchmarks")
     # Ranks that share a GPU measure how it is shared, not the links.
     hosts = rows["n_hosts"].set(rows["n_gpus"].fill_null(1 << 30) < rows["nranks"].fill_null(0), _SHARED_GPU)
-    bands = list(_bands(run, rows, hosts))
-    return rows.with_columns(
-        pl.Series("expected_gbps", [b and b.busbw_gbps for b in bands], dtype=pl.Float64),
-        pl.Series("expected_low_gbps", [b and b.low_gbps for b in bands], dtype=pl.Float64),
-        pl.Series("expected_high_gbps", [b and b.high_gbps for b in bands], dtype=pl.Float64),
-        pl.Series("expected_from", [b and b.source for b in bands], dtype=pl.String),
-    ).with_columns(of_expected=_exact_busbw() / pl.col("expected_gbps"))
+    return beside(rows, _bands(run, rows, hosts)).with_columns(of_expected=_exact_busbw() / pl.col("expected_gbps"))
+
+
+def beside(rows: pl.DataFrame, bands: Iterable[Band | None]) -> pl.DataFrame:
+    """The rows with ``expected_gbps, expected_low_gbps, expected_high_gbps, expected_from`` of their bands."""
+    told = [(b.busbw_gbps, b.low_gbps, b.high_gbps, b.source) if b is not None else (None,) * 4 for b in bands]
+    figures = ("expected_gbps", "expected_low_gbps", "expected_high_gbps")
+    schema = {**dict.fromkeys(figures, pl.Float64), "expected_from": pl.String}
+    return rows.hstack(pl.DataFrame(told, schema=schema, orient="row"))
 
 
 def _exact_busbw() -> pl.Expr:

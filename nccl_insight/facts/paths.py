@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from nccl_insight.loading.assemble.places import placed
 from nccl_insight.tables.run import Run, fact
 
 _SCHEMA = {
@@ -72,3 +73,9 @@ def nvlink_mesh(run: Run) -> bool:
         or run.table("channel_counts").filter(pl.col("nvls_channels") > 0).height
         or (paths.height and paths.filter(pl.col("path").is_in(["NVL", "NVB"])).height == paths.height)
     )
+
+
+def ring_graphs(run: Run, column: str) -> pl.DataFrame:
+    """The searched ring of each rank that tells a kind of path in ``column``, with the host."""
+    rings = run.table("graphs").filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4)).drop_nulls(column)
+    return placed(run, rings.unique(["comm_id", "rank"], keep="first", maintain_order=True))

@@ -193,11 +193,11 @@ def _not_judged(analysis: Analysis) -> list[str]:
     groups = words.not_judged_groups(analysis.not_judged)
     if not groups:
         return []
-    rows = []
-    for group in groups[:20]:
-        names = listed((f"`{name}`" for name in group.names), 8)
-        rows.append([names, escape(group.reason), inline(group.how_to_enable)])
-    left = [f"*... and {plural(len(groups) - 20, 'more reason')}.*", ""] if len(groups) > 20 else []
+    rows = [
+        [listed((f"`{name}`" for name in group.names), 8), escape(group.reason), inline(group.how_to_enable)]
+        for group in groups[:20]
+    ]
+    left = _rest(len(groups) - 20, "reason")
     return ["### Not judged", "", *table(["Diagnoses", "Because", "To enable"], rows), *left]
 
 
@@ -222,9 +222,13 @@ def _inputs(analysis: Analysis) -> list[str]:
         [code_span(one_line(i.path, 200)), i.kind, format_bytes(i.size_bytes), f"`{i.sha256[:16]}`" if i.sha256 else ""]
         for i in analysis.inputs[:20]
     ]
-    left = len(analysis.inputs) - len(rows)
-    more = [f"*... and {plural(left, 'more input')}.*", ""] if left else []
-    return ["### Inputs", "", *table(["File", "Kind", "Size", "SHA-256 (first 16)"], rows), *more]
+    left = _rest(len(analysis.inputs) - len(rows), "input")
+    return ["### Inputs", "", *table(["File", "Kind", "Size", "SHA-256 (first 16)"], rows), *left]
+
+
+def _rest(left: int, what: str) -> list[str]:
+    """That a table leaves some out."""
+    return [f"*... and {plural(left, f'more {what}')}.*", ""] if left > 0 else []
 
 
 def _outputs(analysis: Analysis) -> list[str]:
@@ -234,9 +238,8 @@ def _outputs(analysis: Analysis) -> list[str]:
         [code_span(f"{one_line(o.input, 200)}:{o.line}"), escape(one_line(o.what, 120)), escape(one_line(o.says, 300))]
         for o in analysis.outputs[:20]
     ]
-    left = len(analysis.outputs) - len(rows)
-    more = [f"*... and {plural(left, 'more output')}.*", ""] if left else []
-    return ["### Host tools", "", *table(["Place", "What it is", "What it says"], rows), *more]
+    left = _rest(len(analysis.outputs) - len(rows), "output")
+    return ["### Host tools", "", *table(["Place", "What it is", "What it says"], rows), *left]
 
 
 def _tail(analysis: Analysis) -> list[str]:

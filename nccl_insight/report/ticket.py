@@ -163,13 +163,17 @@ def _version(analysis: Analysis) -> str:
 
 def _platform(analysis: Analysis, view: Platform) -> list[str]:
     job = analysis.job
-    rows = [["Ranks and nodes", words.job_line(analysis).split(", NCCL")[0]]]
-    rows.append(["GPUs", _gpus(view, job.gpus)])
-    rows.append(["Network", ", ".join(filter(None, (", ".join(one_line(n, 40) for n in job.networks), _nics(view))))])
-    rows.append(["CUDA", ", ".join(one_line(v, 40) for v in job.cuda_versions)])
-    rows.append(["Driver", ", ".join(one_line(v, 40) for v in job.driver_versions)])
-    for line in analysis.summary[:3]:
-        rows.append(["Topology", one_line(line, 300)])
+    networks, cuda, drivers = (
+        ", ".join(one_line(v, 40) for v in told) for told in (job.networks, job.cuda_versions, job.driver_versions)
+    )
+    rows = [
+        ("Ranks and nodes", words.job_line(analysis).split(", NCCL")[0]),
+        ("GPUs", _gpus(view, job.gpus)),
+        ("Network", ", ".join(filter(None, (networks, _nics(view))))),
+        ("CUDA", cuda),
+        ("Driver", drivers),
+        *(("Topology", one_line(line, 300)) for line in analysis.summary[:3]),
+    ]
     filled = [[name, markdown.escape(value)] for name, value in rows if value]
     filled += [[name, "_not in the inputs_"] for name, value in rows if not value]
     return [

@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.expected import HARDWARE, Band, expected, machine_of
+from nccl_insight.facts.expected import HARDWARE, Band, beside, expected, machine_of
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.transports import links
 from nccl_insight.facts.wire import recorded, transfers
@@ -59,14 +59,14 @@ def traced_efficiency(run: Run) -> pl.DataFrame:
     # The same collectives again are not counted twice where a profiler saw them, too.
     dumped = recorded(run).filter(pl.col("busbw_gbps") > 0) if traced.is_empty() else recorded(run).clear()
     kind = ["members", "n", "op", "size_bytes"]
-    beside = (pl.col("beside") >= _BESIDE).fill_null(False)
+    busy = (pl.col("beside") >= _BESIDE).fill_null(False)
     rows = (
         pl.concat([traced, dumped], how="diagonal_relaxed")
         .with_columns(
             members=pl.coalesce("group_ranks", "ranks"),
             n=pl.coalesce(pl.col("group_size"), pl.col("ranks").list.len().cast(pl.Int32)),
         )
-        .filter(~beside | ((~beside).sum().over(kind) < _ENOUGH))
+        .filter(~busy | ((~busy).sum().over(kind) < _ENOUGH))
         .group_by("members", "n", "op", "size_bytes", maintain_order=True)
         .agg(
             pl.col("comm_id").drop_nulls().unique(),
@@ -82,15 +82,7 @@ def traced_efficiency(run: Run) -> pl.DataFrame:
         _of_group(run, op, size, tuple(members), n, comm)
         for members, n, op, size, comm in rows.select("members", "n", "op", "size_bytes", "comm_id").iter_rows()
     ]
-    figures = ("busbw_gbps", "low_gbps", "high_gbps")
-    names = ("expected_gbps", "expected_low_gbps", "expected_high_gbps")
-    return rows.with_columns(
-        *(
-            pl.Series(name, [getattr(b, figure) if b else None for b in bands], dtype=pl.Float64)
-            for name, figure in zip(names, figures, strict=True)
-        ),
-        pl.Series("expected_from", [b.source if b else None for b in bands], dtype=pl.String),
-    ).with_columns(of_expected=pl.col("busbw_gbps") / pl.col("expected_gbps"))
+    return beside(rows, bands).with_columns(of_expected=pl.col("busbw_gbps") / pl.col("expected_gbps"))
 
 
 def _of_group(run: Run, op: str, size: int, members: tuple[int, ...], n: int, comm_id: str | None) -> Band | None:

@@ -203,11 +203,11 @@ def network_only(run: Run) -> bool:
 
 def strong_before(run: Run, end: End, kinds: Iterable[str]) -> tuple[str, ...]:
     """Kinds of which a line that proves it came before this one."""
-    found: list[str] = []
-    for kind in kinds:
-        if any(e.strong and e is not end and earlier(e, end) is not False for e in of_kind(run, kind)):
-            found.append(kind)
-    return tuple(found)
+    return tuple(
+        kind
+        for kind in kinds
+        if any(e.strong and e is not end and earlier(e, end) is not False for e in of_kind(run, kind))
+    )
 
 
 def cancelled_before(run: Run, end: End) -> bool:

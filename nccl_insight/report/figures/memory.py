@@ -91,8 +91,5 @@ def _draw(rows: Sequence[Processes], named: Sequence[str], marked: frozenset[int
 
 
 def _label(row: Processes) -> str:
-    if not row.ranks:
-        who = plural(row.processes, "process", "processes")
-    else:
-        who = rank_words(row.ranks, 3)
+    who = rank_words(row.ranks, 3) if row.ranks else plural(row.processes, "process", "processes")
     return f"{who}, {'GPU' if row.place == 'device' else 'host'}"

@@ -133,9 +133,7 @@ def gaps(analysis: Analysis, notes: Notes) -> Markup:
 def _not_judged(groups: Sequence[words.NotJudgedGroup]) -> Child:
     if not groups:
         return el("p", "Every check could run.")
-    rows: list[list[Child]] = []
-    for group in groups:
-        rows.append([group.reason, prose(group.how_to_enable), len(group.names), listed(group.names, 12)])
+    rows: list[list[Child]] = [[g.reason, prose(g.how_to_enable), len(g.names), listed(g.names, 12)] for g in groups]
     header = ["Because", "To enable", "Count", "Checks"]
     first = table("Checks that could not run", header, rows[:REASONS], numeric=[2])
     if len(rows) <= REASONS:

@@ -8,7 +8,7 @@ from nccl_insight.base.model import Finding, Severity
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.chart import chart
 from nccl_insight.report.html.findings import related
-from nccl_insight.report.html.markup import Markup, el, prose, table
+from nccl_insight.report.html.markup import Markup, chapter, el, prose, table
 from nccl_insight.views.context import FINDINGS
 
 _LINKED = 6
@@ -16,19 +16,11 @@ _LINKED = 6
 
 def figure_section(figures: Sequence[Figure], *, interactive: bool, findings: Sequence[Finding] = ()) -> Markup | None:
     """All figures of the report under one heading, each with links to the findings that it shows."""
-    title = el("h2", "Figures", id="figures")
     if not figures:
         text = "The inputs hold nothing to draw: no topology, no connections, no calls, no trace."
-        return el("section", el("div", title, el("p", text), class_="wrap"))
-    return el(
-        "section",
-        el(
-            "div",
-            title,
-            el("div", [_figure(f, interactive, _about(f, figures, findings)) for f in _paired(figures)], class_="figs"),
-            class_="wrap",
-        ),
-    )
+        return chapter("figures", "Figures", el("p", text))
+    drawn = [_figure(f, interactive, _about(f, figures, findings)) for f in _paired(figures)]
+    return chapter("figures", "Figures", el("div", drawn, class_="figs"))
 
 
 def _paired(figures: Sequence[Figure]) -> list[Figure]:

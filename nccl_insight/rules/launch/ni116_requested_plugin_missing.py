@@ -5,7 +5,7 @@ import shlex
 
 import polars as pl
 
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -27,10 +27,9 @@ def check(ctx: Context) -> Hits:
         if what != "net" and asked in network:
             continue  # the tuner and others also try the network plugin's name
         variable = f"NCCL_{str(what).upper()}_PLUGIN"
-        hosts = hosts_of(group)
-        shown, where = str(asked)[:80], f" on {named(hosts)}" if hosts else ""
+        shown = str(asked)[:80]
         look = f'find / -xdev -name {shlex.quote(f"*{shown}*")} 2>/dev/null; echo "$LD_LIBRARY_PATH"'
-        yield ctx.says("found", refs(group), whom=hosts, variable=variable, shown=shown, where=where, look=look)
+        yield ctx.says("found", refs(group), whom=hosts_of(group), variable=variable, shown=shown, look=look)
 
 
 def _missing(run: Run) -> pl.DataFrame:

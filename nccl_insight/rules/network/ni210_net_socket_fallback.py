@@ -5,7 +5,7 @@ import polars as pl
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.networks import process_networks, socket_processes
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.transports import rdma_expr
 from nccl_insight.rules._sockets import Cause, causes, chosen_by_user, plugin_failures, rdma_hints
 from nccl_insight.rules.context import Context, Hits, says
@@ -46,7 +46,6 @@ def _hit(
 ) -> Hit:
     hosts = hosts_of(sockets)
     network = sockets.item(0, "network")
-    where = f" on {named(hosts)}" if hosts else ""
     evidence: list[Ref] = [*refs(sockets, 2)]
     for cause in reasons[:2]:
         evidence += refs(cause.rows, 1)
@@ -56,12 +55,7 @@ def _hit(
     others = "; ".join(f"{c.what} (`{c.check}`)" for c in reasons[1:])
     if not expected:
         return says(
-            "net-socket-fallback.found-traffic-between",
-            tuple(evidence),
-            whom=hosts,
-            network=network,
-            where=where,
-            first=first,
+            "net-socket-fallback.found-traffic-between", tuple(evidence), whom=hosts, network=network, first=first
         )
     likely = first.what if first else "the RDMA network of these hosts was not set up"
     return says(
@@ -70,7 +64,6 @@ def _hit(
         whom=hosts,
         caused_by=tuple(c.diagnosis for c in reasons[:1] if c.diagnosis),
         network=network,
-        where=where,
         likely=likely,
         signs="; ".join(text for text, _ in hints),
         others=others,

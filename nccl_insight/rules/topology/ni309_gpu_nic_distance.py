@@ -4,10 +4,10 @@ import polars as pl
 
 from nccl_insight.facts.networks import networks_in_use
 from nccl_insight.facts.outliers import outliers
+from nccl_insight.facts.paths import ring_graphs
 from nccl_insight.facts.reach import spans_hosts
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.transports import is_rdma
-from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")
@@ -19,12 +19,7 @@ def check(ctx: Context) -> Hits:
     networks = networks_in_use(run)
     if spans_hosts(run) is not True or (networks and not any(is_rdma(n) for n in networks)):
         return
-    graphs = placed(
-        run,
-        run.table("graphs")
-        .filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4) & pl.col("type_inter").is_not_null())
-        .unique(["comm_id", "rank"], keep="first", maintain_order=True),
-    )
+    graphs = ring_graphs(run, "type_inter")
     far = graphs.filter(pl.col("type_inter").is_in(_FAR))
     if far.is_empty():
         return

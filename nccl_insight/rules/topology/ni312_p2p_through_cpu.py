@@ -3,9 +3,8 @@
 import polars as pl
 
 from nccl_insight.facts.outliers import outliers
-from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
+from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu, ring_graphs
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs, settings
-from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")
@@ -15,12 +14,7 @@ _ENV = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 def check(ctx: Context) -> Hits:
     """One finding for the run."""
     run = ctx.run
-    graphs = placed(
-        run,
-        run.table("graphs")
-        .filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4) & pl.col("type_intra").is_not_null())
-        .unique(["comm_id", "rank"], keep="first", maintain_order=True),
-    )
+    graphs = ring_graphs(run, "type_intra")
     far = graphs.filter(pl.col("type_intra").is_in(_FAR))
     if far.is_empty() or settings(run).filter(pl.col("name").is_in(_ENV)).height:
         return

@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
@@ -21,8 +21,4 @@ def check(ctx: Context) -> Hits:
     rows = rows.filter(told(rows, "default-topology").is_null())
     if rows.is_empty():
         return
-    hosts = hosts_of(rows)
-    where = f" on {named(hosts)}" if hosts else ""
-    yield ctx.says(
-        "found", refs(rows), whom=hosts, observed=str(rows["reason"][0] or "not opened"), rows=rows, where=where
-    )
+    yield ctx.says("found", refs(rows), whom=hosts_of(rows), observed=str(rows["reason"][0] or "not opened"), rows=rows)
