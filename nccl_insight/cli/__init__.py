@@ -35,7 +35,8 @@ _REPORT = "please report this with the command line and, if you can, a redacted 
 
 
 def build_app(command: str = "") -> typer.Typer:
-    """The application with the commands of every ``cmd_*.py`` module of this package.
+    """The application with the commands of every ``cmd_*.py`` module of this package: the function of its name, or what
+    its ``register`` adds.
 
     ``command``: one that is about to run. Where it has a module of its name, the others are left out, which saves
     their parameters.
@@ -65,7 +66,11 @@ def build_app(command: str = "") -> typer.Typer:
     modules = [i.name for i in pkgutil.iter_modules(__path__) if i.name.startswith("cmd_")]
     own = f"cmd_{_HOMES.get(command, command).replace('-', '_')}"
     for name in [own] if own in modules else sorted(modules):
-        importlib.import_module(f"{__name__}.{name}").register(app)
+        module, named = importlib.import_module(f"{__name__}.{name}"), name.removeprefix("cmd_")
+        if hasattr(module, "register"):
+            module.register(app)
+        else:
+            app.command(named.replace("_", "-"))(getattr(module, named))
     arrange(app)
     return app
 
@@ -79,11 +84,9 @@ def commands_of(app: typer.Typer) -> frozenset[str]:
 def with_command(arguments: Sequence[str], commands: frozenset[str]) -> list[str]:
     """``nccl-insight run.log`` means ``nccl-insight analyze run.log``: the default job needs no name.
 
-    Taken so only if the first argument is no command and names something that is there (a file, a directory, a
-    pattern that matches, ``-``), so a mistyped command is still told to be one.
-
-    Raises:
-        UsageError: the first argument looks like a path and is none.
+    Taken so only if the first argument is no command and names something that is there (a file, a directory, a pattern
+    that matches, ``-``), so a mistyped command is still told to be one. Raises UsageError: the first argument looks
+    like a path and is none.
     """
     given = list(arguments)
     if given[:1] == ["help"]:

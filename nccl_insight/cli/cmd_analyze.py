@@ -201,11 +201,6 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
     return analysis
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(analyze)
-
-
 def analyze(
     paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
     output: list[str] = option("analyze --output", [], "-o"),

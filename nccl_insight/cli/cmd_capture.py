@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from nccl_insight.live.capture.plan import Plan
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(capture)
-
-
 def capture(
     command: list[str] | None = typer.Argument(
         None, metavar="[-- CMD...]", help="Run this instead of the built-in sweep."

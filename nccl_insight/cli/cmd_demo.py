@@ -30,11 +30,6 @@ NEXT: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(demo)
-
-
 def demo(case: Annotated[str, typer.Argument(help=f"One of {', '.join(FILES)}.")] = "crash") -> None:
     """Write a small case into this directory, analyze it, and say what to type next."""
     if case not in FILES:
@@ -68,8 +63,7 @@ def _parts(source: Traversable, target: Path) -> Iterator[tuple[Traversable, Pat
 def _write(target: Path, source: Traversable) -> None:
     """Writes what is not there yet; what is there and differs is the user's own.
 
-    Raises:
-        UsageError: another file of the name is there.
+    Raises UsageError: another file of the name is there.
     """
     for part, path in _parts(source, target):
         content = part.read_bytes()

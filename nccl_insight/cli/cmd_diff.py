@@ -31,11 +31,6 @@ def _render(kind: str, comparison: Comparison, js: str, sides: tuple[Side, Side]
     raise UsageError(f"diff cannot write {kind}: use text, json, md or html")
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(diff)
-
-
 def diff(
     good: str = typer.Argument(..., metavar="GOOD", help="The run that worked: a log, trace, directory or glob."),
     bad: str = typer.Argument(..., metavar="BAD", help="The run to explain."),
@@ -57,8 +52,6 @@ def diff(
     from nccl_insight.share import api
     from nccl_insight.views.structure import structure
 
-    if js not in {"inline", "cdn", "none"}:
-        raise UsageError(f"--js {js!r}: use inline, cdn or none")
     outputs = [parse_output(o) for o in output]
     check_outputs([good, bad], [target for _, target in outputs])
     shown = parse_output(format_)[0]

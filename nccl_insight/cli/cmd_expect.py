@@ -19,11 +19,6 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d{1,12})\s*([bkmgt]?)(?:i?b)?", re.I)
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(expect)
-
-
 def expect(
     paths: list[str] | None = typer.Argument(
         None, metavar="RUN...", help="Logs of a run: NCCL's own model and measured figures."

@@ -1,17 +1,9 @@
 """``nccl-insight explain-log``: what a job does, in words."""
 
-import shutil
-import sys
-
 import typer
 
 from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.cli.choices import TextOrJson, option
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("explain-log")(explain_log)
 
 
 def explain_log(
@@ -23,7 +15,7 @@ def explain_log(
 
     Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
     """
-    from nccl_insight.cli.output import check_outputs, write_text
+    from nccl_insight.cli.output import check_outputs, terminal_width, write_text
     from nccl_insight.report import explain_log as told
     from nccl_insight.share.api import load
     from nccl_insight.views.log import log
@@ -42,6 +34,4 @@ def explain_log(
         document = {"schema_version": 1, "sections": parts}
         write_text(output, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
         return
-    terminal = output == "-" and sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
-    write_text(output, told.render(log(run), width))
+    write_text(output, told.render(log(run), terminal_width() if output == "-" else None))

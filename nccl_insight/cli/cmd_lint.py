@@ -16,11 +16,6 @@ _MAX_BYTES = 4 << 20
 _LEVELS = ("error", "warning", "info", "never")
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(lint)
-
-
 def lint(
     scripts: list[str] | None = typer.Argument(
         None,

@@ -15,11 +15,6 @@ _EXITS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(manual)
-
-
 def manual() -> None:
     """Print the manual page: nccl-insight manual > ~/.local/share/man/man1/nccl-insight.1."""
     typer.echo("\n".join(page()))

@@ -2,14 +2,7 @@
 
 from pathlib import Path
 
-import typer
-
 from nccl_insight.cli.choices import option
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(mcp)
 
 
 def mcp(root: Path = option("mcp --root", Path())) -> None:

@@ -7,11 +7,6 @@ import typer
 from nccl_insight.cli.choices import option
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(parse)
-
-
 def parse(
     paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
     all_: bool = option("parse --all", False),

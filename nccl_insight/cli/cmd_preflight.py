@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from nccl_insight.live.preflight.model import Result
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(preflight)
-
-
 def preflight(
     level: str = option("preflight --level", "quick"),
     expect: list[str] = option("preflight --expect", []),
@@ -122,11 +117,7 @@ def _record(file: Path, result: Result, backend: str) -> None:
 
 
 def parse_report(text: str) -> tuple[str, str]:
-    """Format and file of ``FORMAT=FILE``.
-
-    Raises:
-        UsageError: it has another form.
-    """
+    """Format and file of ``FORMAT=FILE``. Raises UsageError: it has another form."""
     from nccl_insight.live.preflight.outputs import FORMATS
 
     kind, equals, target = text.partition("=")

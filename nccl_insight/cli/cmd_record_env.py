@@ -7,11 +7,6 @@ import typer
 from nccl_insight.base.errors import UsageError
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("record-env")(record_env)
-
-
 def record_env(symptom: Annotated[str, typer.Option(help="What was seen: hang, slow or crash.")] = "crash") -> None:
     """Print the exports for the next run: eval "$(nccl-insight record-env --symptom hang)"."""
     from nccl_insight.engine.more import RECORD

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 _OURS = re.compile(r"(?:node|user|job|secret|word|input|id|/?dir|file)[0-9]+(?:\..*)?|(?:00|02)[0-9a-f:-]+")
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(redact)
-
-
 def redact(
     paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
     output: Path | None = option("redact --output", None, "-o"),

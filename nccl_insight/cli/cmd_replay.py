@@ -9,11 +9,6 @@ from nccl_insight.base.errors import UsageError
 from nccl_insight.cli.choices import option
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(replay)
-
-
 def replay(
     paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs with COLL lines, or traces."),
     launcher: Literal["mpirun", "srun", "none"] = option("replay --launcher", "mpirun"),

@@ -153,8 +153,7 @@ def settings_in_force(policy: Policy) -> list[tuple[str, str, str]]:
 def _start(names: list[str], family: str, logic: bool, into: Path, used: dict[str, str]) -> Iterator[str]:
     """Writes the files of a new diagnosis and says what is left to do; nothing is ever overwritten.
 
-    Raises:
-        UsageError: not one name and a family, or no source tree there.
+    Raises UsageError: not one name and a family, or no source tree there.
     """
     from nccl_insight.rules.skeleton import FAMILIES, skeleton
 

@@ -81,8 +81,7 @@ def query(
 def _sql_and_paths(given: list[str]) -> tuple[str, list[str]]:
     """The SQL and the paths, in either order: what begins like a query is one.
 
-    Raises:
-        UsageError: one of them is missing.
+    Raises UsageError: one of them is missing.
     """
     found = [word for word in given if word.lstrip(" (").lower().startswith(("select", "with", "show", "explain"))]
     sql = next((word for word in found if " " in word.strip()), given[0] if given else "")

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from nccl_insight.live.watch.progress import Event
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(watch)
-
-
 def watch(
     paths: list[str] = typer.Argument(
         None, metavar="PATH", help="Growing logs, Inspector files, or directories of them.", show_default=False

@@ -5,11 +5,6 @@ import typer
 from nccl_insight.base.errors import NotJudgedError
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(why)
-
-
 def why(
     subject: str = typer.Argument(..., help='A rank, host or group: "rank 5", "host gpu01", "group 7".'),
     paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, dumps, directories, globs, or -."),

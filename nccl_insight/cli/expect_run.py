@@ -14,8 +14,7 @@ from nccl_insight.views.expectations import predictions
 def answer(paths: Sequence[str], ops: Sequence[str], sizes: Sequence[int], format_: str) -> str:
     """The text or JSON of the command.
 
-    Raises:
-        NotJudgedError: the log tells neither NCCL's model nor a measurement that can be judged.
+    Raises NotJudgedError: the log tells neither NCCL's model nor a measurement that can be judged.
     """
     run = api.load(list(paths))
     rows = predictions(run, tuple(ops), tuple(sizes) or expect_run_report.SIZES)

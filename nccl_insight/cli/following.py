@@ -104,10 +104,8 @@ def follow(
     only when they have changed.
 
     Memory is bounded: of large inputs there is one judgment at a time, and inputs of more than ``most_bytes`` in all
-    are judged once and not again, which ``warn`` is told.
-
-    Raises:
-        UsageError: standard input, a pipe or a URL cannot be followed.
+    are judged once and not again, which ``warn`` is told. Raises UsageError: standard input, a pipe or a URL cannot be
+    followed.
     """
     if "-" in paths or piped(paths):
         raise UsageError("--follow needs files; standard input and pipes are read to their end anyway")

@@ -90,10 +90,7 @@ def show_frame(frame: pl.DataFrame, kind: str, width: int | None = None) -> str:
 
     A table that is wider than ``width`` loses its empty columns; if that is not enough, each row becomes a block of
     ``column: value`` lines. With None, which keeps piped output apart from any terminal, only a table of more than
-    ``_WIDE_COLUMNS`` columns loses its empty ones.
-
-    Raises:
-        UsageError: unknown kind.
+    ``_WIDE_COLUMNS`` columns loses its empty ones. Raises UsageError: unknown kind.
     """
     if kind == "csv":
         return _flat(frame).write_csv()

@@ -5,12 +5,13 @@ Plain text by the parser's own formatter: nothing to import for it, so that ``--
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.cli.choices import Level
 
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
@@ -33,58 +34,7 @@ _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Following": ("--follow", "--idle"),
     "Inputs": ("--input-format", "--engine", "--limit"),
 }  # fmt: skip
-EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
-    "": (
-        "nccl-insight run.log",
-        "nccl-insight analyze logs/ -o report.html",
-        "nccl-insight explain shm-too-small",
-        "nccl-insight query --tables",
-    ),
-    "analyze": (
-        "nccl-insight analyze run.log",
-        "nccl-insight analyze logs/ traces/ -o report.html --redact",
-        "nccl-insight analyze run.log --format github-issue",
-        "nccl-insight analyze run.log --symptom hang",
-        "kubectl logs job/train | nccl-insight analyze -",
-    ),
-    "explain-log": ("nccl-insight explain-log run.log",),
-    "explain": (
-        "nccl-insight explain NI401",
-        "nccl-insight explain shm-too-small",
-        "nccl-insight explain 'NCCL WARN socketStartConnect: Connect to 10.0.0.2<4711> failed : Connection refused'",
-    ),
-    "diff": ("nccl-insight diff good.log bad.log", "nccl-insight diff good/ bad/ -o html=diff.html"),
-    "expect": (
-        "nccl-insight expect --gpu H100 --nodes 4 --gpus-per-node 8 --nics 8x400",
-        "nccl-insight expect run.log",
-    ),
-    "watch": ("nccl-insight watch run.log", "nccl-insight watch logs/"),
-    "preflight": ("nccl-insight preflight --level quick", "nccl-insight preflight --expect gpus=8"),
-    "lint": ("nccl-insight lint train.sbatch", "nccl-insight lint --env"),
-    "capture": ("nccl-insight capture -o good/", "nccl-insight capture -o job/ -- torchrun train.py"),
-    "replay": ("nccl-insight replay run.log",),
-    "query": (
-        "nccl-insight query --tables",
-        "nccl-insight query --schema connections",
-        "nccl-insight query 'select line, text from errors order by line' run.log",
-        "nccl-insight query 'select transport, count(*) from connections group by 1' run.log",
-    ),
-    "tables": ("nccl-insight tables run.log -o tables/",),
-    "parse": ("nccl-insight parse run.log > records.ndjson",),
-    "redact": ("nccl-insight redact logs/ -o redacted/",),
-    "rules": ("nccl-insight rules", "nccl-insight rules 'NI2*'"),
-    "config show": ("nccl-insight config show",),
-    "grammar coverage": ("nccl-insight grammar coverage run.log",),
-    "grammar explain-line": ("nccl-insight grammar explain-line 'NCCL INFO Connected all rings'",),
-    "grammar suggest": ("nccl-insight grammar suggest run.log",),
-    "grammar lint": ("nccl-insight grammar lint",),
-    "grammar diff": ("nccl-insight grammar diff nccl/",),
-    "why": ('nccl-insight why "rank 5" run.log', "nccl-insight why gpu01 logs/"),
-    "demo": ("nccl-insight demo", "nccl-insight demo hang"),
-    "record-env": ('eval "$(nccl-insight record-env --symptom hang)"',),
-    "manual": ("nccl-insight manual > ~/.local/share/man/man1/nccl-insight.1",),
-    "mcp": ("nccl-insight mcp",),
-}
+_EXAMPLES: Final = Path(__file__).with_name("examples.txt")
 _KINDS: Final = {
     "<list[str]>": "TEXT", "<str>": "TEXT", "<path>": "FILE", "<list[path]>": "FILE", "<float>": "NUMBER",
     "<int>": "NUMBER", "<float range>": "NUMBER", "<int range>": "NUMBER",
@@ -161,7 +111,7 @@ class Group(TyperGroup):
         with formatter.section("Options"):
             formatter.write_dl(entries, col_max=_WIDTH)
         if ctx.parent is None:
-            write_examples(formatter, "")
+            write_examples(formatter, "nccl-insight")
 
 
 def arrange(app: typer.Typer, *, top: bool = True) -> None:
@@ -178,11 +128,9 @@ def arrange(app: typer.Typer, *, top: bool = True) -> None:
 
 def write_examples(formatter: Any, command: str) -> None:
     """The examples of a command, never wrapped, so that they can be pasted."""
-    examples = EXAMPLES.get(command, ())
+    examples = texts.of_file(_EXAMPLES).get(command, {}).values()
     if examples:
-        formatter.write("\nExamples:\n")
-        for example in examples:
-            formatter.write(f"  {example}\n")
+        formatter.write("\nExamples:\n" + "".join(f"  {example}\n" for example in examples))
 
 
 def _group_of(groups: dict[str, tuple[str, ...]], names: Iterable[str]) -> str:

@@ -31,8 +31,7 @@ _SUFFIX: Final = {
 def parse_output(given: str) -> tuple[str, str]:
     """``json=out.json``, ``report.html`` (format from the suffix) or ``json`` (standard output).
 
-    Raises:
-        UsageError: the format is unknown or cannot be guessed.
+    Raises UsageError: the format is unknown or cannot be guessed.
     """
     name, sign, target = given.partition("=")
     if sign and name in FORMATS:
@@ -50,8 +49,7 @@ def parse_output(given: str) -> tuple[str, str]:
 def check_outputs(paths: Sequence[str], targets: Iterable[str | os.PathLike[str]]) -> None:
     """Refuses, before any work, outputs that would overwrite an input or one another.
 
-    Raises:
-        UsageError: an output is one of the inputs, is named twice, or has no place to be written to.
+    Raises UsageError: an output is one of the inputs, is named twice, or has no place to be written to.
     """
     targets = list(targets)
     if sum(1 for target in targets if target == "-") > 1:
@@ -76,8 +74,7 @@ def working_directory() -> Path:
 def write_text(target: str, text: str) -> None:
     """Writes to a file, whole or not at all, to a device or pipe as it is, or to standard output for ``-``.
 
-    Raises:
-        UsageError: it cannot be written.
+    Raises UsageError: it cannot be written.
     """
     if target != "-":
         with writing(target) as out:
@@ -101,8 +98,7 @@ def terminal_width() -> int | None:
 def use_color(choice: str) -> bool:
     """Whether to color standard output: ``always``, ``never`` or ``auto`` (terminal, NO_COLOR, FORCE_COLOR).
 
-    Raises:
-        UsageError: it is none of these.
+    Raises UsageError: it is none of these.
     """
     if choice in {"always", "never"}:
         return choice == "always"

@@ -43,8 +43,7 @@ def redacted_pair(
 def write_review(path: Path, redactor: Redactor) -> None:
     """A text for the owner of the data: every original with what stands for it, then the words that were kept.
 
-    Raises:
-        UsageError: the file cannot be written.
+    Raises UsageError: the file cannot be written.
     """
     lines = ["Replaced (original -> new):"]
     for kind, names in redactor.names.mapping().items():
@@ -57,11 +56,7 @@ def write_review(path: Path, redactor: Redactor) -> None:
 
 
 def write_bundle(path: Path, analysis: Analysis, run: Run, redactor: Redactor | None) -> None:
-    """The ticket zip.
-
-    Raises:
-        UsageError: the zip cannot be written.
-    """
+    """The ticket zip. Raises UsageError: the zip cannot be written."""
     bundle.write(path, analysis, page(run, analysis), run.inputs, redactor, command=command_line(redactor))
 
 

@@ -12,8 +12,7 @@ class DamagedStream(Exception):
 def read_blocks(source: InputFile, block_bytes: int) -> Iterator[bytes]:
     """Blocks of ``block_bytes`` decompressed bytes, the last one shorter.
 
-    Raises:
-        DamagedStream: after the last readable byte of a damaged file.
+    Raises DamagedStream: after the last readable byte of a damaged file.
     """
     with source.open() as stream:
         while block := stream.read(block_bytes):

@@ -189,11 +189,7 @@ def _nothing() -> Path:
 
 
 def _readable(path: Path, display: str, limits: Limits) -> _Found:
-    """A file as it is, a pipe as a copy.
-
-    Raises:
-        UsageError: it is a device or a socket, or cannot be read.
-    """
+    """A file as it is, a pipe as a copy. Raises UsageError: it is a device or a socket, or cannot be read."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
@@ -215,8 +211,7 @@ def _readable(path: Path, display: str, limits: Limits) -> _Found:
 def _at_url(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
     """The files of a URL: copies, or as they are where other machines are to read them (archives are always copied).
 
-    Raises:
-        UsageError: see :func:`nccl_insight.inputs.remote.listed`; a file that the argument names cannot be read.
+    Raises UsageError: see :func:`nccl_insight.inputs.remote.listed`; a file that the argument names cannot be read.
     """
     wanted = (
         pair

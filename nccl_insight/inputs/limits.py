@@ -61,8 +61,7 @@ NAMES = tuple(field.name.replace("_", "-") for field in dataclasses.fields(Limit
 def changed(values: Mapping[str, object], base: Limits = DEFAULT) -> Limits:
     """The limits with some of them set, by name (``line-kib`` or ``line_kib``).
 
-    Raises:
-        UsageError: a name is unknown or a value is not a whole number of at least 1.
+    Raises UsageError: a name is unknown or a value is not a whole number of at least 1.
     """
     found: dict[str, int] = {}
     for name, value in values.items():
@@ -77,8 +76,7 @@ def changed(values: Mapping[str, object], base: Limits = DEFAULT) -> Limits:
 def parsed(items: tuple[str, ...] | list[str]) -> dict[str, object]:
     """``NAME=VALUE`` texts of a command line as a mapping for :func:`changed`.
 
-    Raises:
-        UsageError: an item has another form.
+    Raises UsageError: an item has another form.
     """
     found: dict[str, object] = {}
     for item in items:

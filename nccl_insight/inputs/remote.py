@@ -36,8 +36,7 @@ class Remote:
     def open(self) -> io.BufferedReader:
         """Its bytes, from the beginning; seeking asks for other ranges.
 
-        Raises:
-            OSError: it cannot be read; other errors of a driver become this one.
+        Raises OSError: it cannot be read; other errors of a driver become this one.
         """
         try:
             return io.BufferedReader(_Raw(*_files(self.url)), 1 << 20)
@@ -114,8 +113,7 @@ def clean(url: str) -> str:
 def listed(url: str) -> Iterator[tuple[Remote, bool]]:
     """Files that a URL names, in order, and whether a folder gave them.
 
-    Raises:
-        UsageError: fsspec or the driver is missing, nothing is there, or there is no access.
+    Raises UsageError: fsspec or the driver is missing, nothing is there, or there is no access.
     """
     try:
         yield from _listed(url)

@@ -100,8 +100,7 @@ _WORKSPACE: Final = _Workspace()
 def place(name: str = "input") -> Path:
     """A path for a temporary file, in a directory that nobody else uses. The file is the caller's to make.
 
-    Raises:
-        UsageError: no temporary directory can be made.
+    Raises UsageError: no temporary directory can be made.
     """
     try:
         return _WORKSPACE.place(name)

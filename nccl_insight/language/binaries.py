@@ -40,8 +40,7 @@ def is_binary(path: Path) -> bool:
 def read_binary(path: Path) -> Tree:
     """Formats and settings of the libraries in a file.
 
-    Raises:
-        InsightError: no library of NCCL's kind is in it, or the file cannot be taken apart.
+    Raises InsightError: no library of NCCL's kind is in it, or the file cannot be taken apart.
     """
     calls: dict[str, LogCall] = {}
     settings: dict[str, Setting] = {}

@@ -86,8 +86,7 @@ def _one(op: Any, value: Any) -> CharSets:
 def charsets(pattern: str) -> CharSets:
     """Character sets of a terminal's pattern.
 
-    Raises:
-        GrammarError: the pattern uses something that Python's and Rust's engines may read differently.
+    Raises GrammarError: the pattern uses something that Python's and Rust's engines may read differently.
     """
     try:
         parsed = _sre_parser.parse(pattern)

@@ -237,8 +237,7 @@ def check(grammar: Grammar, message: Message) -> list[str]:
 def compile_message(grammar: Grammar, message: Message, blanks: bool = False) -> Compiled:
     """Compiles one rule. ``blanks``: runs of blanks in literals count as one (for text that lost its spacing).
 
-    Raises:
-        GrammarError: the rule breaks the determinism rules.
+    Raises GrammarError: the rule breaks the determinism rules.
     """
     compiler = _Compiler(grammar, blanks)
     expr = _trimmed(message.expr)

@@ -55,8 +55,7 @@ def _add(directives: dict[str, str], key: str, value: str) -> None:
 def definitions(name: str, text: str) -> Iterator[Definition]:
     """The definitions of a file in order; messages with the table and ``headless`` that hold for the file.
 
-    Raises:
-        GrammarError: a line that is neither definition, continuation, comment nor known directive.
+    Raises GrammarError: a line that is neither definition, continuation, comment nor known directive.
     """
     directives: dict[str, str] = {}
     inherited: dict[str, str] = {}

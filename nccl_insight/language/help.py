@@ -63,8 +63,7 @@ def own_help(name: str, directives: Mapping[str, str]) -> Help | None:
 def help_blocks(files: Mapping[str, str]) -> Iterator[Block]:
     """The blocks of help of grammar files, in order.
 
-    Raises:
-        GrammarError: an unknown key, a block for nothing, or a case that cannot be read.
+    Raises GrammarError: an unknown key, a block for nothing, or a case that cannot be read.
     """
     for block in blocks_of(files):
         if "help" not in block:
@@ -84,8 +83,7 @@ def help_blocks(files: Mapping[str, str]) -> Iterator[Block]:
 def enumerations(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """What the numbers in columns stand for, by column.
 
-    Raises:
-        GrammarError: a value that is not of the form ``NUMBER = words``.
+    Raises GrammarError: a value that is not of the form ``NUMBER = words``.
     """
     found: dict[str, dict[str, str]] = {}
     for block in blocks_of(files):

@@ -214,8 +214,7 @@ def _grammar(files: Mapping[str, str], found: Mapping[str, Definition] | None = 
 def read_grammar(files: Mapping[str, str]) -> syntax.Grammar:
     """The grammar of the given files (name -> text), checked as a whole.
 
-    Raises:
-        GrammarError: syntax outside the subset, an unknown or doubly defined name.
+    Raises GrammarError: syntax outside the subset, an unknown or doubly defined name.
     """
     grammar = _grammar(files)
     expressions: Iterable[object]
@@ -237,8 +236,7 @@ def _topics() -> Mapping[str, tuple[Case, ...]]:
 def topic_cases(name: str) -> tuple[Case, ...]:
     """The cases of a table of the packaged grammar (``//! define:``), with the tables that they name put in.
 
-    Raises:
-        GrammarError: no table has that name.
+    Raises GrammarError: no table has that name.
     """
     tables = _topics()
     if name not in tables:

@@ -86,8 +86,7 @@ class Meaning:
 def parse_case(text: str, where: str) -> Case:
     """A case as it stands behind ``when:``.
 
-    Raises:
-        GrammarError: it is not of the form ``TEST & TEST => DIAGNOSIS ROLE``.
+    Raises GrammarError: it is not of the form ``TEST & TEST => DIAGNOSIS ROLE``.
     """
     condition, arrow, outcome = text.partition("=>")
     words = outcome.split()
@@ -122,8 +121,7 @@ def expand(
 ) -> Iterator[Case]:
     """Cases with the tables that they name put in.
 
-    Raises:
-        GrammarError: a table that is not defined, or that contains itself.
+    Raises GrammarError: a table that is not defined, or that contains itself.
     """
     for case in cases:
         if case.table is None:
@@ -140,8 +138,7 @@ def meaning_of(
 ) -> Meaning | None:
     """The meaning that a rule's directives and its file's defaults give, or None.
 
-    Raises:
-        GrammarError: a case that cannot be read, or a diagnosis without a role.
+    Raises GrammarError: a case that cannot be read, or a diagnosis without a role.
     """
     cases = tuple(expand(parse_cases(directives, where), tables, where))
     own = "diagnosis" in directives or bool(cases)

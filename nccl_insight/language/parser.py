@@ -137,8 +137,7 @@ def outer_literals(tokens: Sequence[str]) -> tuple[str | None, ...] | None:
 def expanded(expr: Expr, fragments: Mapping[str, Expr], where: str) -> Expr:
     """The expression with shared pieces put in their place; ``fragments`` are expanded themselves.
 
-    Raises:
-        GrammarError: a shared piece does not exist; ``where`` names the rule that wants it.
+    Raises GrammarError: a shared piece does not exist; ``where`` names the rule that wants it.
     """
     if isinstance(expr, Column):
         if not expr.name.startswith("_"):

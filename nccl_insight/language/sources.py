@@ -178,8 +178,7 @@ def _library(names: list[str]) -> str:
 def read_tree(root: str | Path) -> Tree:
     """Logging calls and settings of a checkout.
 
-    Raises:
-        InsightError: the folder is not there, or holds no call of a known logging macro.
+    Raises InsightError: the folder is not there, or holds no call of a known logging macro.
     """
     base = Path(root)
     if not base.is_dir():

@@ -149,20 +149,12 @@ class LazyMessage(Message):
 
     @cached_property
     def expr(self) -> Expr:
-        """The parsed expression.
-
-        Raises:
-            GrammarError: syntax outside the subset, an unknown name.
-        """
+        """The parsed expression. Raises GrammarError: syntax outside the subset, an unknown name."""
         return self._parse()  # type: ignore[attr-defined,no-any-return]
 
     @cached_property
     def meaning(self) -> Meaning | None:
-        """What the message means.
-
-        Raises:
-            GrammarError: a case that cannot be read, or a diagnosis without a role.
-        """
+        """What the message means. Raises GrammarError: a case that cannot be read, or a diagnosis without a role."""
         return self._mean()  # type: ignore[attr-defined,no-any-return]
 
 

@@ -44,8 +44,7 @@ def kind_of(file: InputFile, formats: Sequence[Format]) -> Format | None:
 def chosen_format(file: InputFile, formats: Sequence[Format], kind: str | None) -> Format | None:
     """The format by which an input is read: that of the kind where one is given; None for a log.
 
-    Raises:
-        UsageError: no format is called that.
+    Raises UsageError: no format is called that.
     """
     if kind is None or kind == "auto":
         return kind_of(file, formats)

@@ -140,11 +140,7 @@ def _taken(part: bytes) -> Taken:
 def read_on_ray(
     files: Sequence[InputFile], kind: str | None, details: bool, watch: Watch | None = None
 ) -> tuple[list[Part], list[LogPart]]:
-    """Inputs read on a Ray cluster, see :class:`RayWorkers`.
-
-    Raises:
-        UsageError: Ray is not installed.
-    """
+    """Inputs read on a Ray cluster, see :class:`RayWorkers`. Raises UsageError: Ray is not installed."""
     workers = RayWorkers(counted=watch is not None)
     if watch is not None:
         watch(workers.counts)

@@ -34,11 +34,20 @@ _SHARED: Final = frozenset({
 })  # fmt: skip
 
 
+def reads(module: str) -> Callable[[InputFile], Partial]:
+    """The function ``read`` of a module of this package, which is imported when it is called."""
+
+    def read(source: InputFile) -> Partial:
+        found: Partial = importlib.import_module(f"{__name__}.{module}").read(source)
+        return found
+
+    return read
+
+
 def discover() -> Sequence[Format]:
     """Every format of this package and of extensions, ordered by package and module name.
 
-    Raises:
-        UsageError: an extension cannot be loaded.
+    Raises UsageError: an extension cannot be loaded.
     """
     found: list[Format] = []
     for package in (importlib.import_module(__name__), *extensions.packages("readers")):

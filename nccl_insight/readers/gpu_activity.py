@@ -6,32 +6,25 @@ compute kernel of the same device covers; copies do not count as compute.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.base import bandwidth
 from nccl_insight.readers import intervals as _intervals
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, OTHER, classify
+from nccl_insight.tables.schema import of_input
 
-ACTIVITY: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "kind": pl.Int8,
-    "start_ns": pl.Int64,
-    "end_ns": pl.Int64,
-    "device": pl.Int32,
-    "stream": pl.Int64,
-    "name": pl.String,
-    "size_bytes": pl.Int64,
-}
+Columns: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
+_TIMES: Final[Columns] = {"start_ns": pl.Int64, "end_ns": pl.Int64}
+_PLACE: Final[Columns] = {"device": pl.Int32, "stream": pl.Int64}
+ACTIVITY: Final[Columns] = {"kind": pl.Int8, **_TIMES, **_PLACE, "name": pl.String, "size_bytes": pl.Int64}
 """Columns of the GPU activity of a trace; ``size_bytes`` is filled for copies only."""
 
-MARKS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "step": pl.Int32,
-    "device": pl.Int32,
-    "stream": pl.Int64,
-    "start_ns": pl.Int64,
-    "end_ns": pl.Int64,
-}
+STEPS: Final[Columns] = {"step": pl.Int32, **_TIMES}
+"""Columns of the spans of steps on the CPU."""
+
+MARKS: Final[Columns] = {"step": pl.Int32, **_PLACE, **_TIMES}
 """Columns of the annotations of steps on the GPU (:func:`assign_steps`)."""
 
 _FILE_RANK: Final = re.compile(r"(?:rank|worker)[-_]?([0-9]{1,6})(?![0-9])|[-_.]r([0-9]{1,6})(?=[-_.])", re.I)
@@ -44,6 +37,28 @@ def rank_in_name(display: str) -> int | None:
     """The rank that the name of a trace's file tells."""
     found = _FILE_RANK.search(re.split(r"[/\\]", display)[-1])
     return int(found[1] or found[2]) if found else None
+
+
+def header(**values: object) -> pl.DataFrame:
+    """A row of ``trace_info``: what a trace says of itself, and what was read of it."""
+    types = of_input("trace_info")
+    return pl.DataFrame([values], schema={name: types[name] for name in values})
+
+
+def headers(activity: pl.DataFrame, offset_ns: int = 0) -> pl.DataFrame:
+    """Rows of ``trace_info`` where a file holds several GPUs, by ``device``: what was read of each."""
+    return activity.group_by("device").agg(
+        gpu_events=pl.len().cast(pl.Int64),
+        comm_kernels=(pl.col("kind") == COMM).sum().cast(pl.Int64),
+        start_ns=pl.col("start_ns").min() + offset_ns,
+        end_ns=pl.col("end_ns").max() + offset_ns,
+    )
+
+
+def kinds_of(names: pl.Series, communication: tuple[str, ...]) -> pl.Expr:
+    """The kind of each kernel by its ``name``; ``names``: all that there are."""
+    kinds = {name: classify(name or "", communication).kind for name in names.unique().to_list()}
+    return pl.col("name").replace_strict(kinds, default=0, return_dtype=pl.Int8)
 
 
 def exposure(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.DataFrame:
@@ -171,33 +186,14 @@ def assign_steps(activity: pl.DataFrame, steps: pl.DataFrame, marks: pl.DataFram
         launched = step_of(activity.select(start_ns="launch_ns"), steps)
     else:
         known = before
-    return pl.DataFrame(
-        {
-            "a": on_stream,
-            "b": launched,
-            "known": known,
-            "c": on_device,
-            "marked": marked,
-            "before": before,
-            "d": step_of(where, steps),
-        }
-    ).select(
-        step=pl.when(pl.col("a").is_not_null())
-        .then("a")
-        .when("known")
-        .then("b")
-        .when("marked")
-        .then("c")
-        .when("before")
-        .then(None)
-        .otherwise("d"),
-        by=pl.when(pl.col("a").is_not_null() | (~pl.col("known") & pl.col("marked")))
-        .then(pl.lit("gpu_annotation"))
-        .when("known")
-        .then(pl.lit("launch"))
-        .when("before")
-        .then(pl.lit("launch"))
-        .otherwise(pl.lit("cpu_span")),
+    annotated, by_launch = on_stream.is_not_null(), known | before
+    columns = {"a": on_stream, "b": launched, "known": known, "c": on_device, "marked": marked, "before": before}
+    found = pl.DataFrame({**columns, "d": step_of(where, steps), "annotated": annotated, "launch": by_launch})
+    late = pl.when("marked").then("c").when("before").then(None).otherwise("d")
+    by_gpu = pl.col("annotated") | (~pl.col("known") & pl.col("marked"))
+    by = pl.when(by_gpu).then(pl.lit("gpu_annotation")).when("launch").then(pl.lit("launch"))
+    return found.select(
+        step=pl.when("annotated").then("a").when("known").then("b").otherwise(late), by=by.otherwise(pl.lit("cpu_span"))
     )
 
 
@@ -263,13 +259,8 @@ def step_table(activity: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     rows = rows.select("kind", "device", "step", "start_ns", "end_ns", "name").join(
         lanes, on=["device", "step"], nulls_equal=True
     )
-    kinds = {
-        "compute": [COMPUTE],
-        "comm": [COMM],
-        "other_comm": [OTHER],
-        "memcpy": [MEMCPY, MEMSET],
-        "working": [COMPUTE, COMM],
-    }
+    copying, working = [MEMCPY, MEMSET], [COMPUTE, COMM]
+    kinds = {"compute": [COMPUTE], "comm": [COMM], "other_comm": [OTHER], "memcpy": copying, "working": working}
     parts = {n: _intervals.union(rows.filter(pl.col("kind").is_in(k)), by="lane") for n, k in kinds.items()}
     copies = rows.filter((pl.col("kind") == MEMCPY) & pl.col("name").str.contains(_PAGEABLE))
     parts["pageable"] = _intervals.union(copies, by="lane")
@@ -337,16 +328,8 @@ def work_table(activity: pl.DataFrame) -> pl.DataFrame:
     """
     known = pl.col("name_hash") if "name_hash" in activity.columns else pl.lit(None, pl.UInt64)
     launched = pl.col("launch_ns") if "launch_ns" in activity.columns else pl.lit(None, pl.Int64)
-    return activity.select(
-        "device",
-        "stream",
-        "step",
-        "kind",
-        "start_ns",
-        "end_ns",
-        launch_ns=launched,
-        name=pl.coalesce(known, hashed(pl.col("name"))).fill_null(0),
-    )
+    name = pl.coalesce(known, hashed(pl.col("name"))).fill_null(0)
+    return activity.select("device", "stream", "step", "kind", "start_ns", "end_ns", launch_ns=launched, name=name)
 
 
 def hashed(name: pl.Expr) -> pl.Expr:

@@ -9,20 +9,12 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.xml import Element, begins_with, parse
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import of_input
 
 _ROOT = re.compile(rb"<graphs[\s>]")
 # graph ids as NCCL's init.cc numbers them
 _ALGORITHMS = {"0": "Ring", "1": "Tree", "2": "CollNetChain", "3": "NVLS", "4": "CollNetDirect"}
 _BY_PATTERN = {"5": "NVLS", "6": "CollNetDirect"}
-GRAPHS = {
-    "line": pl.UInt64, "graph_id": pl.Int32, "pattern": pl.Int32, "algorithm": pl.String,
-    "cross_nic": pl.Int32, "n_channels": pl.Int32, "bw_intra_gbps": pl.Float64, "bw_inter_gbps": pl.Float64,
-    "type_intra": pl.String, "type_inter": pl.String, "same_channels": pl.Int32,
-}  # fmt: skip
-CHANNELS = {
-    "line": pl.UInt64, "graph_id": pl.Int32, "algorithm": pl.String, "channel": pl.Int32,
-    "position": pl.Int32, "kind": pl.String, "dev": pl.Int64,
-}  # fmt: skip
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -41,21 +33,13 @@ def read(source: InputFile) -> Partial:
             row = _graph(graph)
             graphs.append(row)
             for number, channel in enumerate(c for c in graph.children if c.name == "channel"):
-                channels += [
-                    {
-                        "line": hop.line,
-                        "graph_id": row["graph_id"],
-                        "algorithm": row["algorithm"],
-                        "channel": number,
-                        "position": position,
-                        "kind": hop.name.upper()[:8],
-                        "dev": _number(hop.get("dev")),
-                    }
-                    for position, hop in enumerate(channel.children)
-                ]
+                place = {"graph_id": row["graph_id"], "algorithm": row["algorithm"], "channel": number}
+                for position, hop in enumerate(channel.children):
+                    at = {"position": position, "kind": hop.name.upper()[:8], "dev": _number(hop.get("dev"))}
+                    channels.append({"line": hop.line, **place, **at})
     tables = {
-        "graphs": pl.DataFrame(graphs, schema=GRAPHS, strict=False),
-        "graph_channels": pl.DataFrame(channels, schema=CHANNELS, strict=False),
+        "graphs": pl.DataFrame(graphs, schema=of_input("graphs"), strict=False),
+        "graph_channels": pl.DataFrame(channels, schema=of_input("graph_channels"), strict=False),
     }
     return _side.partial(source, tables, content.problem, problem)
 

@@ -23,7 +23,7 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.notes import DROPPED
 from nccl_insight.tables.run import Partial
-from nccl_insight.tables.schema import known_op
+from nccl_insight.tables.schema import known_op, of_input
 
 
 def _fields(name: str) -> dict[str, tuple[str, type[pl.DataType]]]:
@@ -53,6 +53,10 @@ _ALGORITHMS = {
 _PROM = re.compile(
     r"^nccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|(?:collective_)?exec_time_microseconds)\{(?P<labels>[^}]{0,2000})\}\s+(?P<value>[0-9.eE+-]{1,40})"
 )
+# Columns of the metrics by the labels that they are.
+_LABELS = {
+    "host": "node", "gpu": "gpu", "comm_name": "comm_name", "size_range": "message_size", "algorithm": "algo_proto",
+}  # fmt: skip
 _METRIC = re.compile(rb"^nccl_(?:p2p_)?(?:bus_bandwidth_gbs|exec_time|collective_exec_time)", re.M)
 
 
@@ -115,24 +119,14 @@ def _records(text: str) -> _Found:
         )
     )
     whole = pl.col("_whole")
-    good = (
-        whole
-        & ~pl.col("_marker")
-        & ~pl.col("_proxy")
-        & pl.col("op").is_not_null()
-        & pl.col("exec_time_us").is_not_null()
-    )
-    records, markers = frame.filter(good), frame.filter(whole & pl.col("_marker"))
+    complete = pl.col("op").is_not_null() & pl.col("exec_time_us").is_not_null()
+    records = frame.filter(whole & ~pl.col("_marker") & ~pl.col("_proxy") & complete)
+    markers = frame.filter(whole & pl.col("_marker"))
     proxy = frame.filter(whole & pl.col("_proxy"))
     known = records.height + markers.height + proxy.height
     bare = records["rank"].null_count() + proxy["rank"].null_count()
-    return _Found(
-        records.drop("_whole", "_marker", "_proxy", "text"),
-        _proxy_steps(proxy),
-        frame.height - known,
-        bare,
-        _dropped(markers),
-    )
+    kept = records.drop("_whole", "_marker", "_proxy", "text")
+    return _Found(kept, _proxy_steps(proxy), frame.height - known, bare, _dropped(markers))
 
 
 def _with_context(frame: pl.DataFrame) -> pl.DataFrame:
@@ -180,14 +174,8 @@ def _proxy_steps(lines: pl.DataFrame) -> pl.DataFrame:
     if lines.is_empty():
         return pl.DataFrame()
     lines = _unnested(lines)
-    rows = lines.select(
-        pl.col("line"),
-        pl.col("host"),
-        pl.col("pid"),
-        pl.col("process_group").alias("comm_id"),
-        pl.col("rank"),
-        *(pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _PROXY_FIELDS.items()),
-    )
+    fields = (pl.col("text").str.extract(p).cast(t, strict=False).alias(n) for n, (p, t) in _PROXY_FIELDS.items())
+    rows = lines.select("line", "host", "pid", pl.col("process_group").alias("comm_id"), "rank", *fields)
     one = ["host", "pid", "comm_id", "rank", "proxy_op"]
     ended = (pl.col("record") == "proxy_op").any().over(one)
     begun = pl.col("record") == "proxy_op_start"
@@ -229,16 +217,8 @@ def _unnested(lines: pl.DataFrame) -> pl.DataFrame:
             rows.append((number, json.dumps({**place, **_side.mapping(step), "record_type": "proxy_step"})))
     made = pl.DataFrame(rows, schema={"at": pl.UInt32, "text": pl.String}, orient="row")
     numbered = lines.with_row_index("at")
-    return (
-        pl.concat(
-            [
-                numbered.filter(~nested),
-                made.join(numbered.drop("text"), on="at", how="left", maintain_order="left").select(numbered.columns),
-            ]
-        )
-        .sort("at", maintain_order=True)
-        .drop("at")
-    )
+    made = made.join(numbered.drop("text"), on="at", how="left", maintain_order="left").select(numbered.columns)
+    return pl.concat([numbered.filter(~nested), made]).sort("at", maintain_order=True).drop("at")
 
 
 def _objects(text: str) -> pl.DataFrame:
@@ -277,32 +257,18 @@ def _collectives(records: pl.DataFrame) -> pl.DataFrame:
 
 def _metrics(text: str) -> pl.DataFrame:
     """Prometheus samples; message sizes are ranges there (``4-5GB``), so they stay text."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for line, raw in enumerate(text.split("\n"), 1):
         match = _PROM.match(raw)
         if match:
             labels = dict(re.findall(r'([a-z_]{1,40})="([^"]{0,200})"', match["labels"]))
-            rows.append(
-                {
-                    "line": line,
-                    "metric": "busbw_gbps" if "bus" in match["what"] else "time_us",
-                    "value": _side.as_float(match["value"]),
-                    "host": labels.get("node"),
-                    "gpu": labels.get("gpu"),
-                    "comm_name": labels.get("comm_name"),
-                    "op": labels.get("collective") or labels.get("p2p_operation"),
-                    "size_range": labels.get("message_size"),
-                    "algorithm": labels.get("algo_proto"),
-                    "nranks": _side.as_int(labels.get("nranks"), 0, 2**31 - 1),
-                    "n_nodes": _side.as_int(labels.get("n_nodes"), 0, 2**31 - 1),
-                }
-            )
-    schema = {
-        "line": pl.UInt64, "metric": pl.String, "value": pl.Float64, "host": pl.String, "gpu": pl.String,
-        "comm_name": pl.String, "op": pl.String, "size_range": pl.String, "algorithm": pl.String,
-        "nranks": pl.Int32, "n_nodes": pl.Int32,
-    }  # fmt: skip
-    return pl.DataFrame(rows, schema=schema)
+            metric = "busbw_gbps" if "bus" in match["what"] else "time_us"
+            row = {"line": line, "metric": metric, "value": _side.as_float(match["value"])}
+            row |= {column: labels.get(label) for column, label in _LABELS.items()}
+            row["op"] = labels.get("collective") or labels.get("p2p_operation")
+            row |= {count: _side.as_int(labels.get(count), 0, 2**31 - 1) for count in ("nranks", "n_nodes")}
+            rows.append(row)
+    return pl.DataFrame(rows, schema=of_input("inspector_metrics"))
 
 
 FORMAT = Format(kind="inspector", sniff=sniff, read=read)

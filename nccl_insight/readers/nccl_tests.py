@@ -80,31 +80,22 @@ def _from_json(document: Mapping[str, object]) -> pl.DataFrame:
     hosts = {d.get("hostname") for d in devices if isinstance(d.get("hostname"), str)}
     gpus = [g for d in devices if (g := _side.as_text(d.get("device_info"), 100))]
     rows = []
+    job = {"op": op, "nranks": len(devices) or None, "n_hosts": len(hosts) or None, "gpu": gpus[0] if gpus else None}
     for item in _side.sequence(document.get("results")):
         result = _side.mapping(item)
+        said = {
+            "size_bytes": _side.as_int(result.get("size"), 0),
+            "count": _side.as_int(result.get("count"), 0),
+            "dtype": (_side.as_text(result.get("type")) or "").strip() or None,
+            "red_op": _word(result.get("redop")),
+            "root": _side.as_int((_side.as_text(result.get("root")) or "").strip(), -1, 2**31 - 1),
+        }
         for in_place, key in ((False, "out_of_place"), (True, "in_place")):
-            side = _side.mapping(result.get(key))
-            if side:
-                rows.append(
-                    {
-                        "op": op,
-                        "size_bytes": _side.as_int(result.get("size"), 0),
-                        "count": _side.as_int(result.get("count"), 0),
-                        "dtype": (_side.as_text(result.get("type")) or "").strip() or None,
-                        "red_op": _word(result.get("redop")),
-                        "root": _side.as_int((_side.as_text(result.get("root")) or "").strip(), -1, 2**31 - 1),
-                        "in_place": in_place,
-                        "time_us": _side.as_float(side.get("time", side.get("cpu_time"))),
-                        "algbw_gbps": _side.as_float(side.get("alg_bw")),
-                        "busbw_gbps": _side.as_float(side.get("bus_bw")),
-                        "wrong": _side.as_int(_side.as_float(side.get("nwrong"))),
-                        "nranks": len(devices) or None,
-                        "n_hosts": len(hosts) or None,
-                        "gpu": gpus[0] if gpus else None,
-                        "n_gpus": None,
-                        "run": 1,
-                    }
-                )
+            if side := _side.mapping(result.get(key)):
+                times = {"time_us": side.get("time", side.get("cpu_time")), "algbw_gbps": side.get("alg_bw")}
+                rates = {name: _side.as_float(v) for name, v in {**times, "busbw_gbps": side.get("bus_bw")}.items()}
+                wrong = _side.as_int(_side.as_float(side.get("nwrong")))
+                rows.append({**job, **said, "in_place": in_place, **rates, "wrong": wrong, "run": 1})
     return pl.DataFrame(rows, schema=table.SCHEMA, strict=False)
 
 

@@ -18,8 +18,7 @@ class DamagedMessage(Exception):
 def varint(data: bytes, at: int) -> tuple[int, int]:
     """The unsigned number at a place, and the place behind it.
 
-    Raises:
-        DamagedMessage: the data ends within it, or it has more than ten bytes.
+    Raises DamagedMessage: the data ends within it, or it has more than ten bytes.
     """
     value = shift = 0
     try:
@@ -39,8 +38,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Number and value of each field of a message, in order: varints as numbers, anything else as bytes.
 
-    Raises:
-        DamagedMessage: after the last whole field, when the data is cut or is no message.
+    Raises DamagedMessage: after the last whole field, when the data is cut or is no message.
     """
     at, end = 0, len(data)
     while at < end:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -16,14 +16,8 @@ from nccl_insight.tables.schema import of_input
 
 COUNTS: Final = of_input("ras_counts")
 _FLAGS = (
-    "init_state",
-    "async_error",
-    "finalize_called",
-    "destroy_flag",
-    "abort_flag",
-    "unresponsive",
-    "considered_dead",
-)
+    "init_state", "async_error", "finalize_called", "destroy_flag", "abort_flag", "unresponsive", "considered_dead",
+)  # fmt: skip
 RANKS: Final = of_input("ras_ranks")
 
 
@@ -74,24 +68,16 @@ def _from_json(documents: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
     for number, document in enumerate(documents):
         if "peer" in document:
             peer = _side.mapping(document.get("peer"))
-            facts.append(
-                {
-                    "event": "peer",
-                    "status": _side.as_text(document.get("event"), 40),
-                    "report": number,
-                    "host": _side.as_text(peer.get("host")),
-                    "pid": _side.as_int(peer.get("pid")),
-                    "gpu": ",".join(str(d)[:9] for d in _side.sequence(peer.get("cuda_devs"))[:64]) or None,
-                    "text": f"{document.get('timestamp')} {document.get('event')}"[:300],
-                }
-            )
+            row = {"event": "peer", "status": _side.as_text(document.get("event"), 40), "report": number}
+            row |= {"host": _side.as_text(peer.get("host")), "pid": _side.as_int(peer.get("pid"))}
+            row["gpu"] = ",".join(str(d)[:9] for d in _side.sequence(peer.get("cuda_devs"))[:64]) or None
+            facts.append({**row, "text": f"{document.get('timestamp')} {document.get('event')}"[:300]})
         for item in _side.sequence(document.get("communicators")):
             _communicator(_side.mapping(item), number, facts, ranks, counts)
         timeouts = _side.as_int(_side.mapping(document.get("ras")).get("timeouts_count"), 0)
         if timeouts:
-            facts.append(
-                {"event": "timeout", "count": timeouts, "report": number, "text": f"timeouts_count {timeouts}"}
-            )
+            text = f"timeouts_count {timeouts}"
+            facts.append({"event": "timeout", "count": timeouts, "report": number, "text": text})
     return {
         "ras": pl.DataFrame(facts, schema=ras_text.SCHEMA, strict=False),
         "ras_ranks": pl.DataFrame(ranks, schema=RANKS, strict=False),
@@ -99,64 +85,37 @@ def _from_json(documents: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
     }
 
 
-def _communicator(
-    comm: dict[str, Any],
-    report: int,
-    facts: list[dict[str, Any]],
-    ranks: list[dict[str, Any]],
-    counts: list[dict[str, Any]],
-) -> None:
+_Rows: TypeAlias = list[dict[str, Any]]
+
+
+def _communicator(comm: dict[str, Any], report: int, facts: _Rows, ranks: _Rows, counts: _Rows) -> None:
     comm_hash = (_side.as_text(comm.get("hash")) or "").lower().removeprefix("0x").rjust(16, "0")
     size = _side.as_int(comm.get("size"))
     before = len(ranks)
     missing = [_side.mapping(m) for m in _side.sequence(comm.get("missing_ranks"))]
-    for members, is_missing in (
-        ([_side.mapping(r) for r in _side.sequence(comm.get("ranks"))], False),
-        (missing, True),
-    ):
-        for member in members:
-            status = _side.mapping(member.get("status"))
-            row: dict[str, Any] = {
-                "comm_hash": comm_hash,
-                "size": size,
-                "missing": is_missing,
-                "host": _side.as_text(member.get("host")),
-                **{k: _side.as_int(member.get(k)) for k in ("rank", "pid", "cuda_dev", "nvml_dev")},
-            }
-            for flag in _FLAGS:
-                value = status.get(flag)
-                row[flag] = value if isinstance(value, bool) else _side.as_int(value)
-            ranks.append(row)
-            for op, count in _side.mapping(member.get("collective_counts")).items():
-                counts.append(
-                    {"comm_hash": comm_hash, "rank": row["rank"], "op": op[:40], "op_count": _side.as_int(count, 0)}
-                )
+    there = [_side.mapping(r) for r in _side.sequence(comm.get("ranks"))]
+    for member, is_missing in (*((m, False) for m in there), *((m, True) for m in missing)):
+        status = _side.mapping(member.get("status"))
+        row: dict[str, Any] = {"comm_hash": comm_hash, "size": size, "missing": is_missing}
+        row["host"] = _side.as_text(member.get("host"))
+        row |= {k: _side.as_int(member.get(k)) for k in ("rank", "pid", "cuda_dev", "nvml_dev")}
+        row |= {k: v if isinstance(v := status.get(k), bool) else _side.as_int(v) for k in _FLAGS}
+        ranks.append(row)
+        for op, count in _side.mapping(member.get("collective_counts")).items():
+            told = {"op": op[:40], "op_count": _side.as_int(count, 0)}
+            counts.append({"comm_hash": comm_hash, "rank": row["rank"], **told})
     count = _side.as_int(comm.get("missing_ranks_count"), 0) or len(missing)
+    about = {"comm_hash": comm_hash, "report": report}
     if count:
-        facts.append(
-            {
-                "event": "incomplete",
-                "comm_hash": comm_hash,
-                "count": count,
-                "report": report,
-                "ranks_per_comm": size,
-                "text": f"missing_ranks_count {count} of {size}",
-            }
-        )
+        text = f"missing_ranks_count {count} of {size}"
+        facts.append({"event": "incomplete", **about, "count": count, "ranks_per_comm": size, "text": text})
     for row in ranks[before:]:
         if row["missing"]:
-            facts.append(
-                {
-                    "event": "dead_member" if row["considered_dead"] else "incomplete_member",
-                    "comm_hash": comm_hash,
-                    "report": report,
-                    "rank": row["rank"],
-                    "host": row["host"],
-                    "pid": row["pid"],
-                    "gpu": None if row["cuda_dev"] is None else str(row["cuda_dev"]),
-                    "text": f"missing rank {row['rank']} process {row['pid']} on node {row['host']}"[:300],
-                }
-            )
+            event = "dead_member" if row["considered_dead"] else "incomplete_member"
+            gpu = None if row["cuda_dev"] is None else str(row["cuda_dev"])
+            text = f"missing rank {row['rank']} process {row['pid']} on node {row['host']}"[:300]
+            who = {column: row[column] for column in ("rank", "host", "pid")}
+            facts.append({"event": event, **about, **who, "gpu": gpu, "text": text})
 
 
 def garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
@@ -168,13 +127,9 @@ def garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
     odd = rows.join(known, on=["report", "group"], how="left").filter(
         (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal("_size", pl.lit(1_000_000)))
     )
-    return [
-        (
-            called("report-incomplete"),
-            f"line {line}: {text} - more than the communicator has; the report itself is corrupt",
-        )
-        for line, text in odd.select("line", "text").iter_rows()
-    ]
+    why = "more than the communicator has; the report itself is corrupt"
+    said = odd.select("line", "text").iter_rows()
+    return [(called("report-incomplete"), f"line {line}: {text} - {why}") for line, text in said]
 
 
 FORMAT = Format(kind="ras", sniff=sniff, read=read)

@@ -13,6 +13,7 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.xml import Element, begins_with, parse
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import of_input
 
 _ROOT = re.compile(rb"<system[\s>]")
 # NCCL graph/topo.cc kvDictPciGen (in 100 MB/s per lane) and graph/topo.h *_NVLINK_BW (GB/s per link)
@@ -20,16 +21,6 @@ _PCI = {"2.5 GT/s PCIe": 15, "5 GT/s PCIe": 30, "5.0 GT/s PCIe": 30, "8 GT/s PCI
         "16 GT/s PCIe": 120, "16.0 GT/s PCIe": 120, "32 GT/s PCIe": 240, "32.0 GT/s PCIe": 240,
         "64 GT/s PCIe": 480, "64.0 GT/s PCIe": 480}  # fmt: skip
 _NVLINK = ((60, 18.0), (70, 20.0), (80, 20.0), (86, 12.0), (87, 20.0), (90, 20.6), (100, 40.1))
-NODES = {
-    "line": pl.UInt64, "node": pl.String, "kind": pl.String, "index": pl.Int32, "bus_id": pl.String,
-    "rank": pl.Int32, "numa": pl.Int32, "device": pl.String, "sm": pl.Int32, "gdr": pl.Boolean,
-    "port": pl.Int32, "speed_gbit": pl.Int32, "pci_speed": pl.String, "pci_width": pl.Int32,
-    "host_hash": pl.String,
-}  # fmt: skip
-LINKS = {
-    "line": pl.UInt64, "src": pl.String, "dst": pl.String, "link": pl.String, "bw_gbps": pl.Float64,
-    "count": pl.Int32,
-}  # fmt: skip
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -47,8 +38,8 @@ def read(source: InputFile) -> Partial:
             walker.visit(child, None, None, "")
         walker.name_targets()
     tables = {
-        "topology_nodes": pl.DataFrame(walker.nodes, schema=NODES, strict=False),
-        "topology_links": _merged(pl.DataFrame(walker.links, schema=LINKS, strict=False)),
+        "topology_nodes": pl.DataFrame(walker.nodes, schema=of_input("topology_nodes"), strict=False),
+        "topology_links": _merged(pl.DataFrame(walker.links, schema=of_input("topology_links"), strict=False)),
     }
     return _side.partial(source, tables, content.problem, problem)
 

@@ -33,10 +33,7 @@ class Workers(Protocol):
 class RayWorkers:
     """Tasks of a Ray cluster: the one of ``RAY_ADDRESS``, or one on this machine. Paths must mean the same everywhere.
 
-    ``counted``: somebody asks for :meth:`counts` now and then.
-
-    Raises:
-        UsageError: Ray is not installed.
+    ``counted``: somebody asks for :meth:`counts` now and then. Raises UsageError: Ray is not installed.
     """
 
     def __init__(self, counted: bool = False) -> None:

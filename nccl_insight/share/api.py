@@ -155,7 +155,6 @@ def diff(good: Source, bad: Source) -> Difference:
 def query(source: Source, sql: str) -> pl.DataFrame:
     """The result of one SELECT over the tables of a run and the facts derived from them (``fact_absences``), by name.
 
-    Raises:
-        UsageError: the SQL is wrong, names an unknown table, or could read anything but the tables.
+    Raises UsageError: the SQL is wrong, names an unknown table, or could read anything but the tables.
     """
     return select(with_facts(source if isinstance(source, Run) else load(source), sql), sql)

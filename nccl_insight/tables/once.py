@@ -31,8 +31,7 @@ class Once:
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value, made with ``make`` if nobody asked for it before. Where making it fails, the next one tries again.
 
-        Raises:
-            RuntimeError: the value is made from itself.
+        Raises RuntimeError: the value is made from itself.
         """
         me = threading.get_ident()
         with self._lock:

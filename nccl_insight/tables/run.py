@@ -266,8 +266,8 @@ class Run:
     def table(self, name: str, *columns: str) -> pl.DataFrame:
         """The table with all its columns, or with those that are asked for; without rows when the run has none.
 
-        Raises:
-            UsageError: no run can have a table of that name, or the table has no such column; it says the nearest one.
+        Raises UsageError: no run can have a table of that name, or the table has no such column; it says the nearest
+        one.
         """
         frame = self.tables.get(name)
         if frame is None and name not in schema.SCHEMA:

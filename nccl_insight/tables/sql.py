@@ -63,11 +63,8 @@ _MOST_IN_A_ROW: Final = 500
 def check_sql(sql: str) -> None:
     """Refuses SQL that could read anything but the tables of the run, or bring the process down.
 
-    The text is cut into the tokens of polars' parser, all ways of quoting among them; what is no token is refused.
-    Then a list of what is allowed decides: kinds of statement, functions, and lengths.
-
-    Raises:
-        UsageError: why it is refused.
+    The text is cut into the tokens of polars' parser, all ways of quoting among them; what is no token is refused. Then
+    a list of what is allowed decides: kinds of statement, functions, and lengths. Raises UsageError: why it is refused.
     """
     if len(sql) > _LONGEST:
         raise UsageError(f"query: the SQL is longer than {_LONGEST:,} characters")
@@ -122,8 +119,7 @@ def current(sql: str) -> tuple[str, Mapping[str, str]]:
 def select(run: Run, sql: str) -> pl.DataFrame:
     """The result of a SELECT over the tables of a run, by their names. Older names of messages are understood.
 
-    Raises:
-        UsageError: the SQL is wrong, or could read anything but the tables.
+    Raises UsageError: the SQL is wrong, or could read anything but the tables.
     """
     check_sql(sql)
     sql, _ = current(sql)
@@ -158,8 +154,7 @@ def overview(run: Run | None = None) -> pl.DataFrame:
 def columns(table: str) -> pl.DataFrame:
     """Columns of a table: ``column, type, meaning``; units stand in the names of the columns.
 
-    Raises:
-        UsageError: there is no table of that name; the message gives the nearest one.
+    Raises UsageError: there is no table of that name; the message gives the nearest one.
     """
     if table not in schema.SCHEMA:
         raise UsageError(f"no table is called {table!r}{near(table, schema.SCHEMA)} (query --tables lists them)")

@@ -71,8 +71,7 @@ class Network(_Entry):
 def read_data(name: str) -> dict[str, Any]:
     """A data file of ``nccl_insight/advise/expect/machines``; entries of extensions' files of that name come first.
 
-    Raises:
-        UsageError: an extension cannot be loaded, or its file is not TOML.
+    Raises UsageError: an extension cannot be loaded, or its file is not TOML.
     """
     text = (files(__package__) / "machines" / name).read_text(encoding="utf-8")
     data: dict[str, Any] = toml.loads(text)

@@ -76,11 +76,7 @@ class Machine:
 
 
 def parse_nics(text: str) -> tuple[int, float]:
-    """``8x400``: number of NICs per node and Gbit/s of each.
-
-    Raises:
-        UsageError: not of that form.
-    """
+    """``8x400``: number of NICs per node and Gbit/s of each. Raises UsageError: not of that form."""
     found = _NICS.fullmatch(text.strip().lower())
     if found is None or int(found[1]) == 0 or int(found[2]) == 0:
         raise UsageError(f"--nics {text!r}: write COUNTxGBITS per node, such as 8x400")
@@ -100,11 +96,7 @@ def build(
     nccl_version: str | None = None,
     domains: int | None = None,
 ) -> Machine:
-    """A machine from what a user writes.
-
-    Raises:
-        UsageError: the GPU is not in the table, or a value makes no sense.
-    """
+    """A machine from what a user writes. Raises UsageError: the GPU is not in the table, or a value makes no sense."""
     model = find_gpu(gpu)
     if model is None:
         known = ", ".join(g.name for g in gpus())

@@ -80,8 +80,7 @@ class Share:
 def parse_job(params: str, dtype: str, parallel: str) -> Job:
     """``70e9``, ``bf16`` and ``tp8,pp4,dp16``, also with seq, batch and micro.
 
-    Raises:
-        UsageError: a word or number makes no sense.
+    Raises UsageError: a word or number makes no sense.
     """
     try:
         count = float(params)
@@ -103,8 +102,7 @@ def parse_job(params: str, dtype: str, parallel: str) -> Job:
 def machine_of(job: Job, machine: Machine) -> Machine:
     """The machine with the nodes that the job needs.
 
-    Raises:
-        UsageError: the nodes that were named have another number of GPUs.
+    Raises UsageError: the nodes that were named have another number of GPUs.
     """
     local = min(machine.gpus_per_node, job.ranks)
     if job.ranks % local or (machine.nodes > 1 and machine.ranks != job.ranks):

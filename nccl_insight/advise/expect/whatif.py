@@ -28,10 +28,8 @@ _OFF: Final = frozenset({"off", "no", "0", "false"})
 def change(machine: Machine, text: str) -> Machine:
     """The machine with changes such as ``nodes=8`` or ``nics=4x400,gdr=off``.
 
-    ``gpus=N`` sets the number of GPUs in total, with the same GPUs per node.
-
-    Raises:
-        UsageError: an unknown key or a value that makes no sense.
+    ``gpus=N`` sets the number of GPUs in total, with the same GPUs per node. Raises UsageError: an unknown key or a
+    value that makes no sense.
     """
     for part in text.split(","):
         key, sign, value = part.strip().partition("=")

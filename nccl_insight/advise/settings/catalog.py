@@ -217,11 +217,7 @@ def _split(text: str) -> tuple[dict[str, str], str]:
 
 @cache
 def catalog() -> Catalog:
-    """The catalog that ships with the package.
-
-    Raises:
-        InsightError: the data file is missing or damaged.
-    """
+    """The catalog that ships with the package. Raises InsightError: the data file is missing or damaged."""
     try:
         text = resources.files("nccl_insight.advise.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
         sections, rest = _split(text)

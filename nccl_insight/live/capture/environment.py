@@ -44,8 +44,7 @@ class World:
 def world_of(environ: Mapping[str, str]) -> World | None:
     """The world a launcher describes, None outside of one or with a single process.
 
-    Raises:
-        UsageError: it does not say where rank 0 is.
+    Raises UsageError: it does not say where rank 0 is.
     """
     for rank, size, local in _WORLDS:
         if environ.get(rank, "").isdigit() and environ.get(size, "").isdigit() and int(environ[size]) > 1:

@@ -159,11 +159,7 @@ def require_torch() -> None:
 
 
 def require_gpu(environ: Mapping[str, str], dev: str = "/dev") -> int:
-    """GPUs that a capture may use.
-
-    Raises:
-        NotJudgedError: there is none.
-    """
+    """GPUs that a capture may use. Raises NotJudgedError: there is none."""
     count = gpu_count(environ, dev)
     if count == 0:
         raise NotJudgedError(f"{_NEEDS_GPU}; `capture --backend gloo` measures CPU tensors instead")
@@ -171,11 +167,7 @@ def require_gpu(environ: Mapping[str, str], dev: str = "/dev") -> int:
 
 
 def make_directory(path: Path) -> Path:
-    """The directory, made if need be.
-
-    Raises:
-        UsageError: it holds something already or cannot be written.
-    """
+    """The directory, made if need be. Raises UsageError: it holds something already or cannot be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(not p.name.startswith(".") for p in path.iterdir()):
@@ -203,11 +195,8 @@ class Launch:
 def capture(plan: Plan, launch: Launch, diagnostics: bool = False) -> Captured:
     """Runs the plan: one process per rank here, or this process's rank of the launcher's world.
 
-    With NCCL, torch's own watchdog comes before the deadline, because it leaves Flight Recorder dumps.
-    ``diagnostics`` as in :func:`nccl_settings`.
-
-    Raises:
-        UsageError: there is no rank to run, or the deadline is not positive.
+    With NCCL, torch's own watchdog comes before the deadline, because it leaves Flight Recorder dumps. ``diagnostics``
+    as in :func:`nccl_settings`. Raises UsageError: there is no rank to run, or the deadline is not positive.
     """
     directory, nproc, deadline_s, world = launch.directory, launch.nproc, launch.deadline_s, launch.world
     if nproc < 1:
@@ -283,8 +272,7 @@ def _local_folder() -> str | None:
 def join_directory(output: Path | None, world: World) -> Path:
     """A directory that all ranks of a world share: it has to be named, may exist, and holds no earlier run.
 
-    Raises:
-        UsageError: it is not named, cannot be used, or this rank has captured into it before.
+    Raises UsageError: it is not named, cannot be used, or this rank has captured into it before.
     """
     if output is None:
         raise UsageError("under a launcher every rank needs the same new directory: name it with -o")
@@ -309,8 +297,7 @@ def wrap(
 ) -> Captured:
     """Runs any command with settings that make NCCL and torch write into ``directory``; its output is shown, too.
 
-    Raises:
-        UsageError: the command cannot be started.
+    Raises UsageError: the command cannot be started.
     """
     if world is None or world.local_rank == 0:
         save_node_facts(directory, socket.gethostname())

@@ -61,11 +61,7 @@ class Plan:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``8``, ``64K``, ``128M`` or ``1G`` (binary units).
-
-    Raises:
-        UsageError: it is none of these.
-    """
+    """Bytes of ``8``, ``64K``, ``128M`` or ``1G`` (binary units). Raises UsageError: it is none of these."""
     match = re.fullmatch(r"([0-9]{1,12})([KMG]?)i?B?", text.strip().upper().replace("IB", "B"))
     if match is None or int(match[1]) * _UNITS[match[2]] == 0:
         raise UsageError(f"size {text!r} is not a number of bytes such as 8, 64K, 128M or 1G")
@@ -75,8 +71,7 @@ def parse_size(text: str) -> int:
 def sweep(smallest: int, largest: int, factor: int) -> tuple[int, ...]:
     """Sizes from ``smallest`` up, each ``factor`` times the one before, and ``largest``.
 
-    Raises:
-        UsageError: the range is empty or the factor below 2.
+    Raises UsageError: the range is empty or the factor below 2.
     """
     if smallest > largest or factor < 2:
         raise UsageError("the size sweep needs --min-bytes <= --max-bytes and --factor >= 2")
@@ -89,11 +84,7 @@ def sweep(smallest: int, largest: int, factor: int) -> tuple[int, ...]:
 
 
 def parse_ops(text: str) -> tuple[str, ...]:
-    """Operations of a comma-separated list (``all`` for every one).
-
-    Raises:
-        UsageError: an operation is not known.
-    """
+    """Operations of a comma-separated list (``all`` for every one). Raises UsageError: an operation is not known."""
     if text == "all":
         return OPS
     names = tuple(dict.fromkeys(n.strip().replace("-", "_") for n in text.split(",") if n.strip()))
@@ -106,11 +97,7 @@ def parse_ops(text: str) -> tuple[str, ...]:
 
 
 def parse_injection(text: str) -> int:
-    """Rank of ``slow-rank=K``.
-
-    Raises:
-        UsageError: it is something else.
-    """
+    """Rank of ``slow-rank=K``. Raises UsageError: it is something else."""
     match = re.fullmatch(r"slow-rank=([0-9]{1,6})", text)
     if match is None:
         raise UsageError(f"--inject {text!r} is not known; use slow-rank=K")

@@ -35,11 +35,7 @@ _UNKNOWN: Final = 3
 
 
 def names_of(text: str) -> list[str]:
-    """Names of checks in a comma-separated list.
-
-    Raises:
-        UsageError: there is no such check.
-    """
+    """Names of checks in a comma-separated list. Raises UsageError: there is no such check."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = sorted({*SPOKEN, *(name for group in SILENT.values() for name in group)})
     for name in names:
@@ -73,11 +69,7 @@ def _heard(states: Iterable[str]) -> bool:
 
 
 def plugin_of(text: str) -> tuple[str, tuple[str, ...]]:
-    """Name and command of ``NAME=COMMAND``.
-
-    Raises:
-        UsageError: it has another form, or there is no such command.
-    """
+    """Name and command of ``NAME=COMMAND``. Raises UsageError: it has another form, or there is no such command."""
     match = _PLUGIN.fullmatch(text.strip())
     try:
         command = tuple(shlex.split(match[2])) if match else ()

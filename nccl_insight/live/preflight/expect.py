@@ -45,8 +45,7 @@ class Expectation:
 def parse(text: str) -> Expectation:
     """An expectation from ``gpus=8``, ``nccl>=2.20`` or ``transport=IB``.
 
-    Raises:
-        UsageError: it has no operator, its key is not known or its value is not of the key's kind.
+    Raises UsageError: it has no operator, its key is not known or its value is not of the key's kind.
     """
     match = _FORM.fullmatch(text)
     if match is None:
@@ -68,8 +67,7 @@ def parse(text: str) -> Expectation:
 def load(path: Path) -> list[Expectation]:
     """Expectations of a TOML file: a table ``[expect]`` with values such as ``8``, ``">=2.20"`` or ``"IB"``.
 
-    Raises:
-        UsageError: the file cannot be read or holds something else.
+    Raises UsageError: the file cannot be read or holds something else.
     """
     try:
         table = toml.read(path).get("expect", {})
@@ -92,10 +90,7 @@ def load(path: Path) -> list[Expectation]:
 def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.9) -> int:
     """Records facts as expectations, bandwidth with a margin, limits and versions as lower bounds.
 
-    Returns how many.
-
-    Raises:
-        UsageError: the file cannot be written.
+    Returns how many. Raises UsageError: the file cannot be written.
     """
     rows = []
     for key in KEYS:

@@ -129,8 +129,7 @@ EXIT_MAPS: Mapping[str, Mapping[int, int]] = {
 def parse_exit_map(text: str) -> Mapping[int, int]:
     """A named convention, or pairs such as ``3=0,5=1``; codes that are not named stay.
 
-    Raises:
-        UsageError: it is neither.
+    Raises UsageError: it is neither.
     """
     if text in EXIT_MAPS:
         return EXIT_MAPS[text]

@@ -95,8 +95,7 @@ def to_prometheus(result: Result) -> str:
 def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> list[Check]:
     """What this node lost against the median of its own last runs in a history file.
 
-    Raises:
-        UsageError: the file cannot be read.
+    Raises UsageError: the file cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
@@ -117,11 +116,7 @@ def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> lis
 
 
 def remember(path: Path, result: Result, time_text: str) -> None:
-    """Appends one line to a history file.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Appends one line to a history file. Raises UsageError: it cannot be written."""
     entry = {
         "time": time_text,
         "node": result.node,

@@ -42,11 +42,7 @@ class Every:
 
     @classmethod
     def parse(cls, text: str) -> Every:
-        """``SECONDS:PATTERN``.
-
-        Raises:
-            UsageError: it has another form, or the pattern is none.
-        """
+        """``SECONDS:PATTERN``. Raises UsageError: it has another form, or the pattern is none."""
         seconds, colon, pattern = text.partition(":")
         if not colon or not pattern or not re.fullmatch(r"[0-9]+(\.[0-9]+)?", seconds) or not float(seconds):
             raise UsageError(f"--every {text!r}: write SECONDS:PATTERN, such as '300:saved checkpoint'")
@@ -142,9 +138,8 @@ def watch(
 ) -> Iterator[Event]:
     """What changed, until the job has ended, for ``for_s`` seconds at most. ``looked`` is called after each look.
 
-    Raises:
-        NotJudgedError: RAS is asked for and does not answer at the first look, or no file can be read then or at the
-            end.
+    Raises NotJudgedError: RAS is asked for and does not answer at the first look, or no file can be read then or at the
+    end.
     """
     watcher, clock = _Watcher(job, state, Follower(job.paths)), clock or Clock()
     now = clock.now

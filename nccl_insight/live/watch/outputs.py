@@ -76,8 +76,7 @@ def _label(text: str) -> str:
 class Metrics:
     """OpenMetrics in a file, which is replaced whole at each look, or at ``http://[HOST:]PORT/metrics``.
 
-    Raises:
-        UsageError: the port is taken or the file cannot be written.
+    Raises UsageError: the port is taken or the file cannot be written.
     """
 
     def __init__(self, target: str) -> None:
@@ -136,8 +135,7 @@ class Metrics:
 class Command:
     """A command of the user that runs once for each event, with the event as JSON on its standard input.
 
-    Raises:
-        UsageError: it cannot be found.
+    Raises UsageError: it cannot be found.
     """
 
     def __init__(self, text: str) -> None:

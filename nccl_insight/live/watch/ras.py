@@ -19,8 +19,7 @@ _LINE_BYTES = 4096
 def parse_address(text: str) -> tuple[str, int]:
     """Host and port of ``HOST``, ``HOST:PORT``, ``:PORT``, ``[ADDRESS]:PORT`` or an IPv6 address.
 
-    Raises:
-        UsageError: the port is none.
+    Raises UsageError: the port is none.
     """
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
@@ -37,8 +36,7 @@ def parse_address(text: str) -> tuple[str, int]:
 def status(host: str, port: int, timeout_s: float = 30.0) -> str:
     """The report of all communicators, as JSON where the service can, else as text.
 
-    Raises:
-        NotJudgedError: nobody answers there, or not as NCCL does, or not in time.
+    Raises NotJudgedError: nobody answers there, or not as NCCL does, or not in time.
     """
     limit = time.monotonic() + timeout_s
     where = f"RAS at {host}:{port}"

@@ -2,9 +2,7 @@
 
 import re
 
-from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
-from nccl_insight.tables.run import Partial
+from nccl_insight.readers import Format, reads
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -17,11 +15,4 @@ def sniff(head: bytes, name: str) -> float:
     return 0.95 if marks and re.search(rb'"(?:entries|pg_config|profiling_name)"', head) else 0.0
 
 
-def read(source: InputFile) -> Partial:
-    """The tables of an input, see :mod:`nccl_insight.readers.flight_recorder.format`."""
-    from nccl_insight.readers.flight_recorder import format
-
-    return format.read(source)
-
-
-FORMAT = Format(kind="flight_recorder", sniff=sniff, read=read)
+FORMAT = Format(kind="flight_recorder", sniff=sniff, read=reads("flight_recorder.format"))

@@ -7,6 +7,7 @@ leaves out. Gloo entries stay ``scheduled`` although done; ``retired`` then says
 from __future__ import annotations
 
 import json
+import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -20,24 +21,10 @@ from nccl_insight.readers import side as _side
 from nccl_insight.readers.flight_recorder.pickle import load_plain
 from nccl_insight.tables.notes import LACKS
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import of_input
 
 MAX_ENTRIES = 500_000
-_INT = pl.Int64
 _PRINTED = re.compile(r"(?:([A-Za-z0-9_]+):)?([A-Za-z0-9_]+)(?:\s+([0-9]{1,9})\s*(->|<-)\s*([0-9]{1,9}))?")
-ENTRIES: dict[str, pl.DataType | type[pl.DataType]] = {
-    "rank": pl.Int32, "record_id": _INT, "pg_id": _INT, "process_group": pl.String, "pg_desc": pl.String,
-    "group_ranks": pl.List(pl.Int32), "group_size": pl.Int32, "collective_seq": _INT, "p2p_seq": _INT,
-    "op_id": _INT, "is_p2p": pl.Boolean, "backend": pl.String, "op": pl.String, "op_name": pl.String,
-    "src": pl.Int32, "dst": pl.Int32, "input_sizes": pl.String, "output_sizes": pl.String,
-    "input_numel": pl.List(_INT), "output_numel": pl.List(_INT), "input_dtypes": pl.String,
-    "output_dtypes": pl.String, "size_bytes": pl.UInt64, "state": pl.String, "retired": pl.Boolean,
-    "time_created_ns": _INT, "time_started_ns": _INT, "time_completed_ns": _INT, "duration_ns": _INT,
-    "timeout_ms": _INT, "frame": pl.String,
-}  # fmt: skip
-GROUPS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "rank": pl.Int32, "pg_id": _INT, "process_group": pl.String, "pg_desc": pl.String,
-    "group_ranks": pl.List(pl.Int32), "last_enqueued": _INT, "last_started": _INT, "last_completed": _INT,
-}  # fmt: skip
 _OPS = {
     "all_reduce": "AllReduce", "allreduce": "AllReduce", "allreduce_coalesced": "AllReduce",
     "all_gather": "AllGather", "_all_gather_base": "AllGather", "allgather": "AllGather",
@@ -67,8 +54,9 @@ def read(source: InputFile) -> Partial:
     rank = rank_of_name(source.display) if rank is None else rank
     config = _config(dump)
     rows = [_entry(e, rank, config) for e in raw if e]
-    entries = pl.DataFrame(rows, schema=ENTRIES, strict=False)
-    groups = pl.DataFrame(_groups(dump, rank, config, rows), schema=GROUPS, strict=False)
+    entries = pl.DataFrame(rows, schema=of_input("flight_recorder"), strict=False)
+    found = _groups(dump, rank, config, rows)
+    groups = pl.DataFrame(found, schema=of_input("flight_recorder_groups"), strict=False)
     nameless = (LACKS, "the dump does not say its rank and the file name has no number")
     tables = {"flight_recorder": entries, "flight_recorder_groups": groups, "collectives": _collectives(entries)}
     return _side.partial(source, tables, content.problem, problem, notes=[nameless] if rank is None else ())
@@ -137,12 +125,7 @@ def _shapes(value: object) -> tuple[tuple[int, ...], ...]:
 @lru_cache(maxsize=4096)
 def _sizes(shapes: tuple[tuple[int, ...], ...]) -> tuple[str, list[int]]:
     """Shapes as printed (``[[4096,5120]]``) and the number of elements of each."""
-    counts = []
-    for shape in shapes:
-        product = 1
-        for size in shape:
-            product *= size
-        counts.append(min(max(product, 0), 2**62))
+    counts = [min(max(math.prod(shape), 0), 2**62) for shape in shapes]
     return json.dumps(shapes, separators=(",", ":"))[:400], counts
 
 
@@ -237,12 +220,8 @@ def _groups(
             row = {"rank": rank, "process_group": name, "pg_desc": None, "group_ranks": None}
             groups.append(row)
         row["pg_id"] = number
-        for column, source in (
-            ("last_enqueued", "last_enqueued_collective"),
-            ("last_started", "last_started_collective"),
-            ("last_completed", "last_completed_collective"),
-        ):
-            row[column] = _side.as_int(status.get(source))
+        for column in ("last_enqueued", "last_started", "last_completed"):
+            row[column] = _side.as_int(status.get(f"{column}_collective"))
     return groups
 
 

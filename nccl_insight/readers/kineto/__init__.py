@@ -2,9 +2,7 @@
 
 import re
 
-from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
-from nccl_insight.tables.run import Partial
+from nccl_insight.readers import Format, reads
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -21,11 +19,4 @@ def sniff(head: bytes, name: str) -> float:
     return 0.0
 
 
-def read(source: InputFile) -> Partial:
-    """The tables of an input, see :mod:`nccl_insight.readers.kineto.format`."""
-    from nccl_insight.readers.kineto import format
-
-    return format.read(source)
-
-
-FORMAT = Format(kind="torch_trace", sniff=sniff, read=read)
+FORMAT = Format(kind="torch_trace", sniff=sniff, read=reads("kineto.format"))

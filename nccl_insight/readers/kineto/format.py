@@ -154,9 +154,7 @@ class _Builder:
         return activity.join(hashes, on="name_id", how="left", maintain_order="left")
 
     def _steps(self) -> pl.DataFrame:
-        steps = pl.DataFrame(
-            self.events.steps, schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row"
-        )
+        steps = pl.DataFrame(self.events.steps, schema=gpu_activity.STEPS, orient="row")
         # A step can be written twice, the second time as a stub of a few microseconds on another thread.
         return (
             steps.sort(pl.col("end_ns") - pl.col("start_ns"), descending=True)
@@ -189,29 +187,22 @@ class _Builder:
 
     def _notes(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> None:
         damage: Damage = self.scan.damage
-        if damage.no_events and not self.scan.size:
-            self._note(CUT, damage.truncated or "the file is empty")
-            return
         if damage.no_events:
-            why = damage.truncated or "there is no list of events (traceEvents) in it"
-            self._note(CUT, why)
+            lacks = "there is no list of events (traceEvents) in it" if self.scan.size else "the file is empty"
+            self._note(CUT, damage.truncated or lacks)
             return
         if damage.truncated:
             self._note(CUT, f"{damage.truncated}; {self.scan.events:,} events were read")
         elif not self.scan.events:
             self._note(CUT, "the list of events is empty")
         if damage.unreadable_events:
-            at = damage.first_unreadable
-            self._note(
-                CUT,
-                f"{damage.unreadable_events:,} events are not valid JSON and were left out, the first near byte {at:,}",
-            )
+            at = f"the first near byte {damage.first_unreadable:,}"
+            self._note(CUT, f"{damage.unreadable_events:,} events are not valid JSON and were left out, {at}")
         if self.events.rejected:
             self._note(CUT, f"{self.events.rejected:,} GPU events have no valid time or duration and were left out")
         if origin == "file_name":
-            self._note(
-                LACKS, f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file"
-            )
+            taken = f"rank {rank} was taken from the name of the file"
+            self._note(LACKS, f"the trace names no rank (distributedInfo); {taken}")
         elif rank is None and self.whose is not None and activity.height:
             names = "-".join(f"{kind}{number}" for kind, number in self.whose[1]) or "events without a mark"
             self._note(
@@ -255,36 +246,26 @@ class _Builder:
         calls = [(start + self.base, end + self.base) for start, end, _, _ in self.events.cpu_ops]
         first = activity["start_ns"].min() if activity.height else min((c[0] for c in calls), default=None)
         last = activity["end_ns"].max() if activity.height else max((c[1] for c in calls), default=None)
-        return pl.DataFrame(
-            {
-                "rank": [rank],
-                "rank_origin": [origin],
-                "world_size": [small_int(world)],
-                "host": [host if isinstance(host, str) else None],
-                "backend": [backend if isinstance(backend, str) else None],
-                "nccl_version": [version if isinstance(version, str) else None],
-                "gpu": [gpu if isinstance(gpu, str) else None],
-                "visible_gpus": [len(devices) if isinstance(devices, list) else None],
-                "devices": [activity["device"].n_unique() if activity.height else 0],
-                "clock": ["epoch" if self.base or _is_epoch(first) else "unknown"],
-                "events": [self.scan.events],
-                "gpu_events": [activity.height],
-                "duplicate_events": [duplicates],
-                "rejected_events": [self.events.rejected + self.scan.damage.unreadable_events],
-                "comm_kernels": [int((activity["kind"] == COMM).sum())],
-                "step_source": [self.step_by],
-                "outside_steps_ns": [_busy(self.outside)],
-                "start_ns": [first],
-                "end_ns": [last],
-                "bytes_read": [self.scan.size],
-            },
-            schema_overrides={
-                "rank": pl.Int32, "rank_origin": pl.String, "world_size": pl.Int32,
-                "host": pl.String, "backend": pl.String, "nccl_version": pl.String, "gpu": pl.String,
-                "visible_gpus": pl.Int32, "step_source": pl.String,
-                "outside_steps_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64,
-            },
-        )  # fmt: skip
+        texts = {"host": host, "backend": backend, "nccl_version": version, "gpu": gpu}
+        return gpu_activity.header(
+            rank=rank,
+            rank_origin=origin,
+            world_size=small_int(world),
+            **{name: text if isinstance(text, str) else None for name, text in texts.items()},
+            visible_gpus=len(devices) if isinstance(devices, list) else None,
+            devices=activity["device"].n_unique() if activity.height else 0,
+            clock="epoch" if self.base or _is_epoch(first) else "unknown",
+            events=self.scan.events,
+            gpu_events=activity.height,
+            duplicate_events=duplicates,
+            rejected_events=self.events.rejected + self.scan.damage.unreadable_events,
+            comm_kernels=int((activity["kind"] == COMM).sum()),
+            step_source=self.step_by,
+            outside_steps_ns=_busy(self.outside),
+            start_ns=first,
+            end_ns=last,
+            bytes_read=self.scan.size,
+        )
 
 
 def _most(values: pl.Series) -> str | None:
@@ -305,17 +286,6 @@ def _is_epoch(time_ns: object) -> bool:
 
 
 def _group_table(groups: Sequence[Group]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "process_group": [g.name for g in groups],
-            "description": [g.description for g in groups],
-            "backend": [g.backend for g in groups],
-            "group_ranks": [list(g.ranks) for g in groups],
-        },
-        schema={
-            "process_group": pl.String,
-            "description": pl.String,
-            "backend": pl.String,
-            "group_ranks": pl.List(pl.Int32),
-        },
-    )
+    rows = [(g.name, g.description, g.backend, list(g.ranks)) for g in groups]
+    names = dict.fromkeys(("process_group", "description", "backend"), pl.String)
+    return pl.DataFrame(rows, schema={**names, "group_ranks": pl.List(pl.Int32)}, orient="row")

@@ -91,14 +91,8 @@ class KinetoLayout:
         left = [self._told[name][1] for name in self._left]
         self.events.add_activity(rows.filter(~pl.col("name_id").is_in(left)) if left else rows)
         starts, correlations = self._launches
-        self.events.add_launches(
-            pl.DataFrame(
-                {
-                    "correlation": pl.Series(correlations, dtype=pl.String).cast(pl.Int64),
-                    "start_ns": _nanoseconds(starts),
-                }
-            )
-        )
+        numbers = pl.Series(correlations, dtype=pl.String).cast(pl.Int64)
+        self.events.add_launches(pl.DataFrame({"correlation": numbers, "start_ns": _nanoseconds(starts)}))
         for column in (*self._kernels, *self._launches):
             column.clear()
 

@@ -79,14 +79,9 @@ def process_groups(info: Mapping[str, Any]) -> Groups:
         ranks = item.get("ranks")
         numbers = [small_int(r) for r in ranks] if isinstance(ranks, list) else []
         name, description, backend = item.get("pg_name"), item.get("pg_desc"), item.get("backend_config")
-        found.append(
-            Group(
-                str(name) if name is not None else "",
-                description if isinstance(description, str) else None,
-                backend if isinstance(backend, str) else None,
-                tuple(r for r in numbers if r is not None) if None not in numbers else (),
-            )
-        )
+        description, backend = (text if isinstance(text, str) else None for text in (description, backend))
+        members = tuple(r for r in numbers if r is not None) if None not in numbers else ()
+        found.append(Group(str(name) if name is not None else "", description, backend, members))
     return Groups(tuple(found))
 
 

@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
-from nccl_insight.tables.run import Partial
+from nccl_insight.readers import Format, reads
 
 MAGIC: Final = b"SQLite format 3\x00"
 
@@ -16,11 +14,4 @@ def sniff(head: bytes, name: str) -> float:
     return 0.95 if b"CUPTI_ACTIVITY_KIND" in head or b"NVTX_EVENTS" in head or b"StringIds" in head else 0.6
 
 
-def read(source: InputFile) -> Partial:
-    """The tables of an input, see :mod:`nccl_insight.readers.nsys.format`."""
-    from nccl_insight.readers.nsys import format
-
-    return format.read(source)
-
-
-FORMAT = Format(kind="nsys_sqlite", sniff=sniff, read=read)
+FORMAT = Format(kind="nsys_sqlite", sniff=sniff, read=reads("nsys.format"))

@@ -72,13 +72,8 @@ def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFil
 
 
 def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFrame:
-    schema: dict[str, pl.DataType | type[pl.DataType]] = {
-        **gpu_activity.ACTIVITY,
-        "pid": pl.Int64,
-        "gpu": pl.Int32,
-        "correlation": pl.Int64,
-        "name_hash": pl.UInt64,
-    }
+    own = {"pid": pl.Int64, "gpu": pl.Int32, "correlation": pl.Int64, "name_hash": pl.UInt64}
+    schema: gpu_activity.Columns = {**gpu_activity.ACTIVITY, **own}
     parts = [pl.DataFrame(schema=schema)]
     if database.has(_KERNELS, "start", "end", "deviceId", "streamId", "globalPid"):
         columns = database.columns[_KERNELS]
@@ -91,23 +86,12 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         parts.append(frame.join(_kernel_names(database, frame, communication), on="name_id", how="left"))
     if database.has(_COPIES, "start", "end", "deviceId", "globalPid", "bytes", "copyKind"):
         kinds = [c if c in database.columns[_COPIES] else "null" for c in ("srcKind", "dstKind")]
-        frame = database.numbers(
-            _COPIES,
-            {
-                **_WHERE,
-                "size_bytes": ("bytes", pl.Int64),
-                "copy": ("copyKind", pl.Int32),
-                "src": (kinds[0], pl.Int32),
-                "dst": (kinds[1], pl.Int32),
-            },
-        )
+        what = {"copy": ("copyKind", pl.Int32), "src": (kinds[0], pl.Int32), "dst": (kinds[1], pl.Int32)}
+        frame = database.numbers(_COPIES, {**_WHERE, "size_bytes": ("bytes", pl.Int64), **what})
         memory = [pl.col(c).replace_strict(_MEMORY, default="Unknown", return_dtype=pl.String) for c in ("src", "dst")]
         kind = pl.col("copy").replace_strict(_COPY_KINDS, default="other", return_dtype=pl.String)
-        parts.append(
-            frame.with_columns(
-                kind=pl.lit(MEMCPY, pl.Int8), name=pl.format("Memcpy {} ({} -> {})", kind, memory[0], memory[1])
-            )
-        )
+        copied = pl.format("Memcpy {} ({} -> {})", kind, *memory)
+        parts.append(frame.with_columns(kind=pl.lit(MEMCPY, pl.Int8), name=copied))
     if database.has(_SETS, "start", "end", "deviceId", "globalPid"):
         frame = database.numbers(_SETS, _WHERE)
         parts.append(frame.with_columns(kind=pl.lit(MEMSET, pl.Int8), name=pl.lit("Memset")))
@@ -148,9 +132,8 @@ def _steps(marks: pl.DataFrame) -> pl.DataFrame:
         .iter_rows()
         if tid is not None and (found := _STEP.fullmatch(text))
     ]
-    return pl.DataFrame(
-        rows, schema={"pid": pl.Int64, "step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row"
-    ).unique(["pid", "step"], keep="first", maintain_order=True)
+    steps = pl.DataFrame(rows, schema={"pid": pl.Int64, **gpu_activity.STEPS}, orient="row")
+    return steps.unique(["pid", "step"], keep="first", maintain_order=True)
 
 
 def _launches(database: Database) -> pl.DataFrame:
@@ -184,13 +167,8 @@ def _collectives(
 ) -> pl.DataFrame:
     launches = launches.join(comm.select("correlation", "pid").unique(), on=["correlation", "pid"], how="semi")
     calls = attach_calls(comm, launches, marks, layouts)
-    rows = calls.with_columns(
-        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        **gpu_activity.exposure(comm, activity).to_dict(),
-        kernel=pl.col("name"),
-        source=pl.lit("kernel"),
-        step=pl.col("step"),
-    )
+    length, exposed = pl.col("end_ns") - pl.col("start_ns"), gpu_activity.exposure(comm, activity).to_dict()
+    rows = calls.with_columns(duration_ns=length, **exposed, kernel=pl.col("name"), source=pl.lit("kernel"))
     return gpu_activity.with_bandwidth(rows).select(*COLLECTIVE)
 
 
@@ -225,66 +203,33 @@ def _info(
     if database.has("TARGET_INFO_GPU", "name"):
         names = {str(r[0]) for r in database.connection.execute("select distinct name from TARGET_INFO_GPU")}
         gpu = names.pop() if len(names) == 1 else None
-    per_lane = activity.group_by("device").agg(
-        gpu_events=pl.len(),
-        comm_kernels=(pl.col("kind") == COMM).sum(),
-        start_ns=pl.col("start_ns").min() + offset,
-        end_ns=pl.col("end_ns").max() + offset,
-    )
-    rows = (
-        lanes.with_columns(pl.col("device").cast(pl.Int32))
-        .join(per_lane, on="device", maintain_order="left")
-        .select(
-            rank=pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int32),
-            rank_origin=pl.lit(origin if ranks else None, pl.String),
-            world_size=pl.lit(None, pl.Int32),
-            host=pl.lit(None, pl.String),
-            backend=pl.lit(None, pl.String),
-            nccl_version=pl.lit(None, pl.String),
-            gpu=pl.lit(gpu, pl.String),
-            visible_gpus=pl.lit(None, pl.Int32),
-            device=pl.col("gpu"),
-            clock=pl.lit("epoch" if offset else "unknown"),
-            gpu_events=pl.col("gpu_events"),
-            comm_kernels=pl.col("comm_kernels"),
-            start_ns=pl.col("start_ns"),
-            end_ns=pl.col("end_ns"),
-        )
-    )
-    # A report without GPU activity still says that it was read.
-    return (
-        rows if rows.height else pl.DataFrame({"clock": ["unknown"], "gpu_events": [0]}, schema_overrides=rows.schema)
-    )
+    if lanes.is_empty():  # a report without GPU activity still says that it was read
+        return gpu_activity.header(clock="unknown", gpu_events=0)
+    rows = lanes.with_columns(pl.col("device").cast(pl.Int32))
+    rows = rows.join(gpu_activity.headers(activity, offset), on="device", maintain_order="left")
+    return rows.with_columns(
+        rank=pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int32),
+        rank_origin=pl.lit(origin if ranks else None, pl.String),
+        gpu=pl.lit(gpu, pl.String),
+        device=pl.col("gpu"),
+        clock=pl.lit("epoch" if offset else "unknown"),
+    ).drop("pid")
 
 
 def _note(
     notes: list[tuple[str, str]], database: Database, activity: pl.DataFrame, found: pl.DataFrame, ranks: dict[int, int]
 ) -> None:
     if activity.is_empty():
-        traced = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" in database.columns
-        why = (
-            "CUDA graphs were traced as a whole; record with --cuda-graph-trace=node"
-            if traced
-            else "no GPU activity was recorded; record with nsys profile --trace=cuda,nvtx"
-        )
+        why = "no GPU activity was recorded; record with nsys profile --trace=cuda,nvtx"
+        if "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" in database.columns:
+            why = "CUDA graphs were traced as a whole; record with --cuda-graph-trace=node"
         notes.append((LACKS, why))
-        return
     if found.is_empty():
         return
     bare = int(found["size_bytes"].null_count())
     if bare:
-        notes.append(
-            (
-                LACKS,
-                f"{bare:,} of {found.height:,} communication kernels have no message size: the export holds no NVTX "
-                f"payloads; {_BLOBS}",
-            )
-        )
+        said = f"{bare:,} of {found.height:,} communication kernels have no message size"
+        notes.append((LACKS, f"{said}: the export holds no NVTX payloads; {_BLOBS}"))
     if not ranks:
-        notes.append(
-            (
-                LACKS,
-                "the report names no ranks, so its GPUs are not compared with each other; NVTX payloads of "
-                f"ncclCommInitRank would: {_BLOBS}",
-            )
-        )
+        said = "the report names no ranks, so its GPUs are not compared with each other"
+        notes.append((LACKS, f"{said}; NVTX payloads of ncclCommInitRank would: {_BLOBS}"))

@@ -39,11 +39,7 @@ _TEXT_BYTES: Final = 16_384
 
 @contextlib.contextmanager
 def open_folder(source: InputFile) -> Iterator[Database]:
-    """The tables beside the list of texts, as a database in memory.
-
-    Raises:
-        sqlite3.DatabaseError: a file is damaged.
-    """
+    """The tables beside the list of texts, as a database in memory. Raises sqlite3.DatabaseError: a file is damaged."""
     columns: dict[str, tuple[str, ...]] = {}
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         for table, wanted in _READ.items():

@@ -19,6 +19,7 @@ from nccl_insight.tables.notes import LACKS
 from nccl_insight.tables.run import Partial
 
 _RECORD: Final = "record with torch.profiler beside it for sizes, groups and ranks"
+_WHERE: Final = dict.fromkeys(("start_ns", "end_ns", "agent", "stream", "pid"), pl.Int64)
 
 
 def read(source: InputFile) -> Partial:
@@ -46,20 +47,19 @@ def _tables(
     elif collectives.height:
         what = "communication kernels have no message size, group or step in a profile of rocprofv3"
         notes.append((LACKS, f"{collectives.height:,} {what}; {_RECORD}"))
-    no_steps = pl.DataFrame(schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64})
+    no_steps = pl.DataFrame(schema=gpu_activity.STEPS)
     tables = gpu_activity.tables_of(activity, collectives, gpu_activity.step_table(activity, no_steps))
     named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width and f.height}
-    named["trace_info"] = pl.DataFrame(
-        {
-            "rank": [rank], "rank_origin": ["file_name" if rank is not None else None], "clock": ["unknown"],
-            "host": [host],
-            "gpu_events": [activity.height], "comm_kernels": [collectives.height],
-            "start_ns": [activity["start_ns"].min()], "end_ns": [activity["end_ns"].max()],
-        },
-        schema_overrides={
-            "rank": pl.Int32, "rank_origin": pl.String, "host": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64,
-        },
-    )  # fmt: skip
+    named["trace_info"] = gpu_activity.header(
+        rank=rank,
+        rank_origin="file_name" if rank is not None else None,
+        clock="unknown",
+        host=host,
+        gpu_events=activity.height,
+        comm_kernels=collectives.height,
+        start_ns=activity["start_ns"].min(),
+        end_ns=activity["end_ns"].max(),
+    )
     return named
 
 
@@ -81,12 +81,9 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         rows = database.frame(
             f'select k.start, k."end", {", ".join(own)}, {name} from `{kernels}` k '
             f"left join `{symbols}` s on s.id = k.kernel_id",
-            {"start_ns": pl.Int64, "end_ns": pl.Int64, "agent": pl.Int64, "stream": pl.Int64, "pid": pl.Int64,
-             "name": pl.String},
-        )  # fmt: skip
-        names = rows["name"].unique().to_list()
-        kinds = {n: classify(n or "", communication).kind for n in names}
-        parts.append(rows.with_columns(kind=pl.col("name").replace_strict(kinds, default=0, return_dtype=pl.Int8)))
+            {**_WHERE, "name": pl.String},
+        )
+        parts.append(rows.with_columns(kind=gpu_activity.kinds_of(rows["name"], communication)))
     copies = _table(database, "rocpd_memory_copy", "start", "end", "size")
     if copies:
         own = [_column(database, copies, c, "m") for c in ("dst_agent_id", "stream_id", "pid", "name_id")]
@@ -95,9 +92,8 @@ def _activity(database: Database, communication: tuple[str, ...]) -> pl.DataFram
         join = f" left join `{strings}` t on t.id = m.name_id" if text == "t.string" else ""
         rows = database.frame(
             f'select m.start, m."end", {", ".join(own[:3])}, m.size, {text} from `{copies}` m{join}',
-            {"start_ns": pl.Int64, "end_ns": pl.Int64, "agent": pl.Int64, "stream": pl.Int64, "pid": pl.Int64,
-             "size_bytes": pl.Int64, "name": pl.String},
-        )  # fmt: skip
+            {**_WHERE, "size_bytes": pl.Int64, "name": pl.String},
+        )
         parts.append(rows.with_columns(kind=pl.lit(MEMCPY, pl.Int8)))
     rows = pl.concat(parts, how="diagonal_relaxed").select(list(LANES))
     return rows.with_columns(pl.col("pid", "agent").fill_null(-1)).filter(pl.col("end_ns") >= pl.col("start_ns"))

@@ -3,9 +3,7 @@
 import re
 from typing import Final
 
-from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
-from nccl_insight.tables.run import Partial
+from nccl_insight.readers import Format, reads
 
 _MARK: Final = re.compile(rb"\x12[\x05-\x40]/(?:host|device):\w")
 
@@ -17,11 +15,4 @@ def sniff(head: bytes, name: str) -> float:
     return 0.94 if re.search(r"\.xplane\.pb(?:\.gz|\.zst)?$", name) and head[:1] == b"\n" else 0.0
 
 
-def read(source: InputFile) -> Partial:
-    """The tables of an input, see :mod:`nccl_insight.readers.xplane.format`."""
-    from nccl_insight.readers.xplane import format
-
-    return format.read(source)
-
-
-FORMAT = Format(kind="xplane", sniff=sniff, read=read)
+FORMAT = Format(kind="xplane", sniff=sniff, read=reads("xplane.format"))

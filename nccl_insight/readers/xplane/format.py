@@ -9,14 +9,14 @@ numbers them. Fields: ``tsl/profiler/protobuf/xplane.proto`` of openxla/xla.
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import gpu_activity, side
-from nccl_insight.readers.kernels import COMM, MEMCPY, MEMSET, classify
+from nccl_insight.readers.kernels import MEMCPY, MEMSET, classify
 from nccl_insight.readers.protobuf import DamagedMessage, fields, signed
 from nccl_insight.tables.notes import CUT, LACKS
 from nccl_insight.tables.run import Partial
@@ -38,6 +38,9 @@ _HLO: Final = {
 _RECORD: Final = "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=COLL tells sizes and ranks"
 
 
+_Row: TypeAlias = tuple[int, int, int, int, int, str, int | None, int | None, str | None]
+
+
 @dataclass
 class _Plane:
     """Number and bytes of the parts of one plane; names are decoded when they are asked for."""
@@ -53,9 +56,7 @@ class _Plane:
 class _Found:
     """Rows of a profile; times in nanoseconds of the profile."""
 
-    activity: list[tuple[int, int, int, int, int, str, int | None, int | None, str | None]] = field(
-        default_factory=list
-    )
+    activity: list[_Row] = field(default_factory=list)
     launches: list[tuple[int, int]] = field(default_factory=list)
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     host: str | None = None
@@ -183,9 +184,7 @@ def _event(data: bytes) -> tuple[int, int, int, list[bytes]]:
     return number, offset, duration if sound else -1, stats
 
 
-def _activity(
-    plane: _Plane, data: bytes, gpu: int
-) -> Iterator[tuple[int, int, int, int, int, str, int | None, int | None, str | None]]:
+def _activity(plane: _Plane, data: bytes, gpu: int) -> Iterator[_Row]:
     """Kernels and copies of one stream; other lines of a GPU repeat them by HLO operation, module and step."""
     title, begun, events = _line(data)
     stream = _STREAM.match(title)
@@ -246,12 +245,10 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
     activity = pl.DataFrame(found.activity, schema={c: schema[c] for c in columns}, orient="row").with_columns(
         pl.col("start_ns", "end_ns") + base
     )
-    kinds = {n: classify(n, communication).kind for n in activity["name"].unique().to_list()}
-    told = pl.col("name").replace_strict(kinds, default=0, return_dtype=pl.Int8)
+    told = gpu_activity.kinds_of(activity["name"], communication)
     activity = activity.with_columns(kind=pl.when(pl.col("kind") < 0).then(told).otherwise("kind"))
-    steps = pl.DataFrame(
-        found.steps, schema={"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row"
-    ).with_columns(pl.col("start_ns", "end_ns") + base)
+    steps = pl.DataFrame(found.steps, schema=gpu_activity.STEPS, orient="row")
+    steps = steps.with_columns(pl.col("start_ns", "end_ns") + base)
     steps = steps.group_by("step").agg(pl.col("start_ns").min(), pl.col("end_ns").max()).sort("start_ns")
     launches = pl.DataFrame(
         found.launches, schema={"correlation": pl.Int64, "start_ns": pl.Int64}, orient="row"
@@ -273,20 +270,9 @@ def _tables(found: _Found, communication: tuple[str, ...], notes: list[tuple[str
 
 def _info(found: _Found, activity: pl.DataFrame, epoch: bool) -> pl.DataFrame:
     """One row per GPU; a profile without any still says that it was read."""
-    rows = (
-        activity.group_by("device")
-        .agg(
-            gpu_events=pl.len().cast(pl.Int64),
-            comm_kernels=(pl.col("kind") == COMM).sum().cast(pl.Int64),
-            start_ns=pl.col("start_ns").min(),
-            end_ns=pl.col("end_ns").max(),
-        )
-        .sort("device")
-    )
+    rows = gpu_activity.headers(activity).sort("device")
     if rows.is_empty():
-        rows = pl.DataFrame(
-            {"device": [None], "gpu_events": [0], "comm_kernels": [0]}, schema_overrides={"device": pl.Int32}
-        )
+        rows = gpu_activity.header(device=None, gpu_events=0, comm_kernels=0)
     return rows.with_columns(
         rank_origin=pl.lit("device"), host=pl.lit(found.host, pl.String), clock=pl.lit("epoch" if epoch else "unknown")
     )

@@ -21,8 +21,7 @@ _REFUSED: Final = 3
 def select_apart(run: Run, sql: str, most: int, *, seconds: float = SECONDS) -> tuple[pl.DataFrame, int]:
     """The first ``most`` rows of a SELECT over the tables of a run, and how many rows there are in all.
 
-    Raises:
-        UsageError: the SQL is wrong, reads anything but the tables, or takes too much time or memory.
+    Raises UsageError: the SQL is wrong, reads anything but the tables, or takes too much time or memory.
     """
     check_sql(sql)
     words = set(re.findall(r"\w+", current(sql)[0]))

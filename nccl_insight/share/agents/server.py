@@ -25,11 +25,7 @@ INSTRUCTIONS = (
 
 
 def serve(root: Path) -> None:
-    """Serves until the input ends.
-
-    Raises:
-        UsageError: the MCP library is not installed, or the root is no directory.
-    """
+    """Serves until the input ends. Raises UsageError: the MCP library is not installed, or the root is no directory."""
     if not root.is_dir():
         raise UsageError(f"--root {root}: no such directory")
     try:
@@ -87,8 +83,7 @@ def serve(root: Path) -> None:
 def answer(ask: Callable[[], dict[str, Any]], refused: type[Exception]) -> dict[str, Any]:
     """The answer. A wrong question is no fault of the server, but an error with one clean line.
 
-    Raises:
-        refused: why there is no answer.
+    Raises refused: why there is no answer.
     """
     try:
         found = ask()

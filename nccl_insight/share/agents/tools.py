@@ -47,11 +47,7 @@ class Desk:
         return {"note": DATA_NOTE, **json_.to_dict(self._analysis(paths))}
 
     def explain(self, name: str) -> dict[str, Any]:
-        """What a diagnosis means, by code (NI401) or name (shm-too-small).
-
-        Raises:
-            UsageError: there is none.
-        """
+        """What a diagnosis means, by code (NI401) or name (shm-too-small). Raises UsageError: there is none."""
         wanted = name.strip().lower()
         for rule in discover():
             if wanted in (rule.code.lower(), rule.name):
@@ -81,8 +77,7 @@ class Desk:
     def query(self, sql: str, paths: Sequence[str], limit: int = 100) -> dict[str, Any]:
         """Rows of a SELECT over the tables of a run, at most ``limit`` and never more than 500.
 
-        Raises:
-            UsageError: the SQL is wrong, reads anything but the tables, or takes too much time or memory.
+        Raises UsageError: the SQL is wrong, reads anything but the tables, or takes too much time or memory.
         """
         check_sql(sql)
         most = max(1, min(limit, ROW_CAP))
@@ -93,8 +88,7 @@ class Desk:
     def evidence(self, path: str, first: int, last: int) -> dict[str, Any]:
         """Lines ``first`` to ``last`` (counted from 1, at most 200) of one input.
 
-        Raises:
-            UsageError: the range is empty.
+        Raises UsageError: the range is empty.
         """
         if first < 1 or last < first:
             raise UsageError("evidence: lines are counted from 1, and the last is not before the first")
@@ -114,8 +108,7 @@ class Desk:
     def lint(self, path: str) -> dict[str, Any]:
         """The NCCL settings of a launch script, checked without running anything.
 
-        Raises:
-            UsageError: the file is outside of the folder that may be read, or cannot be read.
+        Raises UsageError: the file is outside of the folder that may be read, or cannot be read.
         """
         file, shown = self._inside(path), one_line(path, PATH_CAP)
         try:

@@ -71,8 +71,7 @@ def texts_of(file: InputFile) -> Iterator[str]:
 def write_redacted(file: InputFile, redactor: Redactor, out: Path) -> str:
     """Writes the copy, compressed if its name says so; what was wrong with the input.
 
-    Raises:
-        Unreadable: nothing could be read.
+    Raises Unreadable: nothing could be read.
     """
     place = temporary.place("copy")
     try:

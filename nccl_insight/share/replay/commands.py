@@ -59,8 +59,7 @@ class Command:
 def commands(mix: Mix, run: Run, options: Options) -> tuple[Command, ...]:
     """The commands of the ``limit`` heaviest patterns, those with most bytes or most calls.
 
-    Raises:
-        NotJudgedError: nothing in the mix is an operation of nccl-tests.
+    Raises NotJudgedError: nothing in the mix is an operation of nccl-tests.
     """
     able = [p for p in mix.patterns if p.op in _PROGRAMS]
     if not able:

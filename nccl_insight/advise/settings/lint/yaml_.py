@@ -104,8 +104,7 @@ def _compose(text: str) -> list[yaml.Node] | str:
 def _nodes(events: Iterator[Any]) -> list[yaml.Node]:
     """Root nodes from events, by a stack of its own: PyYAML's composer calls itself and takes the process down with it.
 
-    Raises:
-        ValueError: nested too deeply.
+    Raises ValueError: nested too deeply.
     """
     root: list[Any] = []
     stack: list[list[Any]] = [root]
