@@ -75,18 +75,14 @@ def _by_lines(lines: list[str]) -> str:
         levels = sum(bool(_LEVEL.search(line)) for line in lines)
         return f"a program's log with times{' and levels' if 2 * levels > len(lines) else ''}, without a line of NCCL"
     header = next(csv.reader([lines[0]]), [])
-    if (
-        len(lines) > 2
-        and len(header) > 2
-        and all(len(next(csv.reader([line]), [])) == len(header) for line in lines[1:6])
-    ):
+    wide = len(lines) > 2 and len(header) > 2
+    if wide and {len(next(csv.reader([line]), [])) for line in lines[1:6]} == {len(header)}:
         return f"a table (CSV) with the columns {', '.join(cell.strip() for cell in header[:5])}"
     if _share(lines, re.compile(r"\[[\w. -]+\]$|\w[\w.-]* ?= ?\S")) >= _MOST:
         return "a settings file"
     if _share(lines, _KEY) >= _MOST:
-        return "YAML, or keys with values: " + ", ".join(
-            dict.fromkeys(line.split(":")[0].strip(" -") for line in lines[:5])
-        )
+        keys = dict.fromkeys(line.split(":")[0].strip(" -") for line in lines[:5])
+        return f"YAML, or keys with values: {', '.join(keys)}"
     rows = [[cell for cell in _COLUMNS.split(line.strip()) if cell.strip()] for line in lines[:12]]
     widths = {len(row) for row in rows}
     if len(rows) > 2 and min(widths) > 2 and len(widths) <= 2:

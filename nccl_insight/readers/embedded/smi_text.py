@@ -95,16 +95,10 @@ def _node(line: int, section: int, name: str, tail: str) -> dict[str, object]:
     digits = name[len(name.rstrip("0123456789")) :]
     fields = re.split(r"\t+|\s{2,}|\s(?=\S+$)", tail) if tail and is_gpu else []
     numa = next((f for f in fields[1:2] if re.fullmatch(r"[0-9]+", f.strip())), None)
-    return {
-        "line": line,
-        "section": section,
-        "node": name,
-        "kind": "GPU" if is_gpu else "NIC",
-        "index": int(digits[:9]) if digits else None,
-        "numa": int(numa[:9]) if numa else None,
-        "cpu_affinity": fields[0].strip() if fields else None,
-        "device": None if is_gpu or name.startswith("NIC") else name,
-    }
+    index, node = (int(number[:9]) if number else None for number in (digits, numa))
+    row = {"line": line, "section": section, "node": name, "kind": "GPU" if is_gpu else "NIC", "index": index}
+    device = None if is_gpu or name.startswith("NIC") else name
+    return {**row, "numa": node, "cpu_affinity": fields[0].strip() if fields else None, "device": device}
 
 
 def _row(line: int, section: int, src: str, columns: list[str], cells: list[str]) -> list[dict[str, object]]:
@@ -113,9 +107,8 @@ def _row(line: int, section: int, src: str, columns: list[str], cells: list[str]
         link = "NVL" if cell.startswith("NV") else _LINKS[cell]
         if link and dst != src:
             count = int(cell[2:6]) if link == "NVL" else None
-            rows.append(
-                {"line": line, "section": section, "src": src, "dst": dst, "link": link, "path": cell, "count": count}
-            )
+            place = {"line": line, "section": section, "src": src, "dst": dst}
+            rows.append({**place, "link": link, "path": cell, "count": count})
     return rows
 
 

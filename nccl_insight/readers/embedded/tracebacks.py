@@ -143,28 +143,14 @@ class _Reader:
         return found if found is not None and line - found.line <= (_NEXT if found.cut else _REACH) else None
 
     def _add(self, line: int, found: re.Match[str], tag: str, opened: _Open | None) -> None:
-        inner = found["inner"]
-        name = str(found["cls"])
-        before = read_tag(tag)
-        rank = before.rank
-        if rank is None and opened is not None:
-            rank = opened.rank
-        time = _TIME.search(tag)
-        self.rows.append(
-            {
-                "line": line,
-                "host": next(iter(before.hosts), None),
-                "pid": before.pid,
-                "rank": rank,
-                "exception": f"{name}({inner})" if inner else name,
-                "text": (found["text"] or "").strip()[:1000],
-                "place": (opened.place or opened.library) if opened else None,
-                "tag": tag.strip(),
-                "traceback": opened is not None,
-                "chained": opened is not None and opened.chained,
-                "timestamp": time[0] if time else None,
-            }
-        )
+        name, inner, before, time = str(found["cls"]), found["inner"], read_tag(tag), _TIME.search(tag)
+        who = {"host": next(iter(before.hosts), None), "pid": before.pid, "rank": before.rank, "tag": tag.strip()}
+        what = {"exception": f"{name}({inner})" if inner else name, "text": (found["text"] or "").strip()[:1000]}
+        where = {"line": line, "timestamp": time[0] if time else None}
+        if opened is not None:
+            where |= {"place": opened.place or opened.library, "chained": opened.chained}
+            who["rank"] = opened.rank if before.rank is None else before.rank
+        self.rows.append({"chained": False, "traceback": opened is not None, **where, **who, **what})
 
 
 # What alone on a line may be an exception: a class and its text, at the beginning or behind a tag.

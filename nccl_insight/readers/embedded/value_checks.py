@@ -49,15 +49,11 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=SCHEMA)
     near = near.filter(_checked(pl.col("text")))
     text = pl.col("text").str.slice(0, 2000)
-    pair, turned = text.str.extract_groups(_PAIR), text.str.extract_groups(_TURNED)
+    pair, turned = text.str.extract_groups(_PAIR).struct, text.str.extract_groups(_TURNED).struct
     return (
         near.with_columns(
-            pl.coalesce(pair.struct.field("1"), turned.struct.field("2"))
-            .cast(pl.Float64, strict=False)
-            .alias("expected"),
-            pl.coalesce(pair.struct.field("2"), turned.struct.field("1"))
-            .cast(pl.Float64, strict=False)
-            .alias("observed"),
+            pl.coalesce(pair.field("1"), turned.field("2")).cast(pl.Float64, strict=False).alias("expected"),
+            pl.coalesce(pair.field("2"), turned.field("1")).cast(pl.Float64, strict=False).alias("observed"),
             text.str.contains(_ASSERTED).alias("assertion"),
             text.str.extract(_RANK).cast(pl.Int32, strict=False).alias("rank"),
         )

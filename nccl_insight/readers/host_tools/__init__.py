@@ -99,7 +99,7 @@ def scan(lines: pl.DataFrame, path: str = "") -> dict[str, pl.DataFrame]:
         "host_tools": pl.DataFrame(found.outputs, schema=OUTPUTS),
         "host_facts": pl.DataFrame(found.facts, schema=FACTS, orient="row"),
         "stacks": pl.DataFrame(found.stacks, schema=STACKS),
-        "peer_bandwidth": pl.DataFrame(found.copies, schema=COPIES),
+        "peer_bandwidth": pl.DataFrame(found.copies, schema=COPIES, orient="row"),
         "env": pl.DataFrame(found.env, schema=ENV, orient="row").with_columns(origin=pl.lit("environment")),
     }
     tables |= _other_tables(found)

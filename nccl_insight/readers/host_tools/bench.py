@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from nccl_insight.readers.host_tools import shapes
+from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, number
 
 _P2P_TITLE: Final = re.compile(
@@ -24,17 +24,7 @@ def _matrices(out: Output, title: re.Pattern[str]) -> list[tuple[re.Match[str] |
 
 
 def _copy(found: Found, line: int, src: str, dst: str, gbps: float, access: bool | None, test: str) -> None:
-    found.copies.append(
-        {
-            "line": line,
-            "host": found.host,
-            "src": int(src),
-            "dst": int(dst),
-            "peer_access": access,
-            "gbps": gbps,
-            "test": test,
-        }
-    )
+    found.copies.append((line, found.host, int(src), int(dst), access, gbps, test))
 
 
 def _range(values: list[float]) -> str:
@@ -50,12 +40,8 @@ def _p2p(out: Output, found: Found) -> str:
             r"Device: ([0-9]+), (.*), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)", text
         ):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
-            found.fact(
-                line,
-                f"GPU {match[1]}",
-                "gpu.bus_id",
-                f"{int(match[5], 16):04x}:{int(match[3], 16):02x}:{int(match[4], 16):02x}.0",
-            )
+            domain, bus, slot = (int(match[part], 16) for part in (5, 3, 4))
+            found.fact(line, f"GPU {match[1]}", "gpu.bus_id", f"{domain:04x}:{bus:02x}:{slot:02x}.0")
         elif match := re.match(r"Device=([0-9]+) (CAN(?:NOT)?) Access Peer Device=([0-9]+)", text):
             found.fact(line, f"{match[1]}->{match[3]}", "p2p.access", "yes" if match[2] == "CAN" else "no")
     for title, lines in _matrices(out, _P2P_TITLE):
@@ -182,12 +168,7 @@ def _perftest(out: Output, found: Found) -> str:
         ):
             found.fact(line, device, "perftest.error", text.strip())
             says.append(text.strip()[:100])
-    for key, name in (
-        ("Mtu", "port.path_mtu"),
-        ("Link type", "port.link_layer"),
-        ("GID index", "gid.index"),
-        ("Number of qps", "perftest.qps"),
-    ):
+    for key, name in vocabulary.table("perftest").items():
         if key in values:
             found.fact(out.line, device, name, values[key].replace("[B]", ""), "bytes" if key == "Mtu" else None)
     return "; ".join([test, device or "", *(says if len(says) <= 3 else [says[0], says[-1]])]).strip("; ")

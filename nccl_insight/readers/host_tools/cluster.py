@@ -19,11 +19,8 @@ def _describe(out: Output, found: Found) -> str:
             says += [f"{item.key} {item.value}"] if item.value == "Terminated" else []
         elif item.key in ("Reason", "Exit Code", "Signal", "Finished", "Message") and "State" in above:
             which = "last_state" if "Last State" in above else "state"
-            if found.fact(item.line, pod, f"pod.{which}.{slug(item.key)}", item.value) and item.key in (
-                "Reason",
-                "Exit Code",
-            ):
-                says.append(f"{item.key} {item.value}")
+            read = found.fact(item.line, pod, f"pod.{which}.{slug(item.key)}", item.value)
+            says += [f"{item.key} {item.value}"] if read and item.key in ("Reason", "Exit Code") else []
         elif item.key in vocabulary.table("pod") and item.value:
             found.fact(item.line, pod, vocabulary.table("pod")[item.key], item.value)
         elif re.search(r"Limits|Requests|Capacity|Allocatable", above) and item.value:
@@ -125,12 +122,9 @@ def _scontrol(out: Output, found: Found) -> str:
             prefix = "job" if job.startswith("job ") else "node"
             if key in vocabulary.words("scontrol"):
                 name = slug(key).replace("jobstate", "state")
-                if (
-                    value
-                    and found.fact(line, job, f"{prefix}.{name}", value)
-                    and key in ("JobState", "Reason", "ExitCode", "State", "NodeList")
-                ):
-                    says.append(f"{key} {value}")
+                read = value and found.fact(line, job, f"{prefix}.{name}", value)
+                told = key in ("JobState", "Reason", "ExitCode", "State", "NodeList")
+                says += [f"{key} {value}"] if read and told else []
     return "; ".join([job, *says[:5]])
 
 

@@ -28,12 +28,9 @@ def _daemon(out: Output, found: Found) -> str:
             word = " ".join(match["text"].split()[:2])
             kinds[word] = kinds.get(word, 0) + 1
     said = [f"{word} ({n})" for word, n in sorted(kinds.items(), key=lambda kv: -kv[1])[:3]]
-    return "; ".join(
-        [
-            f"{count(len(out.lines), 'line')} from {first} to {last}" if first else count(len(out.lines), "line"),
-            *([f"errors: {listed(bad, 3)}"] if bad else [f"no error; {listed(said)}"]),
-        ]
-    )
+    span = f" from {first} to {last}" if first else ""
+    trouble = f"errors: {listed(bad, 3)}" if bad else f"no error; {listed(said)}"
+    return f"{count(len(out.lines), 'line')}{span}; {trouble}"
 
 
 def _dmesg(out: Output, found: Found) -> str:
@@ -57,12 +54,8 @@ def _dmesg(out: Output, found: Found) -> str:
             text,
         ):
             who[match[1]] = who.get(match[1], 0) + 1
-    return "; ".join(
-        [
-            count(len(out.lines), "line"),
-            listed([f"{name} {n}" for name, n in sorted(who.items(), key=lambda kv: -kv[1])], 6),
-        ]
-    ).rstrip("; ")
+    names = [f"{name} {n}" for name, n in sorted(who.items(), key=lambda kv: -kv[1])]
+    return "; ".join([count(len(out.lines), "line"), *([listed(names, 6)] if names else [])])
 
 
 def _ras(out: Output, found: Found) -> str:

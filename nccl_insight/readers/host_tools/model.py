@@ -91,7 +91,7 @@ class Found:
 
     facts: list[tuple[int, str | None, str | None, str, str, str | None, str]] = field(default_factory=list)
     stacks: list[dict[str, object]] = field(default_factory=list)
-    copies: list[dict[str, object]] = field(default_factory=list)
+    copies: list[tuple[object, ...]] = field(default_factory=list)
     env: list[tuple[int, str | None, str, str]] = field(default_factory=list)
     outputs: list[dict[str, object]] = field(default_factory=list)
     also: dict[str, list[tuple[int, str, str | None]]] = field(default_factory=dict)

@@ -51,13 +51,8 @@ def _ip(out: Output, found: Found) -> str:
             seen = interfaces.setdefault(device, {})
             flags = match["flags"].split(",")
             state = re.search(r"\bstate (\S+)", match["rest"])
-            up = (
-                state[1]
-                if state and state[1] != "UNKNOWN"
-                else "UP"
-                if "LOWER_UP" in flags or "RUNNING" in flags
-                else "DOWN"
-            )
+            up = "UP" if "LOWER_UP" in flags or "RUNNING" in flags else "DOWN"
+            up = state[1] if state and state[1] != "UNKNOWN" else up
             seen["state"] = "NO-CARRIER" if "NO-CARRIER" in flags else up
             found.fact(line, device, "net.state", seen["state"])
             if mtu := re.search(r"\bmtu ([0-9]+)", match["rest"]):

@@ -51,18 +51,13 @@ def _table(out: Output, found: Found) -> str:
         elif device and (used := _USED.search(cells[1])):
             found.fact(line, device, "gpu.memory_used", used[1], "MiB")
             found.fact(line, device, "gpu.memory_total", used[2], "MiB")
-            state = cells[0].split()
-            found.fact(
-                line, device, "gpu.performance_state", next((w for w in state if re.fullmatch(r"P[0-9]+", w)), "")
-            )
+            state = next((w for w in cells[0].split() if re.fullmatch(r"P[0-9]+", w)), "")
+            found.fact(line, device, "gpu.performance_state", state)
             if "%" in cells[2]:
                 found.fact(line, device, "gpu.utilization", cells[2].split("%")[0].split()[-1], "%")
-        if (
-            (device and "ERR!" in text)
-            or (device and "requires reset" in text.lower())
-            or (device and "is lost" in text.lower())
-        ):
-            word = "ERR!" if "ERR!" in text else "GPU requires reset" if "reset" in text.lower() else "GPU is lost"
+        low = text.lower()
+        if device and ("ERR!" in text or "requires reset" in low or "is lost" in low):
+            word = "ERR!" if "ERR!" in text else "GPU requires reset" if "reset" in low else "GPU is lost"
             if not any(b.startswith(device) for b in broken):
                 found.fact(line, device, "gpu.unreadable", f"nvidia-smi prints {word}")
                 broken.append(f"{device} {word}")
@@ -112,9 +107,8 @@ def _query(out: Output, found: Found) -> str:
             gpus.append(item.value)
         if name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.recovery", "gpu.ecc.vol")) and _telling(item.value):
             says.append(f"{item.key} {item.value}")
-    return "; ".join(
-        [count(len(gpus), "GPU") + (f" ({listed(sorted(set(gpus)), 2)})" if gpus else ""), *dict.fromkeys(says[:12])]
-    )
+    names = f" ({listed(sorted(set(gpus)), 2)})" if gpus else ""
+    return "; ".join([count(len(gpus), "GPU") + names, *dict.fromkeys(says[:12])])
 
 
 _TAG: Final = late.compiled(
@@ -139,10 +133,8 @@ def _xml(out: Output, found: Found) -> str:
             name, unit = told
             read = found.fact(line, device, name, _plain(tag["value"], unit), unit)
             gpus += [tag["value"]] if read and name == "gpu.name" else []
-            if read and (
-                (name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.ecc.vol")) and _telling(tag["value"]))
-                or "driver" in name
-            ):
+            worth = name.startswith(("gpu.fabric.st", "gpu.remap.", "gpu.ecc.vol")) and _telling(tag["value"])
+            if read and (worth or "driver" in name):
                 says.append(f"{tag['tag'].replace('_', ' ')} {tag['value']}")
     return "; ".join([f"{count(len(gpus), 'GPU')} ({listed(sorted(set(gpus)), 2)})", *dict.fromkeys(says[:12])])
 
@@ -173,11 +165,8 @@ def _dmon(out: Output, found: Found) -> str:
             if key in row:
                 found.fact(line, f"GPU {gpu}", name, row[key], unit)
         if row.get("sm", "-") != "-":
-            says.append(
-                f"GPU {gpu}: SM {row['sm']} %"
-                + (f", {row['pclk']} MHz" if "pclk" in row else "")
-                + (f", {row['pwr']} W" if "pwr" in row else "")
-            )
+            more = [f"{row[key]} {unit}" for key, unit in (("pclk", "MHz"), ("pwr", "W")) if key in row]
+            says.append(", ".join([f"GPU {gpu}: SM {row['sm']} %", *more]))
     return listed(says, 8) or count(len(last), "GPU")
 
 
@@ -237,10 +226,8 @@ def _list(out: Output, found: Found) -> str:
 
 
 def _cells(out: Output, found: Found) -> str:
-    gpus = sorted(
-        {m[1] for text in out.texts() if (m := re.match(r"\s*(?:\x1b\[[0-9;]*m)*(GPU[0-9]+)\s", text))},
-        key=lambda g: int(g[3:]),
-    )
+    rows = {m[1] for text in out.texts() if (m := re.match(r"\s*(?:\x1b\[[0-9;]*m)*(GPU[0-9]+)\s", text))}
+    gpus = sorted(rows, key=lambda g: int(g[3:]))
     links: dict[str, int] = {}
     for line, row, column, cell in shapes.matrix(out.lines, r"(?:GPU|NIC)[0-9]+|mlx5_\S+"):
         if row != column and re.fullmatch(r"NV[0-9]+|[A-Z]{3,4}|[CP]2[CP]", cell):

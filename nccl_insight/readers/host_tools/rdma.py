@@ -129,13 +129,8 @@ def _said(found: Found, before: int) -> str:
     worth = [r for r in rows if r[2] != "0" and re.search(NOTABLE, r[1], re.I)]
     devices = listed(sorted({r[0] for r in rows if r[0]}), 8)
     parts = [f"{count(len(rows), 'counter')} of {devices}" if devices else count(len(rows), "counter")]
-    parts += (
-        [listed([f"{d + ' ' if d else ''}{n} {int(v):,}" for d, n, v in worth], 8)]
-        if worth
-        else ["none tells of trouble"]
-        if rows
-        else []
-    )
+    told = [f"{d + ' ' if d else ''}{n} {int(v):,}" for d, n, v in worth]
+    parts += [listed(told, 8) if told else "none tells of trouble"] if rows else []
     return "; ".join(parts)
 
 

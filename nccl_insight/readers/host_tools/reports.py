@@ -131,11 +131,8 @@ def _links(out: Output, found: Found) -> str:
         elif match := _WIRE.match(text.partition("==(")[2]):
             total += 1
             port = re.search(r"([0-9]+)\[[^]]{0,9}\] ==\(", text[:200])
-            device, state, note = (
-                f"{name} port {port[1] if port else '?'}",
-                match["state"].strip(),
-                (match["note"] or "").strip(),
-            )
+            device, state = f"{name} port {port[1] if port else '?'}", match["state"].strip()
+            note = (match["note"] or "").strip()
             found.fact(line, device, "link.state", state)
             found.fact(line, device, "link.could_be", note)
             odd += [f"{device} {note}"] if note else []
@@ -164,12 +161,8 @@ def _strace(out: Output, found: Found) -> str:
     words = []
     for line, text in out.lines:
         if match := re.match(r"(?:\[pid +([0-9]+)\] )?(?:[0-9:.]+ )?(\w+)\((.*)\)\s+= (-?\S+)(?: (E[A-Z]+).*)?", text):
-            found.fact(
-                line,
-                f"pid {match[1]}" if match[1] else None,
-                f"call.{match[2]}",
-                f"{match[3]} = {match[4]} {match[5] or ''}",
-            )
+            who, said = f"pid {match[1]}" if match[1] else None, f"{match[3]} = {match[4]} {match[5] or ''}"
+            found.fact(line, who, f"call.{match[2]}", said)
             words.append(f"{match[2]} {match[5] or match[4]}")
     return listed(words[-4:], 4) or "in no call of the system"
 
@@ -179,16 +172,11 @@ def _tree(out: Output, found: Found) -> str:
     gpus = nics = 0
     for line, text in out.lines:
         for name in re.findall(r"(?<=[0-9a-f]  )(.*)$", text):
-            kind = (
-                "gpu"
-                if re.search(r"NVIDIA.*\[|Instinct", name)
-                else "nic"
-                if re.search(r"Mellanox|ConnectX|Broadcom.*57|EFA", name)
-                else ""
-            )
-            if kind:
-                found.fact(line, None, f"pci.tree.{kind}", name)
-            gpus, nics = gpus + (kind == "gpu"), nics + (kind == "nic")
+            gpu = bool(re.search(r"NVIDIA.*\[|Instinct", name))
+            nic = not gpu and bool(re.search(r"Mellanox|ConnectX|Broadcom.*57|EFA", name))
+            if gpu or nic:
+                found.fact(line, None, f"pci.tree.{'gpu' if gpu else 'nic'}", name)
+            gpus, nics = gpus + gpu, nics + nic
     return f"{count(gpus, 'GPU')}, {count(nics, 'NIC')}"
 
 

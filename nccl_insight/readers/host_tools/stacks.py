@@ -64,9 +64,8 @@ def _py_spy(out: Output, found: Found) -> str:
             now.thread(f"{match[3] or match[1]} ({match[2]})")
         elif frame := _PYSPY_FRAME.match(text):
             native = frame["line"] is None or frame["file"].endswith(".so") or ".so." in frame["file"]
-            now.frame(
-                line, frame["what"], frame["file"] if native else None, None if native else frame["file"], frame["line"]
-            )
+            library, file = (frame["file"], None) if native else (None, frame["file"])
+            now.frame(line, frame["what"], library, file, frame["line"])
     return now.says()
 
 
@@ -105,13 +104,8 @@ def _gdb(out: Output, found: Found) -> str:
             args = frame["args"] or ""
             library = re.search(r"\) from (\S+)|from (\S+)\s*$", args)
             place = re.search(r"\) at ([^\s:]+)(?::([0-9]+))?\s*$", args)
-            now.frame(
-                line,
-                frame["what"],
-                (library[1] or library[2]) if library else None,
-                place[1] if place else None,
-                place[2] if place else None,
-            )
+            file, number = place.groups() if place else (None, None)
+            now.frame(line, frame["what"], (library[1] or library[2]) if library else None, file, number)
     parts = [f"{count(len(kernels), 'kernel')} on the GPUs: {listed(sorted(set(kernels)), 4)}"] if kernels else []
     return "; ".join([*parts, *([now.says()] if now.tops else [])]) or "no frame"
 
@@ -148,9 +142,8 @@ def _backtrace(out: Output, found: Found) -> str:
                 now.pid = int(frame["pid"])
             now.depth = int(frame["n"])
             now.frame(line, frame["what"] or "(unnamed)", frame["library"], None, None)
-    libraries = sorted(
-        {str(f["library"]).rsplit("/", 1)[-1] for f in found.stacks if f["pid"] == now.pid and f["library"]}
-    )
+    own = (str(f["library"]) for f in found.stacks if f["pid"] == now.pid and f["library"])
+    libraries = sorted({library.rsplit("/", 1)[-1] for library in own})
     return f"{now.says()}; libraries {listed(libraries, 6)}" if libraries else now.says()
 
 

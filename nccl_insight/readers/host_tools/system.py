@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, count, listed, number, slug
 
@@ -31,26 +32,21 @@ def _ulimit(out: Output, found: Found) -> str:
             size = name in ("memlock", "stack", "address_space", "resident", "core")
             text_ = value if not value.isdigit() else str(int(value) * scale)
             found.fact(line, None, f"limit.{name}", text_, "bytes" if size and value.isdigit() else None)
-            says += (
-                [f"{name} {value}{' KiB' if scale > 1 and value.isdigit() else ''}"]
-                if name in ("memlock", "open_files", "processes", "stack")
-                else []
-            )
+            told = f"{name} {value}{' KiB' if scale > 1 and value.isdigit() else ''}"
+            says += [told] if name in ("memlock", "open_files", "processes", "stack") else []
     return listed(says, 6)
+
+
+_CONCERNS: Final = late.compiled(
+    r"(?:.*iommu|pci=|pcie_|numa_balancing|mitigations|isolcpus|nohz|hugepages|transparent|nvidia"
+    r"|modprobe|amd_|idle|processor)"
+)
 
 
 def _cmdline(out: Output, found: Found) -> str:
     line, text = out.lines[0]
     found.fact(line, None, "host.cmdline", text)
-    told = [
-        w
-        for w in text.split()
-        if re.match(
-            r"(?:.*iommu|pci=|pcie_|numa_balancing|mitigations|isolcpus|nohz|hugepages|transparent|nvidia"
-            r"|modprobe|amd_|idle|processor)",
-            w,
-        )
-    ]
+    told = [word for word in text.split() if _CONCERNS.match(word)]
     for word in told:
         key, _, value = word.partition("=")
         found.fact(line, None, f"cmdline.{slug(key)}", value or "on")
@@ -65,11 +61,8 @@ def _lsmod(out: Output, found: Found) -> str:
             found.fact(line, match[1], "module.size", match[2], "bytes")
     found.fact(out.line, None, "module.count", len(names))
     worth = [n for n in names if re.match(r"nvidia|nv_peer|gdrdrv|mlx|ib_|rdma|amdgpu|efa|irdma|bnxt|gdrcopy|ice$", n)]
-    missing = (
-        ""
-        if not any(n == "nvidia" for n in names) or any(re.match(r"nvidia_peermem|nv_peer_mem", n) for n in names)
-        else "; no nvidia_peermem"
-    )
+    peermem = any(re.match(r"nvidia_peermem|nv_peer_mem", n) for n in names)
+    missing = "; no nvidia_peermem" if "nvidia" in names and not peermem else ""
     return f"{count(len(names), 'module')}: {listed(worth, 10)}{missing}"
 
 
@@ -80,13 +73,8 @@ def _numactl(out: Output, found: Found) -> str:
             nodes = int(match[1])
             found.fact(line, None, "numa.nodes", match[1])
         elif match := re.match(r"node ([0-9]+) (cpus|size|free): ?(.*)", text):
-            found.fact(
-                line,
-                f"node {match[1]}",
-                f"numa.{match[2]}",
-                match[3].removesuffix(" MB"),
-                None if match[2] == "cpus" else "MiB",
-            )
+            unit = None if match[2] == "cpus" else "MiB"
+            found.fact(line, f"node {match[1]}", f"numa.{match[2]}", match[3].removesuffix(" MB"), unit)
         elif match := re.match(r"(physcpubind|nodebind|membind|preferred|policy|cpubind): ?(.*)", text):
             found.fact(line, None, f"numa.{match[1]}", match[2])
     return f"{count(nodes, 'NUMA node')}" if nodes else "binding of a process"
@@ -97,9 +85,8 @@ def _lscpu(out: Output, found: Found) -> str:
     for item in shapes.tree(out.lines):
         if found.fact(item.line, None, f"cpu.{slug(item.key)}", item.value):
             values[item.key] = item.value
-    return listed(
-        [f"{k} {values[k]}" for k in ("Model name", "CPU(s)", "Socket(s)", "NUMA node(s)") if k in values], 4
-    ) or count(len(values), "value")
+    told = [f"{k} {values[k]}" for k in ("Model name", "CPU(s)", "Socket(s)", "NUMA node(s)") if k in values]
+    return listed(told, 4) or count(len(values), "value")
 
 
 def _df(out: Output, found: Found) -> str:
@@ -146,11 +133,8 @@ def _env(out: Output, found: Found) -> str:
                 found.env.append((line, found.host, name, value))
             if not re.search(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL", name):
                 found.fact(line, None, f"env.{name}", value)
-    return (
-        f"{count(len(out.lines), 'variable')}: {listed(told, 8)}"
-        if told
-        else f"{count(len(out.lines), 'variable')}, none of NCCL: {listed(names, 6)}"
-    )
+    said = f": {listed(told, 8)}" if told else f", none of NCCL: {listed(names, 6)}"
+    return count(len(out.lines), "variable") + said
 
 
 _COLLECT: Final = {
@@ -170,12 +154,9 @@ def _collect(out: Output, found: Found) -> str:
         key, colon, value = text.partition(":")
         name = _COLLECT.get(key.strip()) or (f"report.{slug(key)}" if re.match(r"[A-Z][\w ]{3,50}:\s*\S", text) else "")
         if colon and name:
-            if found.fact(line, None, name, value):
-                says += (
-                    [f"{key.strip()}:{value}"]
-                    if name in ("torch.version", "torch.cuda_version", "host.driver_version", "torch.cuda_available")
-                    else []
-                )
+            read = found.fact(line, None, name, value)
+            worth = name in ("torch.version", "torch.cuda_version", "host.driver_version", "torch.cuda_available")
+            says += [f"{key.strip()}:{value}"] if read and worth else []
         elif match := re.match(r"GPU ([0-9]+): (.*?)(?: \(UUID.*)?$", text):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
         elif match := re.match(r"\[(?:pip3?|conda)\] (\S+?)(?:==|\s+)([0-9]\S*)", text):
@@ -200,10 +181,9 @@ def _free(out: Output, found: Found) -> str:
 
 
 def _module_version(out: Output, found: Found) -> str:
-    text = out.lines[0][1]
-    match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+([0-9][0-9.]+)", text)
-    if match:
-        found.fact(out.line, None, "host.driver_version", match[1])
+    line, text = out.lines[0]
+    if match := re.search(r"(?:Kernel Module(?: for \S+)?)\s+([0-9][0-9.]+)", text):
+        found.fact(line, None, "host.driver_version", match[1])
     return " ".join(text.split())[:120]
 
 
