@@ -222,13 +222,8 @@ def measure(plan: Plan, directory: Path) -> None:
     if cuda and not seen["cuda_available"]:
         recorder.add("unusable", why=f"torch {seen['torch']} of this Python cannot use a GPU", rank=rank)
         return
-    recorder.add(
-        "versions",
-        torch=seen["torch"],
-        cuda=seen["cuda"],
-        nccl=seen["nccl"],
-        gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-    )
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    recorder.add("versions", torch=seen["torch"], cuda=seen["cuda"], nccl=seen["nccl"], gpu=gpu)
     store, rank, world = _join(dist, plan, rank, world, recorder)
     recorder.add("ready", rank=rank)
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from nccl_insight.base.data import dataclass
+from nccl_insight.base.data import astuple, dataclass
 from nccl_insight.base.errors import UsageError
 from nccl_insight.live.capture.processes import run_short
 
@@ -32,13 +32,17 @@ class World:
 
     def variables(self) -> dict[str, str]:
         """The settings that torch's ``env://`` reads."""
-        return {
-            "RANK": str(self.rank),
-            "WORLD_SIZE": str(self.size),
-            "LOCAL_RANK": str(self.local_rank),
-            "MASTER_ADDR": self.address,
-            "MASTER_PORT": str(self.port),
-        }
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+        return dict(zip(names, map(str, astuple(self)), strict=True))
+
+
+def _launcher(environ: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """The launcher's variables for rank, size and local rank; None outside of one or with a single process."""
+    for names in _WORLDS:
+        rank, size = (environ.get(name, "") for name in names[:2])
+        if rank.isdigit() and size.isdigit() and int(size) > 1:
+            return names
+    return None
 
 
 def world_of(environ: Mapping[str, str]) -> World | None:
@@ -46,34 +50,24 @@ def world_of(environ: Mapping[str, str]) -> World | None:
 
     Raises UsageError: it does not say where rank 0 is.
     """
-    for rank, size, local in _WORLDS:
-        if environ.get(rank, "").isdigit() and environ.get(size, "").isdigit() and int(environ[size]) > 1:
-            address = environ.get("MASTER_ADDR") or next(iter(hosts_of(environ.get("SLURM_STEP_NODELIST", ""))), "")
-            if not address:
-                raise UsageError(
-                    f"{size}={environ[size]} but MASTER_ADDR is not set: export the address of rank 0's host"
-                )
-            port = environ.get("MASTER_PORT") or str(20_000 + int(environ.get("SLURM_JOB_ID", "0")[-4:] or 0))
-            if not port.isdigit():
-                raise UsageError(f"MASTER_PORT={port!r} is not a port number")
-            local_rank = environ.get(local, "0")
-            return World(
-                int(environ[rank]),
-                int(environ[size]),
-                int(local_rank) if local_rank.isdigit() else 0,
-                address,
-                int(port),
-            )
-    return None
+    names = _launcher(environ)
+    if names is None:
+        return None
+    rank, size, _ = names
+    address = environ.get("MASTER_ADDR") or next(iter(hosts_of(environ.get("SLURM_STEP_NODELIST", ""))), "")
+    if not address:
+        raise UsageError(f"{size}={environ[size]} but MASTER_ADDR is not set: export the address of rank 0's host")
+    port = environ.get("MASTER_PORT") or str(20_000 + int(environ.get("SLURM_JOB_ID", "0")[-4:] or 0))
+    if not port.isdigit():
+        raise UsageError(f"MASTER_PORT={port!r} is not a port number")
+    return World(int(environ[rank]), int(environ[size]), local_rank_of(environ), address, int(port))
 
 
 def local_rank_of(environ: Mapping[str, str]) -> int:
     """This process's number on its node as a launcher says it; 0 outside of one. Needs no address of rank 0."""
-    for rank, size, local in _WORLDS:
-        if environ.get(rank, "").isdigit() and environ.get(size, "").isdigit() and int(environ[size]) > 1:
-            number = environ.get(local, "0")
-            return int(number) if number.isdigit() else 0
-    return 0
+    names = _launcher(environ)
+    number = "" if names is None else environ.get(names[2], "")
+    return int(number) if number.isdigit() else 0
 
 
 _MOST_HOSTS = 20_000
@@ -101,19 +95,13 @@ def nccl_settings(
     """
     place = str(directory).replace("%", "%%")
     own = "" if rank is None else f"rank{rank}."
+    dumps = {"NCCL_TOPO_DUMP_FILE": f"{directory}/topology.xml", "NCCL_GRAPH_DUMP_FILE": f"{directory}/graphs.xml"}
     return {
         **({"NCCL_RUN_DIAGNOSTICS": "1"} if diagnostics else {}),
         "NCCL_DEBUG": "INFO",
         "NCCL_DEBUG_SUBSYS": SUBSYSTEMS + (",COLL" if calls else ""),
         "NCCL_DEBUG_FILE": f"{place}/nccl.{own}%h.%p.log",
-        **(
-            {
-                "NCCL_TOPO_DUMP_FILE": str(directory / "topology.xml"),
-                "NCCL_GRAPH_DUMP_FILE": str(directory / "graphs.xml"),
-            }
-            if rank in (None, "0")
-            else {}
-        ),
+        **(dumps if rank in (None, "0") else {}),
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
         "TORCH_FR_BUFFER_SIZE": "2000",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",

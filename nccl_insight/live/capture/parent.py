@@ -10,7 +10,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,21 +58,19 @@ class Captured:
     @property
     def unusable(self) -> str:
         """Why torch of this Python cannot run the capture; empty if it can or nobody says."""
+        return next((str(item.get("why")) for item in self._every("unusable")), "")
+
+    def _every(self, kind: str) -> Iterator[dict[str, Any]]:
         for path in sorted(self.directory.glob("capture.rank*.jsonl")):
-            for item in _items(path):
-                if item.get("kind") == "unusable":
-                    return str(item.get("why"))
-        return ""
+            yield from _items(path, kind)
 
     def stage(self, name: str) -> str:
         """How far a rank (named as its child) got, from the lines it wrote."""
         path = self.directory / f"capture.rank{name.removeprefix('rank ')}.jsonl"
         if not path.exists():
             return "starting Python"
-        items = _items(path)
-        seen = {str(item.get("kind")) for item in items}
-        entered = [item for item in items if item.get("kind") == "enter"]
-        if entered:
+        seen = {str(item.get("kind")) for item in _items(path)}
+        if entered := _items(path, "enter"):
             return f"in {_entered(entered[-1])}"
         return next((text for kind, text in _STAGES.items() if kind in seen), "starting")
 
@@ -105,16 +103,13 @@ class Captured:
     @property
     def started(self) -> bool:
         """Whether any rank got past the import of torch, so that a passed deadline says something of the fabric."""
-        return any(
-            item.get("kind") == "ready" for path in self.directory.glob("capture.rank*.jsonl") for item in _items(path)
-        )
+        return any(self._every("ready"))
 
     @property
     def absent(self) -> tuple[list[int], list[str]]:
         """Ranks that did not come, and the hosts that the scheduler named and nobody came from."""
-        for item in _items(self.directory / "capture.rank0.jsonl"):
-            if item.get("kind") == "absent":
-                return list(item["ranks"]), list(item["hosts"])
+        for item in _items(self.directory / "capture.rank0.jsonl", "absent"):
+            return list(item["ranks"]), list(item["hosts"])
         return [], []
 
     def complaint(self, name: str) -> str:
@@ -135,18 +130,19 @@ def _entered(item: Mapping[str, Any]) -> str:
     return str(item.get("op")) + (f" of {format_bytes(int(size))}" if isinstance(size, int) else "")
 
 
-def _items(path: Path) -> list[dict[str, Any]]:
-    """The objects of a result file; a cut line is left out."""
+def _items(path: Path, kind: str = "") -> list[dict[str, Any]]:
+    """The objects of a result file, or those of a kind; a cut line is left out."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return [item for line in text.splitlines() if (item := object_of(line))]
+    items = [item for line in text.splitlines() if (item := object_of(line))]
+    return [item for item in items if item.get("kind") == kind] if kind else items
 
 
 def left_out(directory: Path) -> list[str]:
     """One line for each operation and size that was not measured, with the reason."""
-    rows = [item for item in _items(directory / "capture.rank0.jsonl") if item.get("kind") == "skipped"]
+    rows = _items(directory / "capture.rank0.jsonl", "skipped")
     return [f"{row['op']:<14} {format_bytes(int(row['size_bytes'])):>10}  skipped: {row['skipped']}" for row in rows]
 
 
@@ -213,11 +209,8 @@ def capture(plan: Plan, launch: Launch, diagnostics: bool = False) -> Captured:
     pair_s = min(deadline_s * 0.25, _PAIR_S)
     replace(plan, rendezvous=rendezvous, timeout_s=max(5, int(patience)), roll_s=roll_s, pair_s=pair_s).write(plan_file)
     command = tuple(launch.child) or (sys.executable, "-m", "nccl_insight.live.capture.child")
-    places = (
-        [world.variables()]
-        if world
-        else [{"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)]
-    )
+    own = [{"RANK": str(r), "WORLD_SIZE": str(nproc), "LOCAL_RANK": str(r)} for r in range(nproc)]
+    places = [world.variables()] if world else own
     clean = {name: value for name, value in launch.environ.items() if name not in UNWANTED}
 
     def settings(rank: str) -> dict[str, str]:
@@ -258,10 +251,9 @@ def capture(plan: Plan, launch: Launch, diagnostics: bool = False) -> Captured:
 
 def _record(captured: Captured, rank: str | None) -> None:
     """Keeps how the processes ended beside what they left, for whoever analyzes it later."""
-    said = describe(captured)
-    name = "capture.log" if rank is None else f"capture.rank{rank}.log"
+    file = captured.directory / ("capture.log" if rank is None else f"capture.rank{rank}.log")
     with contextlib.suppress(OSError):  # a full disk costs this line, not the capture
-        (captured.directory / name).write_text(f"nccl-insight capture: {said}\n", encoding="utf-8")
+        file.write_text(f"nccl-insight capture: {describe(captured)}\n", encoding="utf-8")
 
 
 def _local_folder() -> str | None:
@@ -323,9 +315,8 @@ def export_reports(directory: Path, tool: str = "nsys") -> list[str]:
     lines = []
     for report in reports:
         target = report.with_suffix(".sqlite")
-        done = run_short(
-            (tool, "export", "--type", "sqlite", "--force-overwrite", "true", "-o", str(target), str(report)), _EXPORT_S
-        )
+        options = ("--type", "sqlite", "--force-overwrite", "true", "-o")
+        done = run_short((tool, "export", *options, str(target), str(report)), _EXPORT_S)
         why = {"missing": "nsys is not on PATH", "hung": f"nsys did not end within {_EXPORT_S:.0f} s"}.get(done.state)
         said = next((line.strip() for line in done.error.splitlines() if line.strip()), "nsys failed")
         failed = f"{report.name}: not exported ({why or said})"

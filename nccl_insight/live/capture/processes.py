@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
+from typing import IO
 
 from nccl_insight.base.data import dataclass
 
@@ -186,34 +188,24 @@ class _Guard:
 
 @contextlib.contextmanager
 def _guarded() -> Iterator[_Guard]:
-    process = subprocess.Popen(
-        (sys.executable, "-I", "-S", str(_GUARD)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    guard = _Guard(process)
+    guard = _Guard(_popen((sys.executable, "-I", "-S", str(_GUARD)), PIPE, DEVNULL, DEVNULL))
     try:
         yield guard
     finally:
         guard.close()
 
 
+def _popen(
+    argv: Sequence[str], into: int, out: int | IO[bytes] | None, err: int | None, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """A child in a session of its own."""
+    return subprocess.Popen(tuple(argv), stdin=into, stdout=out, stderr=err, start_new_session=True, env=env)
+
+
 def _start(task: Task) -> tuple[int, tuple[Task, subprocess.Popen[bytes]]]:
-    output = task.output.open("ab") if task.output is not None else None
-    try:
-        process = subprocess.Popen(
-            task.argv,
-            env=dict(task.env),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT if output is not None else None,
-            start_new_session=True,
-        )
-    finally:
-        if output is not None:
-            output.close()
+    with contextlib.ExitStack() as stack:
+        output = None if task.output is None else stack.enter_context(task.output.open("ab"))
+        process = _popen(task.argv, DEVNULL, output, None if output is None else STDOUT, dict(task.env))
     return process.pid, (task, process)
 
 
@@ -290,13 +282,7 @@ class Output:
 def run_short(argv: Sequence[str], timeout_s: float) -> Output:
     """Runs a command that should return at once. The time limit holds even for one that cannot be killed."""
     try:
-        process = subprocess.Popen(
-            tuple(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = _popen(argv, DEVNULL, PIPE, PIPE)
     except FileNotFoundError:
         return Output("missing")
     except OSError as error:

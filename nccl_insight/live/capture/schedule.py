@@ -89,11 +89,8 @@ def suspects(measured: Sequence[Measurement], closely: bool = False) -> Suspects
     if len(measured) < 2:
         return Suspects((), (), measured[0].busbw_gbps if measured else 0.0)
     rates, typical = _rates(measured)
-    nodes = {
-        node: rate.median
-        for node, rate in rates.items()
-        if rate.median < _SLOW * typical and rate.best < _SLOW_BEST * typical
-    }
+    slower = {n: r for n, r in rates.items() if r.median < _SLOW * typical and r.best < _SLOW_BEST * typical}
+    nodes = {node: rate.median for node, rate in slower.items()}
     if closely:
         nodes |= _steadily_slow(measured, rates, typical)
     partners: dict[int, set[int]] = {}
@@ -125,11 +122,8 @@ def _steadily_slow(measured: Sequence[Measurement], rates: Mapping[int, _Rate], 
         own, noise = rates[node].own, rates[node].noise(others)
         counts = 1 / max(1, len(own)) + 1 / max(1, len(others))
         error = math.hypot(_OF_MEDIAN * noise * math.sqrt(counts), spread / 2)
-        if (
-            len(own) >= _ENOUGH
-            and rates[node].median < typical - _SURE * error
-            and own[3 * (len(own) - 1) // 4] < typical
-        ):
+        less_often = len(own) >= _ENOUGH and own[3 * (len(own) - 1) // 4] < typical
+        if less_often and rates[node].median < typical - _SURE * error:
             found[node] = rates[node].median
     return found
 

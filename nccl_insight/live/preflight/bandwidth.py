@@ -105,9 +105,8 @@ def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
     table = run.table("peer_bandwidth")
     gpu = _gpu_of(run)
     for (host, access), rows in table.group_by("host", "peer_access", maintain_order=True) if table.height else ():
-        measured = [
-            Measurement(0, int(s), int(d), float(g)) for s, d, g in rows.select("src", "dst", "gbps").iter_rows()
-        ]
+        every = rows.select("src", "dst", "gbps").iter_rows()
+        measured = [Measurement(0, int(src), int(dst), float(gbps)) for src, dst, gbps in every]
         found = suspects(measured)
         where = f" on {host}" if table["host"].n_unique() > 1 else ""
         look = "nvidia-smi nvlink -s; nvidia-smi nvlink -e; nvidia-smi topo -p2p n"
@@ -119,9 +118,8 @@ def _peers(run: Run, given: Collection[str]) -> Iterator[Check]:
         if found.nodes or found.pairs:
             continue
         least = min(m.busbw_gbps for m in measured)
-        shown = f"{plural(len(measured), 'pair')}{where}, {least:.1f} GB/s or more" + (
-            "" if access else " through host memory (no peer access)"
-        )
+        through = "" if access else " through host memory (no peer access)"
+        shown = f"{plural(len(measured), 'pair')}{where}, {least:.1f} GB/s or more{through}"
         switched = gpu is not None and gpu.fabric == "nvswitch" and access and "p2p_gbps" not in given
         low = hardware.copies()["peer"].get("low") * gpu.get("nvlink_gbps") if gpu is not None else 0.0
         if switched and gpu is not None and least < low:
@@ -161,46 +159,20 @@ def _pairwise(run: Run) -> list[Check]:
             continue  # no more than the share of the ranks that are named below
         locals_ = slow.pop(index, [])
         only = f"; by itself, {_locals(locals_)} is slow" if 0 < len(locals_) < len(ranks) else ""
-        checks.append(
-            check_of(
-                "pairwise",
-                of=f"node {hosts.get(index, index)}",
-                status=status,
-                node=str(hosts.get(index, "")),
-                rate=rate,
-                index=index,
-                ranks=ranks,
-                only=only,
-                typical=typical,
-            )
-        )
+        of, host = f"node {hosts.get(index, index)}", str(hosts.get(index, ""))
+        where = {"of": of, "node": host, "status": status}
+        check = check_of("pairwise", **where, rate=rate, index=index, ranks=ranks, only=only, typical=typical)
+        checks.append(check)
     for index, locals_ in sorted(slow.items()):
-        checks.append(
-            check_of(
-                "pairwise-every-partner",
-                of=f"node {hosts.get(index, index)}",
-                node=str(hosts.get(index, "")),
-                locals=_locals(locals_),
-                rail_typical=rail_typical,
-            )
-        )
+        of, host, shown = f"node {hosts.get(index, index)}", str(hosts.get(index, "")), _locals(locals_)
+        checks.append(check_of("pairwise-every-partner", of=of, node=host, locals=shown, rail_typical=rail_typical))
     for m in found.pairs:
-        checks.append(
-            check_of(
-                "node-pair",
-                first_node=hosts.get(m.first, m.first),
-                second_node=hosts.get(m.second, m.second),
-                m=m,
-                typical=typical,
-            )
-        )
+        first, second = (hosts.get(node, node) for node in (m.first, m.second))
+        checks.append(check_of("node-pair", first_node=first, second_node=second, m=m, typical=typical))
     for m in rail_pairs if len(hosts) == 2 else ():
-        names = [str(hosts.get(number // _RAIL, number // _RAIL)) for number in (m.first, m.second)]
-        checks.append(
-            check_of(
-                "node-pair-local-rank", first=m.first % _RAIL, names=" and ".join(names), m=m, rail_typical=rail_typical
-            )
-        )
+        names = " and ".join(str(hosts.get(number // _RAIL, number // _RAIL)) for number in (m.first, m.second))
+        local = m.first % _RAIL
+        checks.append(check_of("node-pair-local-rank", first=local, names=names, m=m, rail_typical=rail_typical))
     if not found.nodes and not found.pairs and not slow:
         checks.append(Check("node pairs", Status.PASS, f"{plural(count, 'pair')}, {typical}"))
     return checks
@@ -264,12 +236,8 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
     domains = None if told.null_count() else told.n_unique() or None
     fine = []
     for op, key in KEYS.items():
-        rows = table.filter(
-            (pl.col("op") == op)
-            & pl.col("busbw_gbps").is_not_null()
-            & pl.col("gpu").is_not_null()
-            & (pl.col("size_bytes") >= _EXPECTED_BYTES)
-        )
+        rows = table.drop_nulls(["busbw_gbps", "gpu"])
+        rows = rows.filter((pl.col("op") == op) & (pl.col("size_bytes") >= _EXPECTED_BYTES))
         if key in given or rows.is_empty():
             continue
         row = rows.sort("size_bytes").row(-1, named=True)
@@ -281,8 +249,7 @@ def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iter
         if value >= low:
             fine.append(f"{op} {value:.0f} of {expected.busbw_gbps:.0f}")
             continue
-        yield check_of(
-            "expected-busbw", op=op, value=value, low=low, describe=machine.describe(), expected_said=expected
-        )
+        said = machine.describe()
+        yield check_of("expected-busbw", op=op, value=value, low=low, describe=said, expected_said=expected)
     if fine:
         yield Check("expected busbw", Status.PASS, f"{', '.join(fine)} GB/s expected")

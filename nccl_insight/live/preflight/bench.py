@@ -81,14 +81,8 @@ def _absent(done: Captured) -> Iterator[Check]:
     if ranks:
         shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
         where = f", on {', '.join(hosts[:8])}" if hosts else ""
-        yield check_of(
-            "ranks",
-            node=hosts[0] if len(hosts) == 1 else "",
-            shown=shown,
-            where=where,
-            done=done,
-            all_ranks=done.ranks + len(ranks),
-        )
+        node, every = hosts[0] if len(hosts) == 1 else "", done.ranks + len(ranks)
+        yield check_of("ranks", node=node, shown=shown, where=where, done=done, all_ranks=every)
 
 
 def _ended(done: Captured) -> Check:
@@ -97,15 +91,9 @@ def _ended(done: Captured) -> Check:
     if done.outcome.stuck:
         return check_of("all-reduce", describe=describe(done))
     if done.hung:
-        what = "hang: " if done.started else ""
-        return check_of(
-            "all-reduce-end-within",
-            code="NI506" if done.started else "-",
-            node=done.behind()[1],
-            what=what,
-            describe=describe(done),
-            done=done,
-        )
+        what, code = ("hang: ", "NI506") if done.started else ("", "-")
+        node, said = done.behind()[1], describe(done)
+        return check_of("all-reduce-end-within", code=code, node=node, what=what, describe=said, done=done)
     if not done.outcome.ok:
         return check_of("all-reduce-all-processes", describe=describe(done), done=done)
     return Check("all-reduce", Status.PASS, describe(done))
@@ -117,17 +105,14 @@ def _results(run: Run, done: Captured) -> list[Check]:
         return [Check("correctness", Status.FAIL if done.outcome.ok else Status.SKIP, "no measurement was finished")]
     wrong = rows.filter(pl.col("wrong") > 0)
     largest = {op: rate for op in KEYS if (rate := best(rows, op)) is not None}
-    checks = [
-        Check("correctness", Status.PASS, f"{rows.height} results right on {plural(done.ranks, 'rank')}")
-        if wrong.is_empty()
-        else check_of("correctness", wrong=wrong, rows=rows)
-    ]  # fmt: skip
-    if largest:
-        shown = ", ".join(f"{op} {rate:.3g}" for op, rate in largest.items())
-        checks.append(Check("bandwidth", Status.PASS, f"busbw {shown} GB/s"))
-    else:
-        checks.append(Check("bandwidth", Status.SKIP, "one rank has no bus bandwidth"))
-    return checks
+    right = Check("correctness", Status.PASS, f"{rows.height} results right on {plural(done.ranks, 'rank')}")
+    shown = ", ".join(f"{op} {rate:.3g}" for op, rate in largest.items())
+    return [
+        right if wrong.is_empty() else check_of("correctness", wrong=wrong, rows=rows),
+        Check("bandwidth", Status.PASS, f"busbw {shown} GB/s")
+        if largest
+        else Check("bandwidth", Status.SKIP, "one rank has no bus bandwidth"),
+    ]
 
 
 def diagnostics(tool: Callable[..., Output]) -> list[Check]:
@@ -140,9 +125,7 @@ def diagnostics(tool: Callable[..., Output]) -> list[Check]:
     rows = re.findall(r"^\|\s*([^|]+?)\s*\|\s*(Pass|Fail|Warn|Skip)\b([^|\n]*)", done.text, re.M)
     failed = [f"{name}{detail.rstrip()}" for name, status, detail in rows if status == "Fail"]
     if failed:
-        return [
-            check_of("dcgm", failed=', '.join(failed[:3]))
-        ]  # fmt: skip
+        return [check_of("dcgm", failed=", ".join(failed[:3]))]
     if not rows:
         return [Check("dcgm", Status.SKIP, "dcgmi gave no result (is nv-hostengine running?)")]
     return [Check("dcgm", Status.PASS, f"dcgmi diag -r 1: {sum(s == 'Pass' for _, s, _ in rows)} tests passed")]

@@ -36,12 +36,8 @@ def burn(torch: Any, device: Any, seconds: float, clock: Callable[[], float] = t
         busy_s += clock() - started
         wrong += not torch.equal(product, first)
         count += _TURNS
-    return {
-        "words": words,
-        "wrong": wrong,
-        "products": count,
-        "tflops": 2 * side**3 * count / busy_s / 1e12 if busy_s else 0.0,
-    }
+    rate = 2 * side**3 * count / busy_s / 1e12 if busy_s else 0.0
+    return {"words": words, "wrong": wrong, "products": count, "tflops": rate}
 
 
 def _memory(torch: Any, device: Any, size_bytes: int) -> int:

@@ -99,11 +99,8 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
             continue
         if isinstance(value, float):
             number = value * margin if key in RATES else value
-            shown = (
-                "inf"
-                if number == float("inf")
-                else f"{math.floor(number * 100) / 100 if key in RATES else number:.15g}"
-            )
+            rounded = key in RATES and math.isfinite(number)
+            shown = f"{math.floor(number * 100) / 100 if rounded else number:.15g}"
             rows.append(f'{key} = "{"=" if key in ("gpus", "nics", "ranks", "nodes") else ">="}{shown}"')
         else:
             clean = re.sub(r'["\\\x00-\x1f]', "", value)
@@ -135,18 +132,9 @@ def compare(
             checks.append(Check(name, Status.SKIP, f"{reason} (expected {expected})", expected))
             continue
         shown = f"{value:.6g}{unit}" if isinstance(value, float) else value
-        ok = _holds(wanted, value)
-        checks.append(
-            check_of(
-                "compare",
-                of=name,
-                expected=expected,
-                code=_CODES.get(wanted.key, "-"),
-                ok=ok,
-                shown=shown,
-                whole_node=wanted.key == "gpus" and whole,
-            )
-        )
+        ok, code, every = _holds(wanted, value), _CODES.get(wanted.key, "-"), wanted.key == "gpus" and whole
+        check = check_of("compare", of=name, expected=expected, code=code, ok=ok, shown=shown, whole_node=every)
+        checks.append(check)
     return checks
 
 
@@ -171,12 +159,6 @@ def _holds(wanted: Expectation, value: str | float) -> bool:
     return limit is not None and _ordered(wanted.operator, (float(value),), (limit,))
 
 
-def _ordered(operator: str, have: tuple[float, ...], want: tuple[float, ...]) -> bool:
-    return {
-        "=": have == want,
-        "!=": have != want,
-        ">=": have >= want,
-        "<=": have <= want,
-        ">": have > want,
-        "<": have < want,
-    }[operator]
+def _ordered(sign: str, have: tuple[float, ...], want: tuple[float, ...]) -> bool:
+    less, same = have < want, have == want
+    return {"=": same, "!=": not same, ">=": not less, "<=": less or same, ">": not (less or same), "<": less}[sign]

@@ -52,18 +52,10 @@ def ports_of(node: Node) -> list[Port]:
         for number in node.entries(f"{base}/ports"):
             port = f"{base}/ports/{number}"
             rate = re.match(r"([0-9.]+)", node.read(f"{port}/rate") or "")
-            found.append(
-                Port(
-                    device,
-                    number,
-                    (node.read(f"{port}/state") or "").split(":")[-1].strip() or "unknown",
-                    float(rate[1]) if rate else 0.0,
-                    node.read(f"{port}/link_layer") or "?",
-                    node.read(f"{base}/fw_ver") or "",
-                    node.read(f"{base}/board_id") or "",
-                    (node.read(f"{port}/phys_state") or "").split(":")[-1].strip(),
-                )
-            )
+            gbit, layer = float(rate[1]) if rate else 0.0, node.read(f"{port}/link_layer") or "?"
+            state, physical = ((node.read(f"{port}/{n}") or "").split(":")[-1].strip() for n in ("state", "phys_state"))
+            firmware, board = (node.read(f"{base}/{name}") or "" for name in ("fw_ver", "board_id"))
+            found.append(Port(device, number, state or "unknown", gbit, layer, firmware, board, physical))
     return [port for port in found if chosen(node.environ.get("NCCL_IB_HCA", ""), port)]
 
 
@@ -143,10 +135,8 @@ def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
         typical = statistics.median(counts.values()) if counts else 0
         bad = {n: c for n, c in counts.items() if c > _MANY and c > _MANY * max(1, typical)}
         if bad and len(bad) < len(counts):
-            shown = ", ".join(f"{n} {c:,}" for n, c in sorted(bad.items())[:4])
-            yield check_of(
-                "nic-errors", name_said=name, shown=shown, typical=typical, device=next(iter(bad)).split(":")[0]
-            )
+            shown, device = ", ".join(f"{n} {c:,}" for n, c in sorted(bad.items())[:4]), next(iter(bad)).split(":")[0]
+            yield check_of("nic-errors", name_said=name, shown=shown, typical=typical, device=device)
 
 
 def _count(node: Node, port: Port, name: str) -> int:

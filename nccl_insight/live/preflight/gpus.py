@@ -52,16 +52,10 @@ def gpus_of(node: Node) -> list[Gpu]:
         base = f"/sys/bus/pci/devices/{entry.lower()}"
         vendor = node.read(f"{base}/vendor")
         config = node.read_bytes(f"{base}/config")
-        found.append(
-            Gpu(
-                entry.lower(),
-                fields.get("Model", "").strip(),
-                fields.get("GPU UUID", "").strip(),
-                _number(node.read(f"{base}/current_link_width")),
-                _number(node.read(f"{base}/max_link_width")),
-                answers=vendor in (None, _NVIDIA) and not (len(config) >= 2 and config[:2] == b"\xff\xff"),
-            )
-        )
+        model, uuid = (fields.get(name, "").strip() for name in ("Model", "GPU UUID"))
+        width, widest = (_number(node.read(f"{base}/{name}_link_width")) for name in ("current", "max"))
+        answers = vendor in (None, _NVIDIA) and config[:2] != b"\xff\xff"
+        found.append(Gpu(entry.lower(), model, uuid, width, widest, answers))
     return found
 
 

@@ -39,6 +39,11 @@ _FABRIC_REASONS = {
     2: "wrong system GUID", 3: "wrong serial number of the chassis", 4: "no partition", 5: "too few NVLinks",
     6: "incompatible firmware", 7: "wrong place in the rack", 8: "wrong state of the GPU",
 }  # fmt: skip
+#: What a healthy GPU tells, as a thing and as a sentence.
+_ASKED = (
+    ("ecc", "ECC", "no uncorrected ECC error"), ("remap_pending", "remapped rows", "no row waits for remapping"),
+    ("hot", "clocks", "clocks not throttled"),
+)  # fmt: skip
 #: Part of the default power limit below which the limit counts as lowered.
 _POWER_SHARE = 0.95
 
@@ -197,26 +202,17 @@ def health_checks(node: Node, answer: Answer, known_lost: int = 0) -> Iterator[C
     silent = [gpu for gpu in answer.gpus if gpu.error]
     gpus = [gpu for gpu in answer.gpus if not gpu.error]
     if len(silent) > known_lost:
-        yield check_of(
-            "silent-gpus",
-            silent="; ".join(f"GPU {gpu.index} does not answer ({gpu.error[:60]})" for gpu in silent[:4]),
-            answer=answer,
-        )
+        shown = "; ".join(f"GPU {gpu.index} does not answer ({gpu.error[:60]})" for gpu in silent[:4])
+        yield check_of("silent-gpus", silent=shown, answer=answer)
     bad = [*_memory_and_clocks(gpus), *_fabric(gpus)]
     yield from bad
     yield from _modes(gpus)
     yield from _leftovers(node, gpus)
     yield from _siblings(gpus)
     if not bad and gpus:
-        asked = (
-            ("ecc", "no uncorrected ECC error"),
-            ("remap_pending", "no row waits for remapping"),
-            ("hot", "clocks not throttled"),
-        )
-        read = {field: any(getattr(gpu, field) is not None for gpu in gpus) for field, _ in asked}
-        fine = ", ".join(words for field, words in asked if read[field]) or "they answer"
-        names = {"ecc": "ECC", "remap_pending": "remapped rows", "hot": "clocks"}
-        untold = ", ".join(names[field] for field, _ in asked if not read[field])
+        told = [any(getattr(gpu, field) is not None for gpu in gpus) for field, _, _ in _ASKED]
+        fine = ", ".join(words for (_, _, words), read in zip(_ASKED, told, strict=True) if read) or "they answer"
+        untold = ", ".join(name for (_, name, _), read in zip(_ASKED, told, strict=True) if not read)
         yield check_of("gpu-health-fine", gpus=gpus, answer=answer, fine=fine, untold=untold)
 
 

@@ -101,11 +101,8 @@ def _gpus(node: Node, gpus: int) -> Check:
     lost = sum(gpu.lost for gpu in gpus_of(node))
     if lost:
         return check_of("gpus-answer", there=max(0, gpus - lost), gpus=gpus, gpus_said=str(gpus))
-    return check_of(
-        "gpus",
-        mixed=len(set(names)) > 1,
-        gpus=", ".join([plural(gpus, "GPU"), *sorted(set(names)), *([f"driver {driver}"] if driver else [])]),
-    )
+    shown = [plural(gpus, "GPU"), *sorted(set(names)), *([f"driver {driver}"] if driver else [])]
+    return check_of("gpus", mixed=len(set(names)) > 1, gpus=", ".join(shown))
 
 
 def _libraries(node: Node) -> Check:
@@ -123,12 +120,11 @@ def _ports(nics: list[fabric.Port], gpus: int) -> Iterator[Check]:
     active = [n for n in nics if n.active]
     down = [n.name for n in nics if not n.active]
     rates = sorted({n.rate_gbit for n in active})
-    shown = f"{len(active)} of {len(nics)} RDMA ports active" + (
-        f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n.layer for n in active}))}" if active else ""
-    )
+    shown = f"{len(active)} of {len(nics)} RDMA ports active"
     if not active:
         yield check_of("nics", shown=shown)
         return
+    shown += f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n.layer for n in active}))}"
     odd = list(fabric.odd_ports(nics, gpus))
     yield from odd
     rest = sorted({n.device for n in active} - {n.device for n in fabric.compute_ports(nics)})
@@ -136,10 +132,10 @@ def _ports(nics: list[fabric.Port], gpus: int) -> Iterator[Check]:
         same = ",".join(sorted({n.device for n in fabric.compute_ports(nics)}))
         yield check_of("nics-one-rate", shown=shown, same=same)
     else:
-        other = (
-            f"; {', '.join(rest[:4])} of another model and rate, e.g. for storage" if len(rates) > 1 and not odd else ""
-        )
-        yield Check("nics", Status.PASS, shown + (f" (down: {', '.join(down[:4])})" if down else "") + other)
+        shown += f" (down: {', '.join(down[:4])})" if down else ""
+        if len(rates) > 1 and not odd:
+            shown += f"; {', '.join(rest[:4])} of another model and rate, e.g. for storage"
+        yield Check("nics", Status.PASS, shown)
 
 
 def _told_apart(active: list[fabric.Port]) -> bool:
@@ -190,12 +186,8 @@ def _limits(node: Node) -> Iterator[Check]:
 
 def _clock(node: Node) -> Iterator[Check]:
     synchronized = node.clock_synchronized()
-    if synchronized is None:
-        return
-    if synchronized:
-        yield Check("clock", Status.PASS, "synchronized")
-    else:
-        yield check_of("clock")
+    if synchronized is not None:
+        yield Check("clock", Status.PASS, "synchronized") if synchronized else check_of("clock")
 
 
 def _gpudirect(node: Node, gpus: int, rdma: bool) -> Check:

@@ -61,12 +61,8 @@ class Every:
             self.since, self.overdue = now, False
         elif now - self.since > self.seconds and not self.overdue:
             self.overdue = True
-            yield Event(
-                "overdue",
-                f"no line like {self.pattern!r} for {now - self.since:.0f} s: one every "
-                f"{self.seconds:g} s was expected",
-                since_s=now - self.since,
-            )
+            said = f"no line like {self.pattern!r} for {now - self.since:.0f} s"
+            yield Event("overdue", f"{said}: one every {self.seconds:g} s was expected", since_s=now - self.since)
 
 
 @dataclass
@@ -252,12 +248,8 @@ class _Watcher:
         with contextlib.suppress(InsightError):
             found = api.analyze(sorted(self.dumps))
             for finding in found.findings[:1]:
-                yield Event(
-                    "dump",
-                    f"{len(self.dumps)} Flight Recorder dumps: {finding.title}",
-                    ranks=tuple(finding.ranks),
-                    commands=(finding.next_step,),
-                )
+                said, ranks = f"{len(self.dumps)} Flight Recorder dumps: {finding.title}", tuple(finding.ranks)
+                yield Event("dump", said, ranks=ranks, commands=(finding.next_step,))
 
 
 def _read(growth: Growth) -> Seen:

@@ -157,13 +157,9 @@ class Command:
             yield f"--exec: {_MOST_RUNNING} commands still run; not started for {event.kind}"
             return
         try:
-            process = subprocess.Popen(
-                self._argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-                env={**os.environ, "NCCL_INSIGHT_EVENT": event.kind},
-            )
+            own = {**os.environ, "NCCL_INSIGHT_EVENT": event.kind}
+            pipe, none = subprocess.PIPE, subprocess.DEVNULL
+            process = subprocess.Popen(self._argv, stdin=pipe, stdout=none, start_new_session=True, env=own)
         except OSError as error:
             yield f"--exec: {self._argv[0]}: {error.strerror or error}"
             return

@@ -138,11 +138,8 @@ class Watch:
     def troubled(self) -> bool:
         """Whether something went wrong: a stall or a lost process at any time, or ranks that lag, do not answer or were
         warned of and silent since, at the end."""
-        return (
-            self._faulty
-            or bool(self.behind or self._gone or self._failed)
-            or (self._silent_since_warned and not self.over)
-        )
+        silent = self._silent_since_warned and not self.over
+        return self._faulty or silent or bool(self.behind or self._gone or self._failed)
 
     @property
     def _silent_since_warned(self) -> bool:
@@ -270,12 +267,9 @@ class Watch:
         if keys and others:
             self._faulty = True
             text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-            yield Event(
-                "end",
-                f"{text}: the process is gone, without having closed its communicators",
-                ranks=tuple(sorted({rank for _, rank in keys})),
-                hosts=tuple(sorted({host for host, _ in left})),
-            )
+            text += ": the process is gone, without having closed its communicators"
+            ranks, hosts = tuple(sorted({rank for _, rank in keys})), tuple(sorted({host for host, _ in left}))
+            yield Event("end", text, ranks=ranks, hosts=hosts)
         for name, rank in keys:
             self._close(name, rank)
 
@@ -306,18 +300,14 @@ class Watch:
             if self._gone.get((comm, rank)) != why:
                 self._gone[comm, rank] = why
                 self._faulty = True
-                yield Event(
-                    "missing", f"{self._name(comm, rank)} {why}{_of(comm)}", comm, () if rank is None else (rank,)
-                )
+                yield self._presence("missing", comm, rank, why)
         if seen.counts or seen.gone:
             for comm, rank in [key for key in self._gone if key[0] in seen.counts and key not in seen.gone]:
                 del self._gone[comm, rank]
-                yield Event(
-                    "answers",
-                    f"{self._name(comm, rank)} answers again{_of(comm)}",
-                    comm,
-                    () if rank is None else (rank,),
-                )
+                yield self._presence("answers", comm, rank, "answers again")
+
+    def _presence(self, kind: str, comm: str, rank: int | None, what: str) -> Event:
+        return Event(kind, f"{self._name(comm, rank)} {what}{_of(comm)}", comm, () if rank is None else (rank,))
 
     def _take_open(self, seen: Seen, now: float) -> bool:
         """Ranks that began or ended a communicator; whether any began."""
@@ -414,11 +404,8 @@ class Watch:
         rhythm_s = statistics.median(comm.gaps) if comm.gaps else 0.0
         patience_s = self._long_s if self._announced else max(self.patience_s, rhythm_s)
         for rank, mark in comm.ranks.items():
-            if (
-                mark.place < top
-                and mark.behind_s(now) >= max(patience_s, mark.patience_s)
-                and self._files.get((name, rank)) not in unread
-            ):
+            late = mark.place < top and mark.behind_s(now) >= max(patience_s, mark.patience_s)
+            if late and self._files.get((name, rank)) not in unread:
                 yield rank
 
     def _behind(self, name: str, ranks: tuple[int, ...], now: float) -> Event:
@@ -444,11 +431,8 @@ class Watch:
             waits = comm.begun - comm.ready
             absent = comm.size is not None and comm.size > len(comm.begun | comm.ready)
             limit = _EVEN * self._stall_s / (2 if absent else 1)
-            if (
-                waits
-                and now - comm.since >= limit
-                and not any(self._files.get((name, rank)) in unread for rank in waits)
-            ):
+            hidden = any(self._files.get((name, rank)) in unread for rank in waits)
+            if waits and now - comm.since >= limit and not hidden:
                 stuck.append((name, comm, now - comm.since))
         if stuck and not self._initing:
             name, comm, waited = max(stuck, key=lambda item: (item[1].size or 0, item[0]))

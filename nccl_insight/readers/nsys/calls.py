@@ -90,7 +90,7 @@ def attach_calls(comm: pl.DataFrame, launches: pl.DataFrame, marks: pl.DataFrame
 def _enclosing(rows: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     """Per kernel the latest range of its launching thread that encloses the launch: ``text, start`` or nulls."""
     if marks.is_empty() or rows.is_empty() or rows["launch"].null_count() == rows.height:
-        return rows.select(text=pl.lit(None, pl.String), start=pl.lit(None, pl.Int64))
+        return rows.with_columns(text=pl.lit(None, pl.String), start=pl.lit(None, pl.Int64)).select("text", "start")
     points = rows.select("row", "tid", "launch").filter(pl.col("launch").is_not_null()).sort("launch")
     found = points.join_asof(
         marks.select("tid", "start", "end", "text").sort("start"), left_on="launch", right_on="start", by="tid",
