@@ -28,6 +28,10 @@ _NAME_MOST: Final = 100
 _BUNDLE: Final = frozenset({"README.txt", "SHA256SUMS", "analysis.json", "report.html"})
 _BUNDLED: Final = "inputs/"
 CUT_MARK: Final = b"bytes left out of the bundle ...]\n"
+_TOO_LARGE: Final = (
+    "the archive expands to more than is read (limits archive-mib, expansion-ratio and expansion-free-mib); the rest "
+    "was not read"
+)
 
 
 class _Readable(Protocol):
@@ -107,11 +111,8 @@ class Budget:
     def file(self) -> str:
         """Takes one file; the limit that forbids it, if any."""
         self.files -= 1
-        return (
-            ""
-            if self.files >= 0
-            else f"it holds more than {self.limits.archive_files:,} files (limit archive-files); the rest was not read"
-        )
+        held = f"it holds more than {self.limits.archive_files:,} files (limit archive-files); the rest was not read"
+        return "" if self.files >= 0 else held
 
     def save(self, member: _Readable, name: str) -> Member:
         """Writes a member, as far as it can be read and may be written."""
@@ -128,12 +129,7 @@ class Budget:
                 out.write(block[: self.left])
                 self.left -= len(block)
                 if self.left < 0:
-                    return Member(
-                        target,
-                        name,
-                        "the archive expands to more than is read (limits archive-mib, expansion-ratio and "
-                        "expansion-free-mib); the rest was not read",
-                    )
+                    return Member(target, name, _TOO_LARGE)
 
 
 def _empty(note: str) -> Member:
@@ -189,11 +185,6 @@ def _file_of(tar: tarfile.TarFile, info: tarfile.TarInfo) -> _Readable:
     return _Counted(raw, info.size)
 
 
-def _wanted(names: list[str]) -> str:
-    """What the names of the members must begin with: of a bundle of this tool only the inputs are read."""
-    return _BUNDLED if set(names) >= _BUNDLE else ""
-
-
 def _unpack_zip(path: Path, budget: Budget) -> Iterator[Member]:
     with contextlib.ExitStack() as stack:
         try:
@@ -202,7 +193,7 @@ def _unpack_zip(path: Path, budget: Budget) -> Iterator[Member]:
         except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError) as error:
             yield from _salvage_zip(path, budget, str(error))
             return
-        begin = _wanted([info.filename for info in infos])
+        begin = _BUNDLED if {info.filename for info in infos} >= _BUNDLE else ""  # of a bundle, its inputs alone
         for info in infos:
             name = None if info.is_dir() or info.external_attr >> 28 == 0xA else _inside(info.filename)
             if name is None or not name.startswith(begin):

@@ -8,6 +8,7 @@ HTTP one file, elsewhere also what a folder or a pattern of it holds.
 import io
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from nccl_insight.base.data import dataclass
@@ -49,9 +50,8 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, files: Any, path: str) -> None:
         super().__init__()
-        self._url = path
         self._file: Any = None
-        with _Told(path):
+        with _told():
             self._file = files.open(path, "rb")
 
     def readable(self) -> bool:
@@ -65,14 +65,14 @@ class _Raw(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fills as much of the buffer as is there."""
         view = memoryview(buffer).cast("B")
-        with _Told(self._url):
+        with _told():
             data: bytes = self._file.read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Goes to a byte."""
-        with _Told(self._url):
+        with _told():
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
@@ -86,18 +86,13 @@ class _Raw(io.RawIOBase):
         super().close()
 
 
-class _Told:
+@contextmanager
+def _told() -> Iterator[None]:
     """Turns whatever a driver raises into an OSError of one line."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception):
-            raise OSError(_reason(error)) from error
+    try:
+        yield
+    except Exception as error:
+        raise OSError(_reason(error)) from error
 
 
 def is_url(argument: str) -> bool:

@@ -24,6 +24,11 @@ _START: Final = 12
 _WORDS: Final = (
     "word", "some words", "10.0.0.1<50000>", "0", "/dev/shm/a", "mlx5_0", "AllReduce", "0000:1a:00.0", "ncclIb", "",
 )  # fmt: skip
+# Values of numbers by the kinds of conversion that print them.
+_VALUES: Final = {
+    "di": ("3", "0", "-1"), "u": ("3", "0", "7"), "xXo": ("1a2f", "0", "7f3a5c000b60"),
+    "p": ("0x7f3a5c000b60", "(nil)", "0x7f3a5c000b60"),
+}  # fmt: skip
 # Part of an argument's name: what such a value looks like.
 _HINTS: Final = (
     (r"edgeFields", "srcRank=0 srcCudaDev=0 srcNvmlDev=0 dstRank=1 dstCudaDev=1 dstNvmlDev=1 path=NVL handle=DIRECT"),
@@ -49,14 +54,9 @@ class Unknown:
 
 
 def _value(kind: str, precision: str, argument: str, variant: int) -> str:
-    if kind in "di":
-        return ("3", "0", "-1")[variant % 3]
-    if kind == "u":
-        return ("3", "0", "7")[variant % 3]
-    if kind in "xXo":
-        return ("1a2f", "0", "7f3a5c000b60")[variant % 3]
-    if kind == "p":
-        return ("0x7f3a5c000b60", "(nil)", "0x7f3a5c000b60")[variant % 3]
+    for kinds, values in _VALUES.items():
+        if kind in kinds:
+            return values[variant % 3]
     if kind in "fgGeE":
         return f"{(1.5, 0.0, 27.25)[variant % 3]:{precision or '.6'}f}"
     if kind == "c":
@@ -98,9 +98,7 @@ def render(call: LogCall, variant: int = 0) -> str:
 
 
 def _bodies(text: str) -> Iterator[str]:
-    body = re.sub(r"^\S+ NCCL (?=DIAG )", "NCCL ", text.strip("\n\r").rstrip())
-    if body.startswith("NCCL DIAG "):
-        body = body.removeprefix("NCCL DIAG ")
+    body = re.sub(r"^(?:\S+ )?NCCL DIAG ", "", text.strip("\n\r").rstrip())
     yield body
     if "\n" in body:
         yield body.split("\n")[0].rstrip()
@@ -161,16 +159,13 @@ def _words_of(grammar: Grammar, expr: Expr) -> str:
 
 def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
     """Calls that no rule accepts, each format once, warnings first, then by file and line."""
-    first: dict[tuple[str, str], LogCall] = {}
-    count: dict[tuple[str, str], int] = {}
+    alike: dict[tuple[str, str], list[LogCall]] = {}
     for call in tree.calls:
-        key = (call.level, call.format)
-        first.setdefault(key, call)
-        count[key] = count.get(key, 0) + 1
+        alike.setdefault((call.level, call.format), []).append(call)
     found = [
-        Unknown(call, count[key], next(_bodies(render(call))))
-        for key, call in first.items()
-        if not known(catalog, call)
+        Unknown(calls[0], len(calls), next(_bodies(render(calls[0]))))
+        for calls in alike.values()
+        if not known(catalog, calls[0])
     ]
     order = {"WARN": 0, "ATTN": 0, "ERROR": 0, "DIAG": 1}
     return sorted(found, key=lambda u: (order.get(u.call.level, 2), u.call.file, u.call.line))

@@ -6,6 +6,8 @@ takes over from the compiler is only where a guarded string column ends.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import groupby
 
 from lark import Lark, Token, Tree, UnexpectedInput
 
@@ -63,40 +65,34 @@ class Reference:
         """lark's parser of one rule."""
         if rule not in self._parsers:
             self._parsers[rule] = Lark(
-                self.source(rule),
-                parser="earley",
-                lexer="dynamic_complete",
-                ambiguity="explicit",
-                keep_all_tokens=True,
-                maybe_placeholders=False,
-            )
+                self.source(rule), parser="earley", lexer="dynamic_complete", ambiguity="explicit",
+                keep_all_tokens=True, maybe_placeholders=False,
+            )  # fmt: skip
         return self._parsers[rule]
+
+    def _tree(self, rule: str, text: str) -> Tree[Token] | None:
+        with suppress(UnexpectedInput):
+            return self.parser(rule).parse(text)
+        return None
 
     def parse(self, rule: str, text: str) -> Parsed | None:
         """Captures of a text, None when lark rejects it. Columns of branches not taken are left out."""
-        try:
-            tree = self.parser(rule).parse(text)
-        except UnexpectedInput:
+        tree, columns = self._tree(rule, text), self._grammar.columns
+        if tree is None:
             return None
-        ambiguous = any(True for _ in tree.find_data("_ambig"))
-        columns = self._grammar.columns
-        captures = {
-            columns[str(node.data)].column: _text(node) for node in tree.iter_subtrees() if node.data in columns
-        }
-        return Parsed(captures, ambiguous)
+        nodes = (node for node in tree.iter_subtrees() if node.data in columns)
+        captures = {columns[str(node.data)].column: _text(node) for node in nodes}
+        return Parsed(captures, any(True for _ in tree.find_data("_ambig")))
 
     def pieces(self, rule: str, text: str) -> list[tuple[str | None, str]] | None:
         """The text cut as lark reads it: what each column takes, and the words between (column None)."""
-        try:
-            tree = self.parser(rule).parse(text)
-        except UnexpectedInput:
+        tree = self._tree(rule, text)
+        if tree is None:
             return None
         found: list[tuple[str | None, str]] = []
-        for name, piece in _pieces(tree, self._grammar):
-            if name is None and found and found[-1][0] is None:
-                found[-1] = (None, found[-1][1] + piece)
-            else:
-                found.append((name, piece))
+        for column, group in groupby(_pieces(tree, self._grammar), key=lambda piece: piece[0]):
+            texts = [text for _, text in group]
+            found += [(column, text) for text in texts] if column else [(None, "".join(texts))]
         return found
 
 

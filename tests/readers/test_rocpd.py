@@ -10,7 +10,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.readers import rocpd
+from nccl_insight.readers.rocpd import format as rocpd
 from tests.rocpd_databases import ID, database
 from tests.trace_maker import late_gpu
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from nccl_insight.base import extensions, toml
-from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.data import dataclass, field, fields
 from nccl_insight.base.errors import UsageError
 
 _VENDOR_WORDS: Final = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|radeon)\b", re.I)
@@ -41,22 +41,22 @@ class Gpu(_Entry):
 
     name: str
     match: str
-    vendor: str
     capability: int
     fabric: str
-    links: int | None
-    mesh_links: tuple[int, ...]
-    domain_gpus: int
-    node_gpus: int
-    nvls_least: int
-    bridge_gpus: int
-    p2p: bool
-    unified: bool
-    gdr_since: str
-    nics: str
-    network: str
-    clouds: str
     figures: Mapping[str, Figure] = field(hash=False)
+    vendor: str = "nvidia"
+    links: int | None = None
+    mesh_links: tuple[int, ...] = ()
+    domain_gpus: int = 8
+    node_gpus: int = 8
+    nvls_least: int = 2
+    bridge_gpus: int = 0
+    p2p: bool = True
+    unified: bool = False
+    gdr_since: str = ""
+    nics: str = ""
+    network: str = "unknown"
+    clouds: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,29 +100,13 @@ def _figures(entry: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, 
 def gpus() -> tuple[Gpu, ...]:
     """All GPU models of the table, in the table's order."""
     data = read_data("gpus.toml")
-    return tuple(
-        Gpu(
-            name=name,
-            match=entry["match"],
-            vendor=entry.get("vendor", "nvidia"),
-            capability=entry["capability"],
-            fabric=entry["fabric"],
-            links=entry.get("links"),
-            mesh_links=tuple(entry.get("mesh_links", ())),
-            domain_gpus=entry.get("domain_gpus", 8),
-            node_gpus=entry.get("node_gpus", 8),
-            nvls_least=entry.get("nvls_least", 2),
-            bridge_gpus=entry.get("bridge_gpus", 0),
-            p2p=entry.get("p2p", True),
-            unified=entry.get("unified", False),
-            gdr_since=entry.get("gdr_since", ""),
-            nics=entry.get("nics", ""),
-            network=entry.get("network", "unknown"),
-            clouds=entry.get("clouds", ""),
-            figures=_figures(entry, data["source"]),
-        )
-        for name, entry in data["gpu"].items()
-    )
+    plain = {f.name for f in fields(Gpu)} - {"name", "figures", "mesh_links"}
+    found: list[Gpu] = []
+    for name, entry in data["gpu"].items():
+        given: dict[str, Any] = {key: value for key, value in entry.items() if key in plain}
+        given["mesh_links"] = tuple(entry.get("mesh_links", ()))
+        found.append(Gpu(name=name, figures=_figures(entry, data["source"]), **given))
+    return tuple(found)
 
 
 @cache

@@ -57,24 +57,15 @@ def savings(
     found: list[Saving] = []
     if p2p_receives + p2p_sends:
         half = (p2p_receives * receive + p2p_sends * send) // 2
-        found.append(
-            Saving(
-                "NCCL_MAX_P2P_NCHANNELS at half its value", half, "send, receive and all-to-all reach less bandwidth"
-            )
-        )
+        cost = "send, receive and all-to-all reach less bandwidth"
+        found.append(Saving("NCCL_MAX_P2P_NCHANNELS at half its value", half, cost))
     smaller = connection_bytes({**(settings or {}), "NCCL_BUFFSIZE": str(1 << 20)})[0]
     if receives and smaller < receive:
-        found.append(
-            Saving("NCCL_BUFFSIZE=1048576", receives * (receive - smaller), "large messages may take longer; measure")
-        )
+        saved = receives * (receive - smaller)
+        found.append(Saving("NCCL_BUFFSIZE=1048576", saved, "large messages may take longer; measure"))
     if receives + sends:
         half = ((receives - p2p_receives) * receive + (sends - p2p_sends) * send) // 2
+        setting = "NCCL_MAX_CTAS (or NCCL_MAX_NCHANNELS) at half the channels"
         if half > 0:
-            found.append(
-                Saving(
-                    "NCCL_MAX_CTAS (or NCCL_MAX_NCHANNELS) at half the channels",
-                    half,
-                    "collectives reach less bandwidth",
-                )
-            )
+            found.append(Saving(setting, half, "collectives reach less bandwidth"))
     return sorted(found, key=lambda saving: -saving.saved_bytes)

@@ -1,26 +1,17 @@
 """Changed machines: what one other setting, link or size of the job would do."""
 
-import dataclasses
-from typing import Final
+from typing import Any, Final
 
 from nccl_insight.advise.expect.machine import Machine, build, parse_nics
 from nccl_insight.advise.expect.rates import can_reduce_in_switch
+from nccl_insight.base.data import replace
 from nccl_insight.base.errors import UsageError
 
 KEYS: Final = (
-    "nodes",
-    "gpus-per-node",
-    "gpus",
-    "nics",
-    "network",
-    "link",
-    "gpu",
-    "gdr",
-    "nvls",
-    "algorithm",
-    "domains",
-)
+    "nodes", "gpus-per-node", "gpus", "nics", "network", "link", "gpu", "gdr", "nvls", "algorithm", "domains",
+)  # fmt: skip
 _ALGORITHMS: Final = {"ring": "Ring", "tree": "Tree", "nvls": "NVLS", "nvlstree": "NVLS"}
+_COUNTS: Final = {"nodes": "nodes", "gpus-per-node": "gpus_per_node", "domains": "split"}
 _ON: Final = frozenset({"on", "yes", "1", "true"})
 _OFF: Final = frozenset({"off", "no", "0", "false"})
 
@@ -41,29 +32,26 @@ def change(machine: Machine, text: str) -> Machine:
 
 def _one(machine: Machine, key: str, value: str) -> Machine:
     if key in {"gdr", "nvls"}:
-        on = _flag(key, value)
-        return dataclasses.replace(machine, gdr=on) if key == "gdr" else dataclasses.replace(machine, nvls=on)
+        flag: dict[str, Any] = {key: _flag(key, value)}
+        return replace(machine, **flag)
     if key == "algorithm":
-        return dataclasses.replace(machine, algorithm=_algorithm(machine, value))
+        return replace(machine, algorithm=_algorithm(machine, value))
     if key == "nics":
         count, gbit = parse_nics(value)
-        return dataclasses.replace(machine, nics=count, nic_gbit=gbit)
-    if key in {"nodes", "gpus-per-node", "domains"}:
+        return replace(machine, nics=count, nic_gbit=gbit)
+    if key in _COUNTS:
         count = _count(key, value)
-        if key == "domains":
-            if count > machine.nodes:
-                raise UsageError(f"--what-if domains={value}: at most the number of nodes, {machine.nodes}")
-            return dataclasses.replace(machine, split=count)
-        if key == "nodes":
-            return dataclasses.replace(machine, nodes=count)
-        return dataclasses.replace(machine, gpus_per_node=count)
+        if key == "domains" and count > machine.nodes:
+            raise UsageError(f"--what-if domains={value}: at most the number of nodes, {machine.nodes}")
+        changed: dict[str, Any] = {_COUNTS[key]: count}
+        return replace(machine, **changed)
     if key == "gpus":
         total = _count(key, value)
         if total < machine.gpus_per_node:
-            return dataclasses.replace(machine, nodes=1, gpus_per_node=total)
+            return replace(machine, nodes=1, gpus_per_node=total)
         if total % machine.gpus_per_node:
             raise UsageError(f"--what-if gpus={value}: not a multiple of {machine.gpus_per_node} GPUs per node")
-        return dataclasses.replace(machine, nodes=total // machine.gpus_per_node)
+        return replace(machine, nodes=total // machine.gpus_per_node)
     name = machine.network.name
     other = build(
         value if key == "gpu" else machine.gpu.name,
@@ -71,8 +59,8 @@ def _one(machine: Machine, key: str, value: str) -> Machine:
         network=value if key == "network" else None if name == "unknown" else name,
     )
     if key == "network":
-        return dataclasses.replace(machine, network=other.network)
-    return dataclasses.replace(machine, gpu=other.gpu, fabric=other.fabric)
+        return replace(machine, network=other.network)
+    return replace(machine, gpu=other.gpu, fabric=other.fabric)
 
 
 def _algorithm(machine: Machine, value: str) -> str:

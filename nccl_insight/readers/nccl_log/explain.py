@@ -1,5 +1,7 @@
 """What a single line means, in words, for people."""
 
+from typing import Final
+
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
 from nccl_insight.language.syntax import Expr, Sequence
 from nccl_insight.readers.nccl_log import recover
@@ -7,6 +9,10 @@ from nccl_insight.readers.nccl_log.extract import python_regex, row_of
 from nccl_insight.readers.nccl_log.head import COLUMNS, parse_heads
 
 _NEAR_MOST = 3
+# Directives of a message that are shown, and how they are called.
+_SHOWN: Final = {
+    "table": "table", "versions": "printed by NCCL", "source": "source", "diagnosis": "evidence of", "role": "role",
+}  # fmt: skip
 
 
 def explain(line: str) -> str:
@@ -34,15 +40,8 @@ def _meaning(catalog: Catalog, match: Match, text: str) -> str:
     message = match.message
     values = {**row_of(match, dict(catalog.compiled(message.name).columns)), **message.constants}
     lines = [f"message {message.name} ({message.origin})"]
-    for key, label in (
-        ("table", "table"),
-        ("versions", "printed by NCCL"),
-        ("source", "source"),
-        ("diagnosis", "evidence of"),
-        ("role", "role"),
-    ):
-        if key in message.directives:
-            lines.append(f"  {label}: {message.directives[key]}")
+    given = message.directives
+    lines += [f"  {_SHOWN.get(key, key)}: {given[key]}" for key in _SHOWN if key in given]
     lines += [f"  {name:<24}{value}" for name, value in values.items()]
     lines += _parsed(catalog, message.name, text)
     return "\n".join(lines) + "\n"
@@ -54,9 +53,7 @@ def _parsed(catalog: Catalog, rule: str, text: str) -> list[str]:
 
     whole = text.rstrip() + trailing_blanks(catalog.compiled(rule))
     pieces = Reference(catalog.grammar).pieces(rule, whole)
-    if pieces is None:
-        return []
-    return ["  read as", *(f"    {column or '':<22}{piece!r}" for column, piece in pieces)]
+    return [] if pieces is None else ["  read as", *(f"    {column or '':<22}{piece!r}" for column, piece in pieces)]
 
 
 def _reach(expr: Expr, catalog: Catalog, text: str) -> int:
@@ -86,10 +83,10 @@ def _nearest(catalog: Catalog, text: str) -> str:
             scored.append((reach, name))
     scored.sort(key=lambda s: (-s[0], s[1]))
     lines = ["no rule knows this text; nearest:"]
-    for reach, name in scored[:_NEAR_MOST]:
-        lines.append(
-            f"  {name} follows it up to character {reach}: {text[:reach]!r} ... then {text[reach : reach + 30]!r}"
-        )
+    lines += [
+        f"  {name} follows it up to character {reach}: {text[:reach]!r} ... then {text[reach : reach + 30]!r}"
+        for reach, name in scored[:_NEAR_MOST]
+    ]
     if not scored:
         lines.append("  no rule begins like this; `grammar suggest` writes a skeleton")
     return "\n".join(lines) + "\n"

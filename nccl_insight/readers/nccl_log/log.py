@@ -165,9 +165,7 @@ class Merger:
         return LogPart(
             chunks=[*self._chunks, {name: _folded(rows, heads) for name, rows in self._errors.items()}],
             loud=_folded(self._loud, heads) if self._loud else pl.DataFrame(),
-            unknown=merge_templates(self._unknown)
-            if templates is None
-            else merge_templates(self._unknown, most=templates),
+            unknown=merge_templates(self._unknown, most=templates),
             heads=heads,
             processes=processes_of(pl.concat(self._processes)) if self._processes else pl.DataFrame(),
             foreign=pl.concat(self._foreign) if self._foreign else pl.DataFrame(),

@@ -28,11 +28,9 @@ def templates(unknown: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def merge_templates(parts: list[pl.DataFrame], apart: bool = True, most: int = _MOST) -> pl.DataFrame:
-    """One row a template over several chunks, most frequent first; rare ones beyond ``most`` are summed up.
-
-    ``apart``: the inputs are told apart.
-    """
+def merge_templates(parts: list[pl.DataFrame], apart: bool = True, most: int | None = None) -> pl.DataFrame:
+    """One row a template over several chunks, most frequent first; rare ones beyond ``most`` (None: the usual number)
+    are summed up. ``apart``: the inputs are told apart."""
     by = ["input_id", "template", "level"] if apart else ["template", "level"]
     if not parts:
         return pl.DataFrame(schema=_SCHEMA)
@@ -43,18 +41,10 @@ def merge_templates(parts: list[pl.DataFrame], apart: bool = True, most: int = _
         .select(list(_SCHEMA))
         .sort("count", "input_id", "line", descending=[True, False, False])
     )
+    most = _MOST if most is None else most
     if merged.height <= most:
         return merged
     rest = merged[most:]
-    other = pl.DataFrame(
-        {
-            "input_id": [rest["input_id"][0]],
-            "template": ["(further templates)"],
-            "level": [None],
-            "count": [rest["count"].sum()],
-            "example": [rest["example"][0]],
-            "line": [rest["line"][0]],
-        },
-        schema=_SCHEMA,
-    )
+    said = {"template": pl.lit("(further templates)"), "level": pl.lit(None, pl.String)}
+    other = rest.head(1).with_columns(**said, count=pl.lit(rest["count"].sum(), pl.UInt64))
     return pl.concat([merged[:most], other])
