@@ -10,7 +10,6 @@ from typing import Any, Final
 from nccl_insight.advise.settings.lint import lint_text
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.errors import UsageError
-from nccl_insight.base.model import Analysis
 from nccl_insight.engine.compare import compare
 from nccl_insight.facts.relations import with_facts
 from nccl_insight.report import diff as diff_report
@@ -44,7 +43,7 @@ class Desk:
 
     def analyze(self, paths: Sequence[str]) -> dict[str, Any]:
         """The verdict on the files of one job, as ``nccl-insight analyze -o json=-`` gives it."""
-        return {"note": DATA_NOTE, **json_.to_dict(self._analysis(paths))}
+        return {"note": DATA_NOTE, **json_.to_dict(api.analyze(self._run(paths)))}
 
     def explain(self, name: str) -> dict[str, Any]:
         """What a diagnosis means, by code (NI401) or name (shm-too-small). Raises UsageError: there is none."""
@@ -64,15 +63,9 @@ class Desk:
     def tables(self, paths: Sequence[str]) -> dict[str, Any]:
         """The tables of a run with rows: their columns, types and number of rows."""
         run = self._run(paths)
-        found = {}
-        for name in sorted(run.tables):
-            frame = run.table(name)
-            if frame.height:
-                found[name] = {
-                    "rows": frame.height,
-                    "columns": {column: str(dtype) for column, dtype in frame.schema.items()},
-                }
-        return {"tables": found}
+        frames = {name: frame for name in sorted(run.tables) if (frame := run.table(name)).height}
+        kinds = {name: {column: str(dtype) for column, dtype in f.schema.items()} for name, f in frames.items()}
+        return {"tables": {name: {"rows": f.height, "columns": kinds[name]} for name, f in frames.items()}}
 
     def query(self, sql: str, paths: Sequence[str], limit: int = 100) -> dict[str, Any]:
         """Rows of a SELECT over the tables of a run, at most ``limit`` and never more than 500.
@@ -123,9 +116,6 @@ class Desk:
         text = data.decode("utf-8", errors="replace")
         found: dict[str, Any] = json.loads(lint_report.render_json([lint_text(shown, text)]))
         return {"note": DATA_NOTE, **found}
-
-    def _analysis(self, paths: Sequence[str]) -> Analysis:
-        return api.analyze(self._run(paths))
 
     def _run(self, paths: Sequence[str]) -> Run:
         if not paths:

@@ -200,26 +200,13 @@ def _line(pattern: Pattern, options: Options, settings: Sequence[tuple[str, str]
         words += ["-o", str(pattern.red_op)]
     if pattern.root:
         words += ["-r", str(pattern.root)]
-    words += ["-n", str(iterations), "-w", "5", "-c", "0"]
-    variables = list(settings)
-    if shape.split:
-        variables.append(("NCCL_TESTS_SPLIT", shape.split))
-    if options.launcher == "none":
-        return shlex.join(_prefix(variables) + words + ["-g", str(ranks)])
-    words += ["-g", "1"]
-    if options.launcher == "srun":
-        launch = [
-            "srun",
-            f"--nodes={-(-ranks // per_node)}",
-            f"--ntasks={ranks}",
-            f"--ntasks-per-node={min(per_node, ranks)}",
-        ]
-        return shlex.join(_prefix(variables) + launch + words)
-    launch = ["mpirun", "-np", str(ranks), "--map-by", f"ppr:{min(per_node, ranks)}:node"]
-    for name, value in variables:
-        launch += ["-x", f"{name}={value}"]
-    return shlex.join(launch + words)
-
-
-def _prefix(variables: Sequence[tuple[str, str]]) -> list[str]:
-    return ["env", *(f"{name}={value}" for name, value in variables)] if variables else []
+    words += ["-n", str(iterations), "-w", "5", "-c", "0", "-g", str(ranks) if options.launcher == "none" else "1"]
+    given = [*settings, ("NCCL_TESTS_SPLIT", shape.split)] if shape.split else settings
+    variables = [f"{name}={value}" for name, value in given]
+    if options.launcher == "mpirun":
+        launch = ["mpirun", "-np", str(ranks), "--map-by", f"ppr:{min(per_node, ranks)}:node"]
+        return shlex.join([*launch, *(word for variable in variables for word in ("-x", variable)), *words])
+    nodes = -(-ranks // per_node)
+    srun = ["srun", f"--nodes={nodes}", f"--ntasks={ranks}", f"--ntasks-per-node={min(per_node, ranks)}"]
+    env = ["env", *variables] if variables else []
+    return shlex.join(env + (srun if options.launcher == "srun" else []) + words)

@@ -14,6 +14,7 @@ _ROOTED: Final = frozenset({"Broadcast", "Reduce", "Gather", "Scatter"})
 _SOURCES: Final = ("kernel", "inspector", "cpu_op", "flight_recorder")
 _KEY: Final = ("group", "op", "dtype", "red_op", "size_bytes")
 _RANK: Final = ("group", "name", "host", "pid", "rank", "op", "dtype", "red_op", "size_bytes")
+_NOT_TRACED: Final = {"red_op": pl.String, "host": pl.String, "pid": pl.Int64, "root": pl.Int32}
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,16 @@ def _from_calls(run: Run) -> pl.DataFrame:
         .filter(pl.col("op").is_not_null() & (pl.col("op") != "Recv"))
         .with_columns(
             pl.col("op").cast(pl.String),
-            pl.coalesce(pl.col("count") * element * whole, pl.col("size_bytes")).alias("size_bytes"),
-            pl.col("comm_id").fill_null(pl.col("comm")).fill_null("?").alias("name"),
-            pl.coalesce("peer", "root").alias("to"),
+            size_bytes=pl.coalesce(pl.col("count") * element * whole, "size_bytes"),
+            name=pl.coalesce("comm_id", "comm", pl.lit("?")),
+            to=pl.coalesce("peer", "root"),
         )
-        .with_columns(pl.when(pl.col("op") == "Send").then(None).otherwise(pl.col("red_op")).alias("red_op"))
-        .with_columns(pl.format("{}/{}", "name", pl.col("nranks").fill_null(0)).alias("group"))
+        .with_columns(
+            red_op=pl.when(pl.col("op") != "Send").then("red_op"),
+            group=pl.format("{}/{}", "name", pl.col("nranks").fill_null(0)),
+        )
         .group_by(*_RANK, maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col("to").n_unique().alias("peers"), pl.col("nranks").max(), _commonest("root"))
+        .agg(pl.col("nranks").max(), _commonest("root"), n=pl.len(), peers=pl.col("to").n_unique())
         .collect()
     )
     return _sends(own)
@@ -108,18 +111,11 @@ def _sends(frame: pl.DataFrame) -> pl.DataFrame:
     send = pl.col("op") == "Send"
     everyone = send & (pl.col("nranks") > 2) & (pl.col("peers") >= pl.col("nranks") - 1)
     rounds = (pl.col("n") // pl.col("peers").clip(1)).clip(1)
+    whole = pl.col("size_bytes") * pl.col("nranks").cast(pl.UInt64)
     return frame.with_columns(
-        pl.when(everyone).then(rounds).otherwise(pl.col("n")).cast(pl.UInt32).alias("n"),
-        pl.when(everyone)
-        .then(pl.col("size_bytes") * pl.col("nranks").cast(pl.UInt64))
-        .otherwise(pl.col("size_bytes"))
-        .alias("size_bytes"),
-        pl.when(everyone)
-        .then(pl.lit("AllToAll"))
-        .when(send)
-        .then(pl.lit("SendRecv"))
-        .otherwise(pl.col("op"))
-        .alias("op"),
+        n=pl.when(everyone).then(rounds).otherwise("n").cast(pl.UInt32),
+        size_bytes=pl.when(everyone).then(whole).otherwise("size_bytes"),
+        op=pl.when(everyone).then(pl.lit("AllToAll")).when(send).then(pl.lit("SendRecv")).otherwise("op"),
     )
 
 
@@ -136,14 +132,11 @@ def _from_collectives(run: Run) -> tuple[pl.DataFrame, str]:
             pl.col("op").cast(pl.String).replace("Send", "SendRecv"),
             pl.col("process_group").fill_null("?").alias("name"),
             pl.col("process_group").fill_null("?").alias("group"),
-            pl.lit(None, dtype=pl.String).alias("red_op"),
-            pl.lit(None, dtype=pl.String).alias("host"),
-            pl.lit(None, dtype=pl.Int64).alias("pid"),
-            size.alias("nranks"),
-            pl.lit(None, dtype=pl.Int32).alias("root"),
+            *(pl.lit(None, kind).alias(name) for name, kind in _NOT_TRACED.items()),
+            nranks=size,
         )
         .group_by(*_RANK, maintain_order=True)
-        .agg(pl.len().alias("n"), pl.col("nranks").max(), pl.col("root").first())
+        .agg(pl.col("nranks").max(), pl.col("root").first(), n=pl.len())
     )
     return rows, f"collectives in the traces ({chosen.replace('_', ' ')})"
 
@@ -165,45 +158,38 @@ def _mix(run: Run, frame: pl.DataFrame, taken: str) -> Mix:
         .group_by(*_KEY, maintain_order=True)
         .agg(pl.col("n").max(), _commonest("root"))
     )
+    size, index = pl.col("size_bytes"), {group: number for group, (number, _) in groups.items()}
     happened = happened.with_columns(
-        pl.col("group")
-        .replace_strict({g: i for g, (i, _) in groups.items()}, default=None, return_dtype=pl.Int32)
-        .alias("shape"),
-        pl.when(pl.col("size_bytes") > 0)
-        .then(pl.col("size_bytes").cast(pl.Float64).log(2).floor().cast(pl.Int32))
-        .otherwise(-1)
-        .alias("bucket"),
-        (pl.col("n").cast(pl.UInt64) * pl.col("size_bytes")).alias("bytes"),
+        shape=pl.col("group").replace_strict(index, default=None, return_dtype=pl.Int32),
+        bucket=pl.when(size > 0).then(size.cast(pl.Float64).log(2).floor().cast(pl.Int32)).otherwise(-1),
+        total_bytes=pl.col("n").cast(pl.UInt64) * size,
     )
     found = (
-        happened.sort("bytes", "size_bytes", descending=True)
+        happened.sort("total_bytes", "size_bytes", descending=True)
         .group_by("shape", "op", "dtype", "red_op", "bucket", maintain_order=True)
         .agg(
-            pl.col("size_bytes").first(),
-            pl.col("size_bytes").min().alias("low"),
-            pl.col("size_bytes").max().alias("high"),
-            pl.col("n").sum(),
-            pl.col("bytes").sum(),
+            size.first(),
+            pl.col("total_bytes").sum(),
             pl.col("root").drop_nulls().first(),
+            low_bytes=size.min(),
+            high_bytes=size.max(),
+            calls=pl.col("n").sum(),
         )
-        .sort(["bytes", "n", "op", "size_bytes", "shape"], descending=[True, True, False, True, False])
+        .sort(["total_bytes", "calls", "op", "size_bytes", "shape"], descending=[True, True, False, True, False])
+        .drop("bucket")
     )
-    calls, volume = int(found["n"].sum()), int(found["bytes"].sum())
+    calls, volume = int(found["calls"].sum()), int(found["total_bytes"].sum())
     by_index = dict(groups.values())
     patterns = tuple(
         Pattern(
-            op=row["op"],
-            dtype=row["dtype"],
-            red_op=row["red_op"] if row["op"] in {"AllReduce", "Reduce", "ReduceScatter"} else None,
-            shape=by_index[row["shape"]],
-            size_bytes=row["size_bytes"],
-            low_bytes=row["low"],
-            high_bytes=row["high"],
-            calls=row["n"],
-            total_bytes=row["bytes"],
-            share_calls=row["n"] / calls if calls else 0.0,
-            share_bytes=row["bytes"] / volume if volume else 0.0,
-            root=row["root"] if row["op"] in _ROOTED else None,
+            **{
+                **row,
+                "shape": by_index[row["shape"]],
+                "red_op": row["red_op"] if row["op"] in {"AllReduce", "Reduce", "ReduceScatter"} else None,
+                "root": row["root"] if row["op"] in _ROOTED else None,
+                "share_calls": row["calls"] / calls if calls else 0.0,
+                "share_bytes": row["total_bytes"] / volume if volume else 0.0,
+            }
         )
         for row in found.iter_rows(named=True)
     )
