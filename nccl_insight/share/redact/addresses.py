@@ -66,10 +66,10 @@ class AddressBook:
                 self.v6[key] = f"::ffff:{self.ipv4(inner) if inner else mapped}"
             else:
                 prefix = "fe80" if address.is_link_local else "fd00" if key.startswith("fd") else "2001:db8"
-                number = len(self.v6) + 1
-                while f"{prefix}::{number:x}" in self.originals:
-                    number += 65536
-                self.v6[key] = f"{prefix}::{number:x}"
+                given = ipaddress.IPv6Address(f"{prefix}::") + len(self.v6) + 1
+                while given.compressed in self.originals:
+                    given += 65536
+                self.v6[key] = given.compressed
         return self.v6[key]
 
     def _network(self, octets: list[str]) -> tuple[str, ...]:
