@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nccl_insight.tables.normalise.codes import plugin_name, plugin_not_found
+from nccl_insight.tables.normalise.codes import DTYPES, PROTOCOLS, name_of, plugin_name, plugin_not_found
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_what_was_looked_for_without_the_sentence(tail: str) -> None:
         {"plugin_kind": ["NET"], "plugin_list": [f" libnccl-net-x.so{tail}"], "outcome": ["not_found"]}
     )
     assert plugin_not_found(frame).select("kind", "name").rows() == [("net", "libnccl-net-x.so")]
+
+
+def test_numbers_of_nccl_are_names_and_later_ones_stay_numbers() -> None:
+    """ncclFloat32 is 7 and ncclBfloat16 is 9 in nccl.h; NCCL_PROTO_SIMPLE is 2."""
+    codes = pl.DataFrame({"dtype": [7, 9, 99, None], "proto": [2, 0, 1, 3]})
+    rows = codes.select(name_of(pl.col("dtype"), DTYPES), name_of(pl.col("proto"), PROTOCOLS))
+    assert rows["dtype"].to_list() == ["float32", "bfloat16", "99", None]
+    assert rows["proto"].to_list() == ["SIMPLE", "LL", "LL128", "3"]
