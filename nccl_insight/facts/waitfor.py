@@ -345,7 +345,7 @@ class _Graph:
         silent = late - waiting
         # Where most of a job says nothing, the log was cut among the time-outs.
         told = max(places(self.run).world, len(self.known.union(*(g.members for g in self.placed))))
-        torn = len(self.waiting) * 2 < told or watchdog.cut_short(self.run)
+        torn = len(self.waiting) * 2 < told or (not silent <= self.known and watchdog.cut_short(self.run))
         if len(silent) > 1 and self.source == WATCHDOG and torn:
             return False
         few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)
