@@ -202,13 +202,14 @@ def _inputs(run: Run) -> tuple[tuple[int, str], ...]:
 
 
 def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised: list[FindingChange]) -> Change | None:
-    if good is not None and bad is not None and good.key == bad.key:
-        return None
-    # A size or call that only one run measured is another mix of work, not a change of speed.
-    if area in {"bandwidth", "algorithms"} and (good is None or bad is None):
-        return None
     ratio = None
-    if good is not None and bad is not None and good.number is not None and bad.number is not None:
+    if good is None or bad is None:
+        # A size or call that only one run measured is another mix of work, not a change of speed.
+        if area in {"bandwidth", "algorithms"}:
+            return None
+    elif good.key == bad.key:
+        return None
+    elif good.number is not None and bad.number is not None:
         ratio = bad.number / good.number if good.number else None
         if not _matters(area, good, bad, ratio):
             return None
@@ -221,7 +222,8 @@ def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised
     score = _CAUSE_WEIGHT[area] + size + (0.0 if effect else 100.0 * bool(loud) + 10.0 * loud + 2.0 * len(explains))
     if any(_names(subject, f.name) for f in explaining):
         score += 20.0
-    if bad is not None and bad.hosts:
+    hosts = bad.hosts if bad else ()
+    if hosts:
         score += 15.0
     if improved:
         score -= 5.0
@@ -234,7 +236,7 @@ def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised
         ratio=None if ratio is None else round(ratio, 4),
         explains=explains,
         effect=effect,
-        hosts=bad.hosts if bad else (),
+        hosts=hosts,
         evidence_good=good.evidence if good else (),
         evidence_bad=bad.evidence if bad else (),
     )

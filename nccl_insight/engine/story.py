@@ -48,6 +48,11 @@ class _Told:
         """When it was, as far as is known."""
         return self.time_s if self.time_s is not None else self.after_s
 
+    @property
+    def place(self) -> At:
+        """Where its line stands; what has none is behind all lines."""
+        return self.at or (1 << 30, 0)
+
 
 def story(run: Run, findings: Sequence[Finding], job: Job) -> tuple[Moment, ...]:
     """The moments in their order; empty where the inputs are no log of a job."""
@@ -292,11 +297,11 @@ def _phase(told: _Told) -> int:
 
 def _in_order(told: Iterable[_Told], last: _Told) -> list[_Told]:
     """By time where there is one; the others where their line stands among those of their input."""
-    every = sorted(told, key=lambda t: (t.sort_s if t.sort_s is not None else 0.0, _phase(t), t.at or (1 << 30, 0)))
+    every = sorted(told, key=lambda t: (t.sort_s or 0.0, _phase(t), t.place))
     order = [t for t in every if t.sort_s is not None and _phase(t)]
     for item in (t for t in every if t.sort_s is None and _phase(t)):
-        at = item.at or (1 << 30, 0)
-        own = [(n, t.at < at) for n, t in enumerate(order) if t.at and t.at[0] == at[0] and not t.moment.about]
+        same = ((n, t) for n, t in enumerate(order) if t.at and not t.moment.about)
+        own = [(n, t.place < item.place) for n, t in same if t.place[0] == item.place[0]]
         earlier, later = [n for n, before in own if before], [n for n, before in own if not before]
         reached = max((n + 1 for n, t in enumerate(order) if _phase(t) < _phase(item)), default=0)
         place = max(earlier) + 1 if earlier else min(later) if later else len(order)

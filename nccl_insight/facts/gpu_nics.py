@@ -103,7 +103,7 @@ def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
         elif row["link"] == "NVL" and src.startswith("GPU"):
             counts[src] = counts.get(src, 0) + int(row["count"] or 1)
             speeds[src] = speeds.get(src, 0.0) + float(row["bw_gbps"] or 0)
-            switched = switched or dst.startswith("NVS")
+            switched |= dst.startswith("NVS")
 
     def chain(node: str) -> list[str]:
         found = [node]
@@ -119,14 +119,12 @@ def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
             continue
         above = [n for n in chain(name) if not n.startswith(("GPU", "NET", "NIC"))]
         ways[name] = above
-        switch = next((n for n in above if n.startswith("PCI")), None)
-        socket = next((n for n in above if n.startswith("CPU")), None)
+        switch, socket = (next((n for n in above if n.startswith(kind)), None) for kind in ("PCI", "CPU"))
         if kind == "GPU":
             gpus.append(Gpu(int(row["index"]), name, str(row["bus_id"] or ""), switch, socket))
         else:
-            speed = row.get("speed_gbit")
             label = str(row.get("device") or name)
-            nics.append(Nic(int(row["index"]), name, label, int(speed) if speed else None, switch, socket))
+            nics.append(Nic(int(row["index"]), name, label, row.get("speed_gbit") or None, switch, socket))
     distance = {(g.index, n.index): far for g in gpus for n in nics if (far := _meet(ways[g.node], ways[n.node]))}
     numbers = {g.node: g.index for g in gpus}
     return Topology(

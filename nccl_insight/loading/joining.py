@@ -49,8 +49,8 @@ def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]
     return {name: rows.with_columns(input_id=source) for name, rows in found.items() if rows.height}
 
 
-def _notes(part: Part, log: LogPart | None) -> pl.DataFrame | None:
-    rows: list[tuple[str, str, int]] = []
+def _notes(part: Part, log: LogPart | None) -> pl.DataFrame:
+    rows: list[tuple[str, str] | tuple[str, str, int]] = []
     if part.index.damage:
         rows.append((LOG_CUT, f"reading ended early: {part.index.damage}", part.index.lines))
     if part.index.long_line:
@@ -62,7 +62,11 @@ def _notes(part: Part, log: LogPart | None) -> pl.DataFrame | None:
         count, line = log.repeats.get(part.file.input_id, (0, 0))
         if count:
             rows.append((LOG_CUT, f"Ray left out {count} repeated lines (RAY_DEDUP_LOGS)", line))
-    return note_rows(part.file.input_id, *rows) if rows else None
+    if part.file.checked is False and not part.file.damage and not part.index.damage:
+        rows.append(("no-checksum", "the compressed stream holds no checksum of its text"))
+    if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
+        rows.append((CUT, part.file.damage))
+    return note_rows(part.file.input_id, *rows)
 
 
 def _input_row(part: Part, log: LogPart | None, embedded: Mapping[str, pl.DataFrame]) -> dict[str, object]:
@@ -105,9 +109,10 @@ def join_parts(
     """Tables of all inputs, and those that are put together when they are asked for."""
     frames: dict[str, list[pl.DataFrame]] = {}
 
-    def add(name: str, frame: pl.DataFrame | None) -> None:
-        if frame is not None and frame.height:
-            frames.setdefault(name, []).append(conform(name, frame))
+    def add(tables: Mapping[str, pl.DataFrame]) -> None:
+        for name, frame in tables.items():
+            if frame.height:
+                frames.setdefault(name, []).append(conform(name, frame))
 
     read, logs = logs, [mend_hosts(log) for log in logs]
     later: dict[str, Deferred] = {}
@@ -117,10 +122,9 @@ def join_parts(
             # The tables that are still to be made hold what they need, and let go of it.
             log.chunks.clear()
         later.update(deferred)
-        for name, frame in made.items():
-            add(name, frame)
+        add(made)
         for log in logs:
-            add("unknown", log.unknown)
+            add({"unknown": log.unknown})
     owner = {input_id: log for log in logs for input_id in log.fates}
     foreign = {
         key[0]: rows
@@ -133,15 +137,9 @@ def join_parts(
         number = part.file.input_id
         own = owner.get(number)
         embedded = _embedded(part.file, foreign[number]) if number in foreign else {}
-        for name, frame in embedded.items():
-            add(name, frame)
-        add("notes", _notes(part, own))
-        if part.file.checked is False and not part.file.damage and not part.index.damage:
-            add("notes", note_rows(number, ("no-checksum", "the compressed stream holds no checksum of its text")))
-        for name, frame in (part.partial.tables if part.partial else {}).items():
-            add(name, frame)
-        if part.partial and part.file.damage and not part.partial.tables.get("notes", pl.DataFrame()).height:
-            add("notes", note_rows(number, (CUT, part.file.damage)))
+        add(embedded)
+        add({"notes": _notes(part, own)})
+        add(part.partial.tables if part.partial else {})
         inputs.append(_input_row(part, own, embedded))
     # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
     joined = {"tuning_choice"} if "collectives" in frames else set()

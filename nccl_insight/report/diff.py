@@ -131,17 +131,17 @@ def headline(comparison: Comparison) -> str:
     # The way of the data outranks seconds of init: GPUDirect, RDMA or peer-to-peer lost.
     raised = raised or [f for f in comparison.findings if f.status in ("new", "worse") and f.name in names("path")]
     settled = [f for f in loud if f.status in ("gone", "better")]
-    effects = [c for c in comparison.changes if c.effect and c.ratio]
+    effects = [(c.ratio, c) for c in comparison.changes if c.effect and c.ratio]
     causes = [c for c in comparison.changes if not c.effect]
-    most = max(effects, key=lambda c: abs(math.log(c.ratio or 1)), default=None)
+    most = max(effects, key=lambda e: abs(math.log(e[0])), default=None)
     if raised:
         told = raised[0]
         word = words.severity_word(told.severity_bad) if told.severity_bad else "finding"
         said = f"{'New' if told.status == 'new' else 'Worse:'} {word}: {one_line(told.title, _TITLE)}"
         likely = next((c for c in causes if told.name in c.explains), None)
     elif most is not None:
-        worse = ((most.ratio or 1) > 1) == (most.area == "timings")
-        said, likely = f"{'Slower' if worse else 'Faster'}: {_change(most)}", next(iter(causes), None)
+        worse = (most[0] > 1) == (most[1].area == "timings")
+        said, likely = f"{'Slower' if worse else 'Faster'}: {_change(most[1])}", next(iter(causes), None)
     elif settled:
         said, likely = f"No longer there: {one_line(settled[0].title, _TITLE)}", None
     elif causes:

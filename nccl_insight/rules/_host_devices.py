@@ -51,34 +51,36 @@ def acs(run: Run) -> Iterator[Said | Beside]:
         control = own.get("pci.acs")
         if control is None or not name or "ReqRedir+" not in control.value:
             continue
-        ends = [
-            key[2]
-            for key, kind in kinds.items()
-            if key[:2] == (input_id, host)
-            and kind in ("gpu", "nic")
-            and "pci.buses" in own
-            and key[2][:4] == name[:4]
-            and _below(own["pci.buses"].value, key[2])
-        ]
-        any_end = any(kind == "gpu" for key, kind in kinds.items() if key[:2] == (input_id, host))
+        here, buses = (
+            [(key[2], kind) for key, kind in kinds.items() if key[:2] == (input_id, host)],
+            own.get("pci.buses"),
+        )
+        below = [(n, kind) for n, kind in here if buses and n[:4] == name[:4] and _below(buses.value, n)]
+        ends = [n for n, kind in below if kind in ("gpu", "nic")]
         # Bridges of which the listing shows what stands behind them count only where that is a GPU or a NIC.
-        if ends or not any_end or "pci.buses" not in own:
+        if ends or buses is None or "gpu" not in dict(here).values():
             found.append(control)
             above += ends
     if not found:
         return
-    gpus = [a for a in above if any(k[2] == a and v == "gpu" for k, v in kinds.items())]
+    graphics = {key[2] for key, kind in kinds.items() if kind == "gpu"}
+    gpus = [a[5:] for a in above if a in graphics]
+    bridges = [f.device[5:] for f in found if f.device]
     p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
     joined = bool(p2p) and not has_nvlink(run)
     yield tools(
         "p2p-acs-iommu-hang.acs",
         found,
-        where=listed(f.device[5:] for f in found if f.device),
-        gpus=f", above GPUs {listed(g[5:] for g in gpus)}" if gpus else "",
+        where=listed(bridges),
+        gpus=f", above GPUs {listed(gpus)}" if gpus else "",
         joined=joined,
-        bridges=" ".join(f.device[5:] for f in found if f.device),
+        bridges=" ".join(bridges),
         found=found,
     )
+
+
+# What is told of a link, its limit, and how its figure is written.
+_RATES: Final = (("link_speed", "link_max_speed", "", " GT/s"), ("link_generation", "link_max_generation", "Gen", ""))
 
 
 def links(run: Run) -> Iterator[Said | Beside]:
@@ -91,36 +93,21 @@ def links(run: Run) -> Iterator[Said | Beside]:
             (d for (i, h, n), d in devices.items() if (i, h) == (input_id, host) and n[:4] == name[:4] and ":" in name
              and "pci.buses" in d and d["pci.buses"].value.partition("-")[0] == name[5:7]), {},
         )  # fmt: skip
-        kind = (
-            own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else "other"
-        )
+        kind = own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else ""
         if kind not in ("gpu", "nic"):
             continue
         width, most = _least(own, partner, "link_width", "link_max_width")
         if width and most and width.number is not None and width.number < most:
-            narrow.append(
-                (
-                    width,
-                    f"{name} x{width.value}, both ends can x{most:g}"
-                    if partner
-                    else f"{name} x{width.value} of x{most:g}",
-                )
-            )
-        for key in ("link_speed", "link_generation"):
-            rate, top = _least(own, partner, key, "link_max_speed" if key == "link_speed" else "link_max_generation")
-            if rate and top and rate.number is not None and rate.number < top and not _idle(kind, own, rate.number):
-                unit = " GT/s" if key == "link_speed" else ""
-                slow.append((rate, f"{name} at {'Gen' if not unit else ''}{rate.value}{unit} of {top:g}{unit}"))
+            narrow.append((width, f"{name} x{width.value}{', both ends can' if partner else ' of'} x{most:g}"))
+        for key, limit, before, unit in _RATES:
+            rate, top = _least(own, partner, key, limit)
+            if rate and top and rate.number is not None and rate.number < top and not _idle(kind, own):
+                slow.append((rate, f"{name} at {before}{rate.value}{unit} of {top:g}{unit}"))
     narrow += _narrower(devices)
     if narrow or slow:
-        worst = [*narrow, *slow]
-        yield tools(
-            "pcie-link-degraded.links",
-            [fact for fact, _ in worst],
-            worst=listed(text for _, text in worst),
-            narrow=narrow,
-            at=next((fact.device for fact, _ in worst if ":" in (fact.device or "")), ""),
-        )
+        facts, texts = zip(*narrow, *slow, strict=True)
+        at = next((fact.device for fact in facts if ":" in (fact.device or "")), "")
+        yield tools("pcie-link-degraded.links", facts, worst=listed(texts), narrow=narrow, at=at)
 
 
 def _narrower(devices: Mapping[tuple[int, str | None, str], Mapping[str, Fact]]) -> list[tuple[Fact, str]]:
@@ -149,7 +136,7 @@ def _least(
     return own.get(f"pci.{now}"), min(tops) if tops else None
 
 
-def _idle(kind: str, own: Mapping[str, Fact], rate: float) -> bool:
+def _idle(kind: str, own: Mapping[str, Fact]) -> bool:
     """Whether a GPU may have lowered its rate because it has nothing to do; without a sign of load it may."""
     if kind != "gpu":
         return False

@@ -101,6 +101,9 @@ _STEP: Final = (
 )
 
 
+_NODE_GONE: Final = re.compile(r"(?s)(?i:down|drain|fail|not_?respond|unk)|.*DRAIN|.*\*$")
+
+
 def slurm(run: Run) -> Iterator[Said | Beside]:
     """How a job of Slurm ended; what its steps say follows from the job."""
     states: dict[tuple[int, str], list[Fact]] = {}
@@ -120,19 +123,18 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         ends = [e for f, _ in named_state if (e := more.get((f.input_id, f.device, "job.exitcode")))]
         if memory:
             yield tools("process-killed.slurm", memory, observed=memory[0].value, next_step=step, job=job)
-        elif why := next(
-            (w for s, w in _BY_SCHEDULER.items() if state and s.startswith(state) and len(state) >= 5), ""
-        ):
+        elif why := next((w for s, w in _BY_SCHEDULER.items() if len(state) >= 5 and s.startswith(state)), ""):
             reason = more.get((fact.input_id, fact.device, "job.reason"))
             nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
+            shown = list(filter(None, (fact, reason, nodes)))
             yield tools(
                 "job-ended-by-scheduler.slurm-slurm-job",
-                [f for f in (fact, reason, nodes) if f],
+                shown,
                 observed=fact.value,
                 next_step=step,
                 job=job,
                 why=why,
-                values=", ".join(f.value for f in (fact, reason, nodes) if f),
+                values=", ".join(f.value for f in shown),
             )
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
@@ -140,22 +142,14 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
             crashed = CRASHED if signal or code in ("134", "136", "139") else UNEXPLAINED
             name = KILLED if signal == "9" or code == "137" else crashed
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
-            yield tools(
-                "unexplained-failure.slurm",
-                [f for f in (fact, exit_) if f],
-                of=name,
-                job=job,
-                how=how,
-                known=name != UNEXPLAINED,
-                next_step=step,
-            )
-    down = [
-        f
-        for f in named(run, r"node\.state")
-        if re.match(r"(?:down|drain|fail|not_?respond|unk)", f.value, re.I)
-        or "DRAIN" in f.value
-        or f.value.endswith("*")
-    ]
+            shown = list(filter(None, (fact, exit_)))
+            known = name != UNEXPLAINED
+            yield tools("unexplained-failure.slurm", shown, of=name, job=job, how=how, known=known, next_step=step)
+
+
+def slurm_nodes(run: Run) -> Iterator[Said | Beside]:
+    """Nodes that Slurm gives no work to."""
+    down = [f for f in named(run, r"node\.state") if _NODE_GONE.match(f.value)]
     if down:
         yield tools(
             "job-ended-by-scheduler.slurm",
@@ -384,6 +378,7 @@ JUDGES: Final[tuple[Judge, ...]] = (
     kernel,
     versions,
     slurm,
+    slurm_nodes,
     kubernetes,
     frames,
     daemons,

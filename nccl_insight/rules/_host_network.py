@@ -55,40 +55,36 @@ def ports(run: Run) -> Iterator[Said | Beside]:
     of_job = False
     for (input_id, host, name), own in every.items():
         state, physical = own.get("port.state"), own.get("port.physical_state")
-        kind = (input_id, host, _kin(own))
-        label = f"{name} {state.value}" + (f" ({physical.value})" if physical else "") if state else name
         if state is None:
             continue
+        kind = (input_id, host, _kin(own))
+        label = f"{name} {state.value}" + (f" ({physical.value})" if physical else "")
         if state.value in ("Initializing", "Armed"):
             waiting.append((state, label))
         elif state.value == "Down" and not (physical and "disabled" in physical.value):
             down.append((state, label))
-            of_job = of_job or name.split("/")[0] in used
+            of_job |= name.split("/")[0] in used
         elif state.value == "Active" and 0 < _rate(own) < best[kind]:
             slow.append((own.get("port.rate", state), f"{name} {_rate(own):g} Gb/s, its like {best[kind]:g}"))
     if down:
-        few = (
-            all(up[(f.input_id, f.host, _kin(every[(f.input_id, f.host, f.device)]))] > 0 for f, _ in down)
-            or len(every) == len(down) <= 2
-        )
-        most = len(down) * 2 > len(every) and len(every) > 2
+        facts, texts = zip(*down, strict=True)
+        alike = all(up[f.input_id, f.host, _kin(every[f.input_id, f.host, f.device])] > 0 for f in facts)
+        few = alike or len(every) == len(down) <= 2
+        most = len(down) * 2 > len(every) > 2
         yield tools(
             "ib-port-error.ports",
-            [f for f, _ in down],
-            down=listed(t for _, t in down),
+            facts,
+            down=listed(texts),
             up=f"; {plural(sum(up.values()), 'other')} active" if up else "",
             of_job=of_job,
             some=few and not most,
         )
     if waiting:
-        yield tools(
-            "ib-port-error.ports-rdma-port",
-            [f for f, _ in waiting],
-            waiting=listed(t for _, t in waiting),
-            lost=of_job or not up,
-        )
+        facts, texts = zip(*waiting, strict=True)
+        yield tools("ib-port-error.ports-rdma-port", facts, waiting=listed(texts), lost=of_job or not up)
     if slow:
-        yield tools("nic-speed-mismatch.ports", [f for f, _ in slow], slow=listed(t for _, t in slow))
+        facts, texts = zip(*slow, strict=True)
+        yield tools("nic-speed-mismatch.ports", facts, slow=listed(texts))
 
 
 def _rate(own: Mapping[str, Fact]) -> float:

@@ -174,16 +174,16 @@ class Places:
         said = witnesses().get(str(row["message"] or ""), _NOTHING)
         parts, own = parts_of(str(row["message"] or "")), said.speaker == "process"
         tag, input_id, pid = read_tag(row.get("launcher")), int(row["input_id"]), row.get("killed_pid")
-        host = self.host(row.get("node_name")) or self.pod(pod) or self.host_in_tag(tag)
-        host = host or (self.host_of_input.get(input_id) if said.speaker else None)
+        at = self.host_of_input.get(input_id) if said.speaker else None
+        host = self.host(row.get("node_name")) or self.pod(pod) or self.host_in_tag(tag) or at
         hosts = {host} if host else set()
         process: tuple[str | None, int] | None = self.process(pid, host)
         if process is None and "local-command" in parts:
             started = _LOCAL_RANK.search(str(row.get("launcher") or ""))
             process = self.rank(self.at_local_rank(int(started[1]), host), None) if started is not None else None
-        if process is None and own and pid is None and host is not None:
-            process = self.rank(self.rank_of_input.get(input_id), None)
-        found = [process] if process is not None else []
+        if own and pid is None and host is not None:
+            process = process or self.rank(self.rank_of_input.get(input_id), None)
+        found = [process]
         if process is None:
             number = row.get("rank") if said.names == "rank" else None
             if number is None and own:
@@ -192,8 +192,9 @@ class Places:
             numbers = (*(_numbers(str(listed)) if listed else (number,)), *task_numbers(row.get("further_tasks")))
             if {*numbers} <= {None} and "local-rank" in parts:
                 numbers = (self.at_local_rank(row.get("local_rank"), host),)
-            found = [placed for n in numbers if (placed := self.rank(n, host)) is not None]
-        return {rank for _, rank in found}, hosts.union(at for at, _ in found if at)
+            found = [self.rank(number, host) for number in numbers]
+        sure = [place for place in found if place is not None]
+        return {rank for _, rank in sure}, hosts.union(filter(None, (host for host, _ in sure)))
 
     def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of ranks of the job, as far as they are known."""
@@ -360,7 +361,7 @@ def _by_path(
     paths = tables["inputs"].select("input_id", "path").drop_nulls()
     if paths.height < 2:
         return {}
-    names_of = {int(i): [n for n in re.split(r"[/\\]", str(path)) if n] for i, path in paths.iter_rows()}
+    names_of = {int(i): re.findall(r"[^/\\]+", str(path)) for i, path in paths.iter_rows()}
     # The folders that all of them are in tell no two of them apart.
     folders = [parts[:-1] for parts in names_of.values()]
     shared = next(
@@ -368,28 +369,24 @@ def _by_path(
     )
     said = {i: read_path("/".join(parts[shared:])) for i, parts in names_of.items()}
     by_tag = _told_by_tags(tables, said)
-    told: dict[str, dict[int, int]] = {}
-    for i, place in said.items():
-        for template, number in place.numbers:
-            told.setdefault(template, {})[i] = number
+    pairs = grouped((template, (i, number)) for i, place in said.items() for template, number in place.numbers)
+    told = {template: dict(numbers) for template, numbers in pairs.items()}
     proved = {**by_tag, **ranks}
-    for numbers in told.values():
-        known = [i for i in numbers if i in proved]
-        if len(known) > 1 and len({proved[i] for i in known}) > 1 and all(numbers[i] == proved[i] for i in known):
-            for i, number in numbers.items():
-                ranks.setdefault(i, number)
     stated = {i: p.rank for i, p in said.items() if p.rank is not None}
-    if len(set(stated.values())) == len(stated) > 1 and all(stated[i] == r for i, r in proved.items() if i in stated):
-        for i, number in stated.items():
-            ranks.setdefault(i, number)
+    for numbers in (*told.values(), stated):
+        known = {number for i, number in numbers.items() if i in proved}
+        enough = len(set(stated.values())) == len(stated) > 1 if numbers is stated else len(known) > 1
+        if enough and all(proved.get(i, number) == number for i, number in numbers.items()):
+            ranks.update({**numbers, **ranks})
     local = {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
     for host in {said[i].host for i in local}:
         here = [i for i in local if said[i].host == host]
         first = {proved[i] - local[i] for i in here if i in proved}
         ranks.update((i, local[i] + n) for n in first for i in here if len(first) == 1 and i not in ranks)
+    at = grouped((rank, host) for (host, _), rank in rank_of_process.items())
     for i, rank in ranks.items():
-        if i not in hosts and (at := {h for (h, _), r in rank_of_process.items() if r == rank}) and len(at) == 1:
-            hosts[i] = at.pop()
+        if i not in hosts and len({*at.get(rank, ())}) == 1:
+            hosts[i] = at[rank][0]
     if not names:
         own = {i: p.host for i, p in said.items() if p.host is not None}
         if len(set(own.values())) > 1:

@@ -21,8 +21,8 @@ def check(ctx: Context) -> Hits:
         return
     hurt = [flap for flap in down if failed_after(run, flap)]
     # What went down in the same moment is the same event, though no error of the job came over it.
-    moments = [f.first_s for f in hurt if f.first_s is not None]
-    chosen = [f for f in down if f in hurt or (f.first_s is not None and _near(f.first_s, moments))] if hurt else down
+    moments = [f.first_s for f in hurt]
+    chosen = [f for f in down if f in hurt or _near(f.first_s, moments)] or down
     names = ", ".join(sorted({f.device for f in chosen if f.device})[:4])
     hosts = tuple(sorted({f.host for f in chosen if f.host}))
     times = [t for f in chosen for t in (f.first_s, f.last_s) if t is not None]
@@ -30,8 +30,8 @@ def check(ctx: Context) -> Hits:
         "found",
         tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
         whom=(*sorted({r for f in chosen for r in f.ranks}), *hosts),
-        first_s=min(times) if times else None,
-        last_s=max(times) if times else None,
+        first_s=min(times, default=None),
+        last_s=max(times, default=None),
         devices=tuple(sorted({f.key for f in chosen if f.device})),
         names=names or "a NIC",
         hosts=" on " + ", ".join(hosts[:4]) if hosts else "",
@@ -46,8 +46,8 @@ def check(ctx: Context) -> Hits:
 _AT_ONCE_S: Final = 10.0
 
 
-def _near(time_s: float, moments: list[float]) -> bool:
-    return any(abs(time_s - moment) <= _AT_ONCE_S for moment in moments)
+def _near(time_s: float | None, moments: list[float | None]) -> bool:
+    return time_s is not None and any(m is not None and abs(time_s - m) <= _AT_ONCE_S for m in moments)
 
 
 def _shared(run: Run, found: list[Flap], hit: Hit) -> Hit | None:

@@ -37,7 +37,7 @@ def check(ctx: Context) -> Hits:
         ranks = tuple(sorted(r for r in placed if r is not None))
     if not corrupt.height and tells(run, RAS, ranks):
         return  # ranks that did not come, which more than RAS says: one finding
-    hosts = tuple(sorted({known.host(h) or h for h in processes["host"].to_list() if h}))
+    hosts = tuple(sorted(known.hosts_at(processes, "host")))
     if None not in placed:
         hosts = known.hosts(ranks) or hosts
     what = []
@@ -53,12 +53,9 @@ def check(ctx: Context) -> Hits:
     title = f"RAS report incomplete{', processes dead' if dead.height else ''}: {'; '.join(what)}"
     if dead["pid"].null_count() < dead.height and ranks and not corrupt.height:
         where = f" on {settings.named(hosts)}" if hosts else ""
-        many = len(ranks) > 1
+        who, do = ("the processes", "they do") if len(ranks) > 1 else ("the process", "it does")
         pids = ", ".join(str(p) for p in processes["pid"].head(4))
-        title = (
-            f"NCCL's RAS calls {'the processes' if many else 'the process'} of {rank_words(ranks)}{where} "
-            f"dead: {'they do' if many else 'it does'} not answer (pid {pids})"
-        )
+        title = f"NCCL's RAS calls {who} of {rank_words(ranks)}{where} dead: {do} not answer (pid {pids})"
     yield ctx.says(
         "found",
         tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),

@@ -21,6 +21,10 @@ _SHORTEST_PART: Final = 4
 _POINTER: Final = re.compile(r"0x[0-9a-fA-F]+")
 
 
+def _known_domain(name: str) -> bool:
+    return f".{name}".endswith(tuple(f".{known}" for known in patterns.KNOWN_DOMAINS))
+
+
 class Words:
     """Replaces words by what the names say; what has the form of an identifier becomes a name when it is met."""
 
@@ -82,27 +86,23 @@ class Words:
         return known
 
     def _new_word(self, found: str) -> str:
-        if found in self._names.hosts and certain(found):
-            return self._names.hosts[found]
-        if found in self._names.users and certain(found):
-            return self._names.users[found]
-        if found in self._names.jobs and certain(found):
-            return self._names.jobs[found]
+        for given in (self._names.hosts, self._names.users, self._names.jobs):
+            if found in given and certain(found):
+                return given[found]
         folded = self._names.folded.get(found.lower())
         if folded is not None:
             return folded
         mail = patterns.EMAIL.fullmatch(found)
         if mail:
-            known = any(mail[2] == d or mail[2].endswith("." + d) for d in patterns.KNOWN_DOMAINS)
-            return f"{self._names.user(mail[1])}@{mail[2] if known else self._names.host(mail[2].lower())}"
+            at = mail[2] if _known_domain(mail[2]) else self._names.host(mail[2].lower())
+            return f"{self._names.user(mail[1])}@{at}"
         if _UUID.search(found):
             return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
         if _MAC_DEVICE.fullmatch(found):
             return found[:3] + self._names.identifier("mac", found[3:]).replace(":", "")
-        if _HEX_RUN.search(found):
-            replaced = _HEX_RUN.sub(self._hex, found)
-            if replaced != found:
-                return replaced
+        replaced = _HEX_RUN.sub(self._hex, found)
+        if replaced != found:
+            return replaced
         if patterns.POD.fullmatch(found):
             return self._names.host(found)
         if "@" in found:
@@ -118,16 +118,13 @@ class Words:
                 return self._names.host(found)
             if found.lower() in self._names.domains:
                 return self._names.host(found.lower())
-            if any(found.lower().endswith("." + d) for d in self._names.parents(found)):
+            if found.lower().endswith(tuple("." + d for d in self._names.parents(found))):
                 return self._names.host(found)
             if patterns.DOMAIN.fullmatch(found):
-                known = any(found == d or found.endswith("." + d) for d in patterns.KNOWN_DOMAINS)
-                return found if known else self._names.host(found)
+                return found if _known_domain(found) else self._names.host(found)
             labels = found.split(".")
             return ".".join(self._word(label) for label in labels) if all(labels) else found
-        if found.startswith("ip-") and re.fullmatch(r"ip(?:-[0-9]{1,3}){4}", found):
-            return self._names.host(found)
-        if self._names.sibling(found):
+        if re.fullmatch(r"ip(?:-[0-9]{1,3}){4}", found) or self._names.sibling(found):
             return self._names.host(found)
         for start in range(1, len(found) - 2):
             if found[start:] in self._names.hosts and certain(found[start:]):
