@@ -109,3 +109,21 @@ def test_what_a_dying_process_prints_is_read_behind_every_tag(tag: str, tmp_path
         (tmp_path / name).write_text(written)
         first = nccl_insight.analyze([tmp_path / name]).findings[0]
         assert (first.name, first.ranks, first.hosts) == (f"process-{name}", (3,), ("node1",))
+
+
+def test_rows_of_trouble_come_placed_and_say_by_what(tmp_path: Path) -> None:
+    path = _log(tmp_path / "run.log", *((f"node{n // 2}", 100 + n, n % 2, n, "a1", "") for n in range(4)))
+    late = (
+        "[rank3]:[E ProcessGroupNCCL.cpp:828] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL("
+        "SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) "
+        "ran for 600001 milliseconds before timing out."
+    )
+    warned = "node0:101:101 [1] init.cc:1 NCCL WARN Cuda failure 'out of memory'"
+    path.write_text(path.read_text().replace("nranks 2", "nranks 4") + f"{warned}\n{late}\n")
+    run = load(str(path))
+    rows = run.table("errors", "rank", "host", "placed_by").rows()
+    assert rows == [(1, "node0", "head"), (3, "node1", "tag")]
+    known = run.table("places").filter(pl.col("known_by") == "process")
+    assert known.select("host", "pid", "rank", "local_rank").rows() == [
+        (f"node{n // 2}", 100 + n, n, n % 2) for n in range(4)
+    ]
