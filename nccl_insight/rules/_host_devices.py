@@ -51,10 +51,8 @@ def acs(run: Run) -> Iterator[Said | Beside]:
         control = own.get("pci.acs")
         if control is None or not name or "ReqRedir+" not in control.value:
             continue
-        here, buses = (
-            [(key[2], kind) for key, kind in kinds.items() if key[:2] == (input_id, host)],
-            own.get("pci.buses"),
-        )
+        here = [(key[2], kind) for key, kind in kinds.items() if key[:2] == (input_id, host)]
+        buses = own.get("pci.buses")
         below = [(n, kind) for n, kind in here if buses and n[:4] == name[:4] and _below(buses.value, n)]
         ends = [n for n, kind in below if kind in ("gpu", "nic")]
         # Bridges of which the listing shows what stands behind them count only where that is a GPU or a NIC.
