@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccl_insight.advise.settings.lint import KINDS, lint_text
-from nccl_insight.advise.settings.lint.words import Known, Room, expand, tokenize
+from nccl_insight.advise.settings.lint.words import Known, Room, expand, logical_lines, tokenize
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,19 @@ def test_any_text_is_taken(text: str, kind: str) -> None:
     lint_text("x", "export NCCL_DEBUG=" + text, kind=kind)
     lines = text.count("\n") + 1
     assert all(1 <= token.line <= lines + 1 for token in tokenize(text))
+
+
+def test_words_operators_and_here_documents_with_their_lines() -> None:
+    tokens = [(t.kind, t.text, t.line) for t in tokenize("a 'b c' && d # e\ncat <<E\nx $y\nE\n", 5)]
+    assert tokens[:5] == [
+        ("word", "a", 5),
+        ("word", "'b c'", 5),
+        ("op", "&&", 5),
+        ("word", "d", 5),
+        ("comment", "# e", 5),
+    ]
+    assert ("heredoc", "x $y\n", 7) in tokens
+
+
+def test_a_line_goes_on_behind_a_backslash() -> None:
+    assert list(logical_lines("a \\\n  b\nc\n"))[:2] == [(1, "a \\\n  b"), (3, "c")]
