@@ -10,10 +10,13 @@ from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.facts.clock import SKEW_S, clock_text
+from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import BARE, ENDED, FAILED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
+from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.settings import named
 from nccl_insight.facts.topics import told
+from nccl_insight.language.load import playing
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
@@ -179,6 +182,33 @@ def exits_passed_on(run: Run) -> bool:
     before = (pl.col("input_id") == first.ref.input_id) & (pl.col("line") < first.ref.line)
     alike = before & (pl.lit(not first.ranks) | (pl.col("rank").is_null() & (result != "unhandled-system-error")))
     return rows.filter((result != "remote-error") & (there | alike)).height > 0
+
+
+@fact
+def passed_on_alone(run: Run) -> pl.DataFrame | None:
+    """What launchers and frameworks pass on (rows of ``causes``) of a job that did not go on."""
+    rows = causes(run)
+    coded = exits_passed_on(run)
+    if not rows["cause"].is_in([CONSEQUENCE]).any() or (ends(run) and not coded):
+        return None
+    job = course(run)
+    loud = job.not_stopped(unwell(run)).filter(~pl.lit(coded) | (pl.col("cause") != FAILED))
+    if loud.is_empty() or bool((loud["cause"] != CONSEQUENCE).any()):
+        return None
+    well = {tail.input_id for tail in tails(run) if tail.good and not tail.words}
+    # Where ranks go on to their init, or to a step, what was said before did not end them.
+    first = run.table("milestones").drop_nulls("init_started").group_by("input_id").agg(pl.col("init_started").min())
+    last = {**dict(first.iter_rows()), **{input_id: line for input_id, (line, _) in job.steps.items()}}
+    trail = pl.col("message").is_in(playing("trail"))  # another check tells of it
+    foreign = (pl.col("host").is_null() & pl.col("pid").is_null() & ~trail) | pl.col("message").str.starts_with(
+        "tests_"
+    )
+    rows = loud.filter(foreign & ~pl.col("input_id").is_in(list(well)))
+    rows = rows.filter(
+        pl.col("line").cast(pl.Int64)
+        > pl.col("input_id").cast(pl.Int64).replace_strict(last, default=-1, return_dtype=pl.Int64)
+    )
+    return rows if rows.height else None
 
 
 QUIET: Final = ("benign", "other", "plain-note")

@@ -246,8 +246,8 @@ _SRUN = "srun: error: node7: task {}: Exited with exit code 1"
 @pytest.mark.parametrize(
     ("lines", "name"),
     [
-        ((f"{_NCCL}, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.23.4", _SRUN.format(3)), 523),
-        ((f"3: [rank3]: {_NCCL}, unhandled cuda error, NCCL version 2.23.4", _SRUN.format(3)), 523),
+        ((f"{_NCCL}, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.23.4", _SRUN.format(3)), 518),
+        ((f"3: [rank3]: {_NCCL}, unhandled cuda error, NCCL version 2.23.4", _SRUN.format(3)), 518),
         ((f"3: [rank3]: {_NCCL}, unhandled cuda error, NCCL version 2.23.4", _SRUN.format(5)), 550),
         ((f"3: [rank3]: {_NCCL}, remote process exited or there was a network error", _SRUN.format(5)), 550),
     ],

@@ -1,6 +1,7 @@
 """NCCL reported trouble that no diagnosis explains."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
@@ -8,14 +9,34 @@ from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
 from nccl_insight.facts.members import completed
-from nccl_insight.facts.topics import telling
+from nccl_insight.facts.topics import telling, told
 from nccl_insight.facts.unread import unread
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
+from nccl_insight.rules._outside import passed_on_alone
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _SHOWN = 8
+# What is behind a result code as a rule, where nothing else is known.
+_USUAL: Final = {
+    "unhandled cuda error": "an Xid of a GPU (dmesg -T | grep -i xid), driver and CUDA that do not fit, GPU "
+    "memory full",
+    "unhandled system error": "a network interface that peers cannot reach (NCCL_SOCKET_IFNAME), a small /dev/shm, "
+    "ulimit -n or -l",
+    "remote error": "another rank died or was killed first: read its output",
+    "invalid usage": "two ranks on one GPU, or ranks that call NCCL differently",
+    "invalid argument": "more ranks on a host than GPUs, a buffer or communicator that is not valid",
+    "internal error": "driver, library or plugin that do not fit, a topology that NCCL cannot read",
+}
+_ALONE: Final = (
+    "The line says that something failed elsewhere, and no other line of the inputs says what. The reason is in front "
+    "of it in the output of the process that it is about, which is not here."
+)
+_PASSED_ON: Final = (
+    "The exception passes on NCCL's result code. The reason stands in a line of level WARN, which is not in this "
+    "input: NCCL_DEBUG was not set, or its output went elsewhere."
+)
 
 
 def _named() -> frozenset[str]:
@@ -28,6 +49,9 @@ def _named() -> frozenset[str]:
 def check(ctx: Context) -> Hits:
     """At most one finding, and only where nothing else was recognized."""
     run = ctx.run
+    if (alone := passed_on_alone(run)) is not None:
+        yield from _passed_on(ctx, Trouble(alone))
+        return
     rows = causes(run).with_columns(
         cause=pl.when(pl.col("cause").is_in(list(_named()))).then("cause").otherwise(pl.lit(OTHER))
     )
@@ -51,6 +75,16 @@ def check(ctx: Context) -> Hits:
         return
     found = Trouble(shown.unique(["input_id", "line"], keep="first", maintain_order=True))
     yield from ctx.tells("found", severity=severity, quiet=severity, rows=found, found=found)
+
+
+def _passed_on(ctx: Context, found: Trouble) -> Iterator[Hit]:
+    """The result of a call, or word of a failure elsewhere, that a launcher or framework passes on."""
+    said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
+    if said:
+        usual = _USUAL.get(said)
+        yield from ctx.tells("found-nccl-failed", explanation=_PASSED_ON, rows=found, said=said, usual=usual)
+        return
+    yield from ctx.tells("passed-on", explanation=_ALONE, rows=found, found=found)
 
 
 def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:

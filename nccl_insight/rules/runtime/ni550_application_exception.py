@@ -125,8 +125,11 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
     who = f"{outside.subject(found)} raised "
     title = who + _raised(first.text, place, max(TITLE_MOST - len(who), _TEXT_LEAST))
-    if _CUT in title:
-        title = means or title
+    if means:
+        named = f" ({outside.subject(found, '')})".replace(" ()", "")
+        both = f"{means}: {outside.PACKAGE.sub('', _ERRNO.sub('', first.text, count=1))}{named}"
+        if len(both) <= TITLE_MOST or _CUT in title:
+            title = both if len(both) <= TITLE_MOST else means + named
     when = outside.since(found)
     hit = says(
         "application-exception.raised",

@@ -32,10 +32,10 @@ DEAD = {
         "process-killed",
     ),
     "passed on": ("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace "
-                  "(above) for the root cause.", "error-propagated"),
+                  "(above) for the root cause.", "unexplained-failure"),
     "passed on by Slurm": ("slurmstepd: error: *** STEP 42.0 ON node1 CANCELLED AT 2026-11-20T10:00:00 DUE TO TASK "
-                           "FAILURE ***", "error-propagated"),
-    "passed on by nccl-tests": (" .. node1 pid 6594: Test failure common.cu:1454", "error-propagated"),
+                           "FAILURE ***", "unexplained-failure"),
+    "passed on by nccl-tests": (" .. node1 pid 6594: Test failure common.cu:1454", "unexplained-failure"),
     "a status below its label": ("Command exit status:\n  137", "process-killed"),
     "killed, by whom": ("Reason: Container killed by YARN for exceeding memory limits.", "process-killed"),
     "a signal by its name": ("job 42.1 died through signal KILL (9)", "process-killed"),

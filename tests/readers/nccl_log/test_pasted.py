@@ -32,7 +32,7 @@ def test_an_exception_in_front_of_records_on_the_same_line(tmp_path: Path) -> No
     record = "a1:213:213 [{dev}] NCCL INFO cudaDriverVersion 12080"
     front = "x" * 180 + " RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
     said = _said(tmp_path, " ".join([front, record.format(dev=0), record.format(dev=1)]))
-    assert names(said) == {"error-propagated"}
+    assert names(said) == {"unexplained-failure"}
 
 
 def test_a_traceback_glued_to_the_last_error(tmp_path: Path) -> None:
