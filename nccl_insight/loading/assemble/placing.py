@@ -104,10 +104,11 @@ def _by_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame
         host, rank = known.host_in_tag(said), said.rank
         if rank is None:
             rank = known.at_local_rank(said.local_rank, host)
-        host = host or (known.host_of_rank.get(rank) if rank is not None else None)
+        at = known.hosts(() if rank is None else (rank,))
+        host = host or next(iter(at), None)
         if host in known.machines:
             hosts[text] = str(host)
-        if rank is not None and host is not None and known.host_of_rank.get(rank) == host:
+        if rank is not None and at == (host,):
             tasks[text] = rank
     if not hosts:
         return rows
@@ -207,7 +208,7 @@ def _relation(tables: TableMap) -> pl.DataFrame:
     rows = processes.join(own.select(*size, "bus_id", device="cuda_dev"), on=size, how="left", maintain_order="left")
     ranks = [known.rank_of_process.get((h, p)) for h, p in rows.select(size).iter_rows()]
     rows = rows.with_columns(pl.Series("rank", ranks, pl.Int32), known_by=pl.lit("process"))
-    other = [{"rank": r, "host": h, "known_by": "rank"} for r, h in known.host_of_rank.items() if r not in set(ranks)]
+    other = [{"rank": r, "host": known.hosts((r,))[0], "known_by": "rank"} for r in known.ranks if r not in set(ranks)]
     for i in sorted({*known.host_of_input, *known.rank_of_input, *known.local_of_input}):
         other.append({
             "input_id": i, "host": known.host_of_input.get(i), "rank": known.rank_of_input.get(i),
