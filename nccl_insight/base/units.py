@@ -74,7 +74,7 @@ def plural(count: int, word: str, many: str | None = None) -> str:
 
 
 def format_span_s(duration_s: float) -> str:
-    """``1.9 s``, ``45 s``, ``31 min``, ``2.5 h``: how long one waits."""
+    """``1.90 s``, ``45 s``, ``31 min``, ``2.5 h``: how long one waits."""
     if duration_s < 120:
         return format_ns(duration_s * 1e9)
     return f"{duration_s / 60:.0f} min" if duration_s < 7200 else f"{duration_s / 3600:.1f} h"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccl_insight.advise.settings.catalog import catalog
@@ -63,6 +63,7 @@ def test_trees_alone_were_fine_before_2_24() -> None:
     assert "algorithm-unavailable" not in _names({"NCCL_ALGO": "Tree"}, "2.21.5")
 
 
+@settings(deadline=None)
 @given(name=st.sampled_from(sorted(catalog().variables)), value=st.text(max_size=40))
 def test_any_value_is_taken(name: str, value: str) -> None:
     for issue in check_setting(name, value):

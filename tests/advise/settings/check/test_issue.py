@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccl_insight.advise.settings.check.issue import as_number
@@ -28,6 +28,7 @@ def test_numbers_as_strtoll_reads_them(text: str, number: int) -> None:
     assert as_number(text) == number
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=-(2**40), max_value=2**40))
 def test_plain_integers_stay_what_they_are(value: int) -> None:
     assert as_number(str(value)) == value
