@@ -68,8 +68,9 @@ def _table(out: Output, found: Found) -> str:
 
 
 def _lost(found: Found, line: int, lost: re.Match[str]) -> None:
-    why = lost["why"] or lost["driver"] or lost["nvml"] or "no devices were found"
-    found.fact(line, bus_id(lost["a"] or ""), "gpu.unreadable", f"{'NVML' if lost['nvml'] else 'nvidia-smi'}: {why}")
+    if lost["nvml"] is None:  # which speaks of the library, and has a meaning of its own
+        why = lost["why"] or lost["driver"] or "no devices were found"
+        found.fact(line, bus_id(lost["a"] or ""), "gpu.unreadable", f"nvidia-smi: {why}")
 
 
 def _named(table: str, path: str) -> tuple[str, str | None] | None:
