@@ -28,4 +28,4 @@ def check(ctx: Context) -> Hits:
     # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
     end = max(signs_of_life(run).values(), default=0)
     came_up &= not bool((rows["line"].cast(pl.Int64) > end).any())
-    yield from ctx.tells("found", whom=hosts, quiet=None, rows=found, hosts=hosts, came_up=came_up)
+    yield from ctx.tells("found", whom=hosts, quiet=None, rows=found, found=found, hosts=hosts, came_up=came_up)
