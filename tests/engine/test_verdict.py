@@ -322,7 +322,7 @@ def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, lin
     [
         "ERROR: see the log of the worker",
         "[TensorRT-LLM][ERROR] Encountered an error when fetching new request: Broken pipe",
-        "train.py: error: unrecognized arguments: --foo",
+        "train.py: error: --foo needs a file that is there",
         "│ Traceback (most recent call last) │",
         "Prefill instance with bootstrap_port=8998 is dead.",
         "cable 5 of board 3 is currently down",
@@ -332,6 +332,16 @@ def test_last_words_of_a_program_that_complains_leave_no_proof(tmp_path: Path, t
     analysis = judge(tmp_path, [*log(), "step 10 loss 2.1", text])
     assert analysis.status == "inconclusive"
     assert text[:100] in analysis.reasons[0]
+
+
+def test_a_program_that_did_not_begin_behind_a_job_that_ran_is_a_note(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, [*log(), "step 10 loss 2.1", "train.py: error: unrecognized arguments: --foo"])
+    assert analysis.status == "inconclusive"
+    (note,) = [f for f in analysis.findings if f.name == "launch-failed"]
+    assert note.title == "train.py is given wrong or too few arguments: --foo"
+    assert note.severity.value == "info"
+    alone = judge(tmp_path, ["train.py: error: unrecognized arguments: --foo"])
+    assert alone.findings[0].severity.value == "error"
 
 
 @pytest.mark.part(2)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from nccl_insight.facts import gdr, members, mentions, networks, paths, settings, traffic, transports
+from nccl_insight.loading.assemble.places import rank_hosts
 from nccl_insight.tables.run import build_run
 from tests.facts.tables_by_hand import _facts, _links, _ranks
 
 
 def test_hosts_of_ranks_come_from_the_printing_end() -> None:
     run = build_run({"connections": _links((0, 2, "receive", "NET", "IB", True), (2, 0, "send", "NET", "IB", True))})
-    assert members.rank_hosts(run).rows() == [("c", 2, "b")]
+    assert rank_hosts(run).rows() == [("c", 2, "b")]
 
 
 def test_hosts_joined_by_nvlink_are_one_node_for_a_communicator() -> None:
@@ -36,7 +37,7 @@ def test_splits_with_one_id_are_not_compared() -> None:
 def test_views_of_an_empty_run_are_empty() -> None:
     run = build_run({})
     for frame in (
-        members.members(run), members.rank_hosts(run), transports.pairs(run), networks.process_networks(run),
+        members.members(run), rank_hosts(run), transports.pairs(run), networks.process_networks(run),
         networks.nics(run), networks.socket_processes(run), settings.settings(run), gdr.gdr_lines(run),
         gdr.gdr_by_host(run), traffic.nic_load(run), traffic.ring_hops(run), paths.gpu_paths(run),
         paths.nvlink_per_gpu(run), mentions.no_device(run), mentions.library_missing(run),

@@ -4,6 +4,7 @@ import polars as pl
 
 from nccl_insight.facts.course import signs_of_life
 from nccl_insight.facts.members import completed
+from nccl_insight.facts.topics import plays
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
@@ -27,5 +28,5 @@ def check(ctx: Context) -> Hits:
     came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
     # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
     end = max(signs_of_life(run).values(), default=0)
-    came_up &= not bool((rows["line"].cast(pl.Int64) > end).any())
+    came_up &= not bool(((rows["line"].cast(pl.Int64) > end) & ~plays(rows, "own-start")).any())
     yield from ctx.tells("found", whom=hosts, quiet=None, rows=found, found=found, hosts=hosts, came_up=came_up)

@@ -10,7 +10,7 @@ from nccl_insight.facts.watchdog import DEFAULT, far_apart, mixed
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
 
-_LONG = 48
+_LONG = 56
 
 
 def check(ctx: Context) -> Hits:

@@ -98,6 +98,7 @@ def _silence(run: Run) -> Hit:
         observed=_connected(used),
         absence="no further call, step or end of any rank in the inputs",
         all="all " * whole,
+        n_ranks=ranks.height,
         called=run.has("calls"),
         where=where,
     )

@@ -28,6 +28,7 @@ _CUT: Final = " ..."
 # Python's number of an error, or torch's condition, that its own words follow.
 _ERRNO: Final = late.compiled(r"\[Errno \d{1,4}\] |\[enforce fail at [^\]]{1,200}\] [^.]{1,200}\. (?=\S)")
 _FOLDERS: Final = late.compiled(r"(?<![\w.])/(?:[\w.+-]{1,80}/){3,12}(?=[\w.+-]{1,80}:[0-9])")
+_CONDITION: Final = "[enforce fail at "
 _READ = ("read the traceback of these ranks", "read the traceback of this rank")
 
 
@@ -79,16 +80,19 @@ def _helped(run: Run, end: End) -> bool:
 
 def _telling(first: End, raised: list[End]) -> End:
     """Of the exceptions that one process raised one upon the other, the one that says the reason, or what to do."""
-    if _help(first) is not None or _advice(first):
-        return first
     chain = [
-        e
-        for e in raised
-        if e.ref.input_id == first.ref.input_id
-        and e.ranks == first.ranks
-        and 0 < e.ref.line - first.ref.line <= _NEAR_END
+        first,
+        *(
+            e
+            for e in raised
+            if e.ref.input_id == first.ref.input_id
+            and e.ranks == first.ranks
+            and 0 < e.ref.line - first.ref.line <= _NEAR_END
+        ),
     ]
-    return next((e for e in chain if _help(e) is not None or _advice(e)), first)
+    helped = [e for e in chain if _help(e) is not None or _advice(e)] or [first]
+    # torch's "enforce fail" states a condition that did not hold; what made it so comes upon it.
+    return next((e for e in helped if _CONDITION not in e.text), helped[0])
 
 
 def _advice(end: End) -> tuple[Step, ...]:
@@ -153,7 +157,7 @@ def _raised(text: str, place: str, most: int) -> str:
         text = _FOLDERS.sub("", outside.PACKAGE.sub("", text))
     told = _brief(text, max(most - len(place), _TEXT_LEAST))
     alone = _brief(text, most)
-    return alone if told.endswith(_CUT) else told + place
+    return alone if told.endswith(_CUT) and not alone.endswith(_CUT) else told + place
 
 
 def _brief(text: str, most: int = _TEXT_MOST) -> str:
