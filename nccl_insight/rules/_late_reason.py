@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import polars as pl
+
 from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import format_ns
@@ -44,7 +46,8 @@ def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequen
     idle = why_idle(run, ranks, steps) if found is None or found.kind in ("host", "copies") else None
     told = _idle_words(idle, where) if idle is not None else Why()
     if found is None:
-        return Why(told.short, told.text, told.step or _LOOK["kind"]["any"].format(where=where))
+        cpu = (run.table("collectives")["source"].cast(pl.String) == "cpu_op").all()  # no GPU is in these traces
+        return Why(told.short, told.text, told.step or _LOOK["kind"]["cpu" if cpu else "any"].format(where=where))
     many = len(ranks) > 1
     their, they, s = ("Their", "They", "") if many else ("Its", "It", "s")
     per = "in all" if found.whole else "per step of these" if len(steps) > 1 else "in it" if steps else "per step"
