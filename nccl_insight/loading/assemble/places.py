@@ -34,11 +34,8 @@ def without_port(column: str) -> pl.Expr:
 
 # Behind glog's stamp torch prints the rank in a process group: [E ProcessGroupNCCL.cpp:828] [Rank 3].
 _OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*")
-# What every machine calls itself: torchrun without a node rank, a host name that was never set.
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
-
-
 _EVERY: Final = pl.lit(True)
 
 
@@ -49,16 +46,6 @@ class Place:
     host: str | None = None
     rank: int | None = None
     local_rank: int | None = None
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The host, or none."""
-        return (self.host,) if self.host else ()
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The rank, or none."""
-        return () if self.rank is None else (self.rank,)
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,15 @@ def _telling(first: End, raised: list[End]) -> End:
             and 0 < e.ref.line - first.ref.line <= _NEAR_END
         ),
     ]
-    helped = [e for e in chain if _help(e) is not None or _advice(e)] or [first]
-    # torch's "enforce fail" states a condition that did not hold; what made it so comes upon it.
-    return next((e for e in helped if _CONDITION not in e.text), helped[0])
+    stated = None
+    for e in chain:
+        if _help(e) is None and not _advice(e):
+            continue
+        if _CONDITION not in e.text:
+            return e
+        # torch's "enforce fail" states a condition that did not hold; what made it so comes upon it.
+        stated = stated or e
+    return stated or first
 
 
 def _advice(end: End) -> tuple[Step, ...]:
