@@ -11,8 +11,9 @@ _LEAST_ROUNDS = 3
 _MOST_GROUPS = 1024
 #: Nodes and pairs are slow below these shares of what is usual.
 _SLOW, _SLOW_BEST, _SLOW_PAIR = 0.85, 0.95, 0.7
-#: Of nodes looked at closely, the share below the others that counts, if it is so many standard errors.
-_LESS, _SURE = 0.06, 5.0
+#: Of nodes looked at closely, the share below the others that counts, if it is so many standard errors; and how many
+#: of them nodes below ``_SLOW`` are, and how likely it is that chance makes one of the pairs slow each time.
+_LESS, _SURE, _LIKELY, _CHANCE = 0.06, 5.0, 3.5, 0.01
 #: The error of a median against that of a mean, and a standard deviation against the median of the deviations.
 _OF_MEDIAN, _OF_DEVIATION = 1.25, 1.48
 #: So many of the nodes are good at least.
@@ -90,9 +91,8 @@ def suspects(measured: Sequence[Measurement], closely: bool = False) -> Suspects
         return Suspects((), (), measured[0].busbw_gbps if measured else 0.0)
     rates, typical = _rates(measured)
     slower = {n: r for n, r in rates.items() if r.median < _SLOW * typical and r.best < _SLOW_BEST * typical}
+    slower = _surely(slower, measured, rates, typical) if closely else slower
     nodes = {node: rate.median for node, rate in slower.items()}
-    if closely:
-        nodes |= _steadily_slow(measured, rates, typical)
     partners: dict[int, set[int]] = {}
     for m in measured:
         partners.setdefault(m.first, set()).add(m.second)
@@ -103,17 +103,22 @@ def suspects(measured: Sequence[Measurement], closely: bool = False) -> Suspects
     together: dict[Pair, list[Measurement]] = {}
     for m in measured:
         together.setdefault((m.first, m.second), []).append(m)
-    slow = []
+    slow, of_good = [], _without(measured, set(nodes))
+    low = sum(rate < _SLOW_PAIR * typical for rate in of_good)
     for (a, b), turns in together.items():
         rate = max(m.busbw_gbps for m in turns)
         usual = typical if a in alone else min(rates[a].median, rates[b].median)
         if not nodes.keys() & {a, b} and rate < _SLOW_PAIR * usual and len(turns) > closely:
-            slow.append(replace(turns[0], busbw_gbps=rate))
+            often = max(0, low - len(turns)) / max(1, len(of_good))
+            if not closely or often ** len(turns) * len(together) < _CHANCE:
+                slow.append(replace(turns[0], busbw_gbps=rate))
     return Suspects(tuple(sorted(nodes.items())), tuple(slow), typical)
 
 
-def _steadily_slow(measured: Sequence[Measurement], rates: Mapping[int, _Rate], typical: float) -> dict[int, float]:
-    """Nodes that are a little slow with nearly everybody, by more than their rates and those of the others vary."""
+def _surely(
+    slower: Mapping[int, _Rate], measured: Sequence[Measurement], rates: Mapping[int, _Rate], typical: float
+) -> dict[int, _Rate]:
+    """Of ``slower`` those, and nodes a little slow with nearly everybody, by more than they and the others vary."""
     less = {node for node, rate in rates.items() if rate.median < (1 - _LESS) * typical}
     others = _without(measured, less)
     spread = _deviation([rate.median for node, rate in rates.items() if node not in less])
@@ -122,9 +127,10 @@ def _steadily_slow(measured: Sequence[Measurement], rates: Mapping[int, _Rate], 
         own, noise = rates[node].own, rates[node].noise(others)
         counts = 1 / max(1, len(own)) + 1 / max(1, len(others))
         error = math.hypot(_OF_MEDIAN * noise * math.sqrt(counts), spread / 2)
-        less_often = len(own) >= _ENOUGH and own[3 * (len(own) - 1) // 4] < typical
-        if less_often and rates[node].median < typical - _SURE * error:
-            found[node] = rates[node].median
+        often = len(own) >= _ENOUGH and own[3 * (len(own) - 1) // 4] < typical
+        errors = _LIKELY if node in slower else _SURE if often else math.inf
+        if rates[node].median < typical - errors * error:
+            found[node] = rates[node]
     return found
 
 

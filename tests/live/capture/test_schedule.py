@@ -119,6 +119,25 @@ def test_a_tenth_counts_for_nothing_where_nodes_differ_by_as_much() -> None:
     assert suspects(measured, closely=True).nodes == ()
 
 
+def test_rates_of_nodes_that_other_work_disturbs_name_nobody() -> None:
+    """Four healthy processes on two busy cores (GB/s over Gloo); 64 nodes of which a tenth of the turns are held up."""
+    together = (
+        "03.36 12.44 01.53 23.23 02.50 13.41 03.44 12.52 13.21 02.11 23.44 01.63 03.09 12.46 13.40 02.57 23.40 01.49"
+    )
+    few = [
+        Measurement(number // 2, int(text[0]), int(text[1]), float(text[2:]))
+        for number, text in enumerate(together.split())
+    ]
+    assert (suspects(few, closely=True).nodes, suspects(few, closely=True).pairs) == ((), ())
+    noise = random.Random(3)
+    many = [
+        Measurement(number, a, b, 300 * noise.lognormvariate(0, 0.1) * (0.25 if noise.random() < 0.1 else 1))
+        for number, pairs in enumerate(rounds(64) * 3)
+        for a, b in pairs
+    ]
+    assert (suspects(many, closely=True).nodes, suspects(many, closely=True).pairs) == ((), ())
+
+
 def test_half_of_the_nodes_are_slow() -> None:
     slow = dict.fromkeys(range(0, 32, 2), 40.0)
     measured = rated(32, slow)
