@@ -53,7 +53,7 @@ class Captured:
         if self.outcome.timed_out or self.outcome.stuck or self.outcome.given_up:
             return True
         outputs = self.directory.glob("output.rank*.log") if self.outcome.failed else ()
-        return any(_WATCHDOG in path.read_bytes()[-(1 << 20) :] for path in outputs)
+        return any(_WATCHDOG in _tail(path, 1 << 20) for path in outputs)
 
     @property
     def unusable(self) -> str:
@@ -115,14 +115,19 @@ class Captured:
     def complaint(self, name: str) -> str:
         """What NCCL gives as its last error in a rank's output, or the last line there that looks like an error."""
         path = self.directory / f"output.rank{name.removeprefix('rank ')}.log"
-        try:
-            tail = path.read_bytes()[-65536:].decode("utf-8", "replace")
-        except OSError:
-            return ""
+        tail = _tail(path, 1 << 16).decode("utf-8", "replace")
         lines = [said for line in tail.splitlines() if (said := _TAG.sub("", line).strip())]
         told = [after for line, after in itertools.pairwise(lines) if line == "Last error:"]
         found = [line for line in lines if re.match(r"\S*(?:Error|Exception)\b", line)]
         return (told or found or lines or [""])[-1][:300]
+
+
+def _tail(path: Path, most: int) -> bytes:
+    """The end of an output; nothing where there is none, or another rank of the world removed it."""
+    try:
+        return path.read_bytes()[-most:]
+    except OSError:
+        return b""
 
 
 def _entered(item: Mapping[str, Any]) -> str:
@@ -335,10 +340,9 @@ def _tidy(directory: Path, *working: Path) -> None:
     for path in (*working, directory / ".rendezvous"):
         path.unlink(missing_ok=True)
     for path in directory.glob("output.rank*.log"):
-        with path.open("rb") as stream:
-            idle = all(not line.strip() or line.startswith(b"USDT:") for line in stream)
-        if idle:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as stream:
+            if all(not line.strip() or line.startswith(b"USDT:") for line in stream):
+                path.unlink(missing_ok=True)
 
 
 def describe(captured: Captured) -> str:

@@ -338,6 +338,12 @@ def test_the_node_that_holds_the_others_up_is_that_of_the_last_line(tmp_path: Pa
     assert _hung(tmp_path).behind()[1] == ""
 
 
+def test_an_output_that_another_rank_of_the_world_removed_is_none(tmp_path: Path) -> None:
+    (tmp_path / "output.rank1.log").symlink_to(tmp_path / "removed")
+    done = Captured(tmp_path, Outcome((Ended("rank 1", 1, killed=False),), timed_out=False, seconds=1.0), 2)
+    assert (done.code, done.complaint("rank 1")) == (1, "")
+
+
 DEEP = '{"zq": ' + "[" * 20_000
 
 

@@ -4,6 +4,7 @@ import re
 
 from nccl_insight.advise.settings.catalog import Variable, catalog
 from nccl_insight.advise.settings.check.issue import NUMBER, Issue, as_number, issue_of
+from nccl_insight.advise.settings.interfaces import INTERFACE, RDMA_DEVICE
 from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least
 
@@ -24,7 +25,19 @@ _ALGOS = {
     "collnetdirect": ("2.14", None), "nvls": ("2.17", None), "nvlstree": ("2.18", None),
     "pat": ("2.23", None),
 }  # fmt: skip
-_NAME_LISTS = frozenset({"NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_OOB_NET_IFNAME", "RCCL_SOCKET_IFNAME"})
+_NAMES, _INTERFACES, _DEVICES = "names joined by commas, without blanks", "names as in ip -br addr", "names as in ibv_devices"
+# What no list of names looks like: of interfaces, devices or both, how, what is wrong, what is expected.
+_NO_NAMES = (
+    ("", ".*/", "a path matches nothing", f"{_INTERFACES} or ibv_devices"),
+    ("", ".*[;|]", "names are joined by commas; other signs are part of a name", _NAMES),
+    ("hca", ".*:[0-9]*:?[A-Za-z]", "numbers follow a device; more devices follow a comma", "mlx5_0:1,mlx5_1:1"),
+    ("", r".*\s", "a blank is part of the name, which then matches nothing", _NAMES),
+    ("", r".*[*?\[\]]", "names are prefixes, not patterns: such a sign matches nothing", ""),
+    ("", ".*,[=^]", "^ and = count once, in front of the whole list; here they are part of a name", _NAMES),
+    ("ifname", r"[\d.]+(:\d+)?$", "an address matches nothing", _INTERFACES),
+    ("ifname", rf"({RDMA_DEVICE},?)+$", "RDMA devices are no network interfaces: this matches nothing", _INTERFACES),
+    ("hca", rf"({INTERFACE}(:\d+)?,?)+$", "network interfaces are no RDMA devices: no device is used", _DEVICES),
+)  # fmt: skip
 # What people write who mean one of NCCL's own networks.
 _NO_NETWORKS = frozenset(
     {"infiniband", "rdma", "roce", "rocev2", "verbs", "ibverbs", "mlx5", "tcp", "ethernet", "eth", "sockets"}
@@ -43,7 +56,7 @@ def check_value(name: str, value: str, version: str | None = None) -> Issue | No
     problem = (
         _quotes_problem(value)
         or _text_problem(name, value)
-        or _names_problem(name, value)
+        or _names_problem(variable, value)
         or _blank_problem(variable, value)
         or _problem(variable, value, version)
     )
@@ -91,35 +104,15 @@ def _blank_problem(variable: Variable, value: str) -> tuple[Severity, str, str] 
     return None
 
 
-def _names_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
-    """Lists of prefixes of interfaces and devices: blanks, patterns, signs in the middle."""
-    if name not in _NAME_LISTS:
+def _names_problem(variable: Variable, value: str) -> tuple[Severity, str, str] | None:
+    """Lists of prefixes of interfaces and devices: blanks, patterns, signs in the middle, names of another kind."""
+    if variable.type not in {"hca", "ifname"}:
         return None
-    body = value.lstrip("^=")
-    expected = "names joined by commas, without blanks"
-    if "/" in body:
-        return (Severity.WARNING, "a path matches nothing", "names as in ip -br addr or ibv_devices")
-    if re.search(r"[;|]", body):
-        return (Severity.WARNING, "names are joined by commas; other signs are part of a name", expected)
-    if name == "NCCL_IB_HCA" and re.search(r":[0-9]*:?[A-Za-z]", body):
-        return (Severity.WARNING, "numbers follow a device; more devices follow a comma", "mlx5_0:1,mlx5_1:1")
-    if value != value.strip() or re.search(r"\s", body):
-        return (Severity.WARNING, "a blank is part of the name, which then matches nothing", expected)
-    if re.search(r"[*?\[\]]", body):
-        return (
-            Severity.WARNING,
-            f"names are prefixes, not patterns: {'*' if '*' in body else body[:40]} matches nothing",
-            re.sub(r"\[.*|[*?]", "", body) or expected,
-        )
-    if any(word[:1] in {"^", "="} for word in body.split(",")[1:]):
-        return (
-            Severity.WARNING,
-            "^ and = count once, in front of the whole list; here they are part of a name",
-            expected,
-        )
-    if value.startswith("=^"):
-        return (Severity.WARNING, "the order is ^ and then =", f"^={body}")
-    return None
+    for kind, form, text, expected in _NO_NAMES:
+        if kind in {"", variable.type} and re.match(form, value.lstrip("=")):
+            return (Severity.WARNING, text, expected or re.sub(r"\[.*|[*?]", "", value.lstrip("^=")) or _NAMES)
+    right = "^=" + value.lstrip("^=")
+    return (Severity.WARNING, "the order is ^ and then =", right) if value.startswith("=^") else None
 
 
 def _why(variable: Variable, value: str) -> str:

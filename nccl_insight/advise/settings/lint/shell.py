@@ -27,6 +27,7 @@ from nccl_insight.advise.settings.lint.words import Known, Token, expand, substi
 from nccl_insight.base.data import dataclass, field, replace
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
+_QUOTED = re.compile(r"(?s)^([\"'])([A-Za-z_]\w*=)(.*)\1$")  # export "NAME=value"
 _EXPORTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "setenv"})
 _QUIET = frozenset(
     {"grep", "sed", "awk", "unset", "test", "[", "[[", "true", "false", ":", "logger", "cd", "pushd", "popd",
@@ -74,6 +75,7 @@ class _State:
     dead: bool = False
     prolog: bool = False
     known: Known = field(init=False)
+    begun: dict[str, int] = field(default_factory=dict)  # lines where the text of known variables begins
 
     def __post_init__(self) -> None:
         self.known = Known(self.script.room)
@@ -259,7 +261,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
             _add(state, Setting(name, value, line, "assignment", complete=complete, exported=state.allexport))
             for inner, given in kept_settings(value):
                 _add(state, Setting(inner, given, line, "arguments", scope="arguments"))
-            first = line + ("<<" in words[0].text.partition("\n")[0])
+            state.begun[name] = first = line + ("<<" in words[0].text.partition("\n")[0])
             kept = _COMMAND_KEPT.match(value) or _EXPORTS.search(value)
             if not complete and kept and state.nesting < _MAX_NESTING:
                 read_shell(state.script, value, first, state.nesting + 1, f"{COMMAND}{line}")
@@ -300,6 +302,10 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
         _writes(program, command, words, state, everything)
         if program != "tee":
             return
+    if program == "read" and command.bodies:
+        body, name = command.bodies[0], words[-1].text
+        _remember(state, name, body.text if body.quoted else substitute(body.text, state.known), True, False)
+        state.begun[name] = body.line
     if program in _QUIET and not (program == "conda" and "vars" in {w.text for w in words}):
         return
     state.script.ran.append(state.script.seq)
@@ -338,7 +344,8 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
         raw = words[index].text
         literal = len(raw) > 1 and raw[0] == raw[-1] == "'" and raw.count("'") == 2
         empty = frozenset(lost if literal else ())
-        read_shell(state.script, text, words[index].line, state.nesting + 1, inside, empty=empty)
+        line = state.begun.get(raw.strip('"${}'), words[index].line)
+        read_shell(state.script, text, line, state.nesting + 1, inside, empty=empty)
     for body in command.bodies:
         kind = kind_of_target(" ".join(texts), body.text, piped=True)
         kind = kind or ("yaml" if body.text.lstrip()[:1] == "{" else None)
@@ -425,7 +432,7 @@ def _fish_set(words: list[Token], state: _State) -> None:
 
 def _export(program: str, tokens: list[Token], state: _State) -> bool:
     """Settings by ``export`` and its kin; False where the shell has no such command."""
-    words = tokens[1:]
+    words = [replace(token, text=_QUOTED.sub(r"\2\1\3\1", token.text)) for token in tokens[1:]]
     if program == "setenv":
         if state.dialect != "csh" and state.script.kind == "shell" and words and catalog().relevant(words[0].text):
             _foreign(words[0].text, tokens[0].line, "setenv belongs to csh: this shell does not know it", state)
@@ -446,11 +453,11 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
         return True
     for position, word in enumerate(words):
         following = words[position + 1].text if position + 1 < len(words) else ""
-        if following.startswith("=") and _ASSIGNMENT.fullmatch(word.text) is None:
+        match = _ASSIGNMENT.fullmatch(word.text)
+        if following.startswith("=") and match is None:
             if catalog().relevant(word.text):
                 _blanks(word.text, word.line, state)
             return True
-        match = _ASSIGNMENT.fullmatch(word.text)
         ours = match is not None and following and catalog().relevant(match[1])
         if match is not None and ours and not _NEXT.match(following):
             _blanks(match[1], word.line, state)

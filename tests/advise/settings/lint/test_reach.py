@@ -28,6 +28,11 @@ CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
     "export.csh": ("#!/bin/tcsh\nexport NCCL_DEBUG=INFO\nsrun a\n", {(2, "env-not-exported")}),
     "setenv.sh": ("#!/bin/bash\nsetenv NCCL_DEBUG INFO\nsrun a\n", {(2, "env-not-exported")}),
     "a.fish": ("#!/usr/bin/env fish\nset -gx NCCL_SOCKET_IFNAME (ip -br addr | head -1)\nset -gx NCCL_DEBUG=INFO\nset NCCL_IB_HCA mlx5_0\nfor i in 1 2\n  set -x NCCL_IB_SL 3\nend\ntorchrun a.py\n", {(3, "env-invalid-value"), (4, "env-not-exported")}),
+    "kinds.sh": ("#!/bin/bash\nexport NCCL_IB_HCA=eth0\nexport NCCL_SOCKET_IFNAME=mlx5_0,mlx5_1\nexport NCCL_SOCKET_IFNAME=10.0.0.7\nsrun a\n", {(2, "env-invalid-value"), (3, "env-invalid-value"), (4, "env-invalid-value")}),
+    "kinds_ok.sh": ("#!/bin/bash\nexport NCCL_IB_HCA=^eth0\nexport NCCL_IB_HCA=ib0,ibp12s0,mlx5_bond_0\nexport NCCL_SOCKET_IFNAME=rdma0,ib0,ens\nsrun a\n", set()),
+    "whole.sh": ("#!/bin/bash\nexport \"NCCL_DEBUG=INOF\" 'NCCL_IB_SL=1M'\nsrun a\n", {(2, "env-invalid-value")}),
+    "read.sbatch": ("#!/bin/bash\n#SBATCH -N 4\nread -r -d '' CMD <<'EOF'\nset -e\nexport NCCL_SOCKT_IFNAME=ib0\ntorchrun a.py\nEOF\nsrun bash -c \"$CMD\"\n", {(5, "env-unknown-name")}),
+    "kept.sbatch": ("#!/bin/bash\n#SBATCH -N 4\nCMD=\"\nexport NCCL_SOCKT_IFNAME=ib0\ntorchrun a.py\n\"\nsrun bash -c \"$CMD\"\n", {(4, "env-unknown-name")}),
     # make and just
     "Makefile": ("export NCCL_IB_HCA = mlx5_0   # rail 0\nNCCL_DEBUG = INFO\nrun:\n\texport NCCL_IB_SL=1; ./all_reduce_perf -g 8\n\texport NCCL_IB_TC=106\n\t./all_reduce_perf -g 8\n", {(1, "env-invalid-value"), (2, "env-not-exported"), (5, "env-not-exported")}),
     "ok.mk": (".ONESHELL:\nexport NCCL_DEBUG := WARN\nNP := 8\nrun:\n\tset -e; export NCCL_SOCKET_IFNAME=eth0\n\t./all_reduce_perf -g $(NP)\n\techo $$HOME\n", set()),
