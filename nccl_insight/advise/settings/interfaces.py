@@ -9,7 +9,7 @@ VIRTUAL: Final = (
     r"|cali[0-9a-f]+|cilium_.*|nodelocaldns|kube-ipvs[0-9]+|dummy[0-9]+)$"
 )
 """Full names, for polars and re."""
-INTERFACE: Final = r"(?:eth|bond|wlan|wlp|eno|ens|enp|enP|docker|lo)[0-9]*(?:[a-z][0-9a-z]*)*"
+INTERFACE: Final = r"(?:lo|docker[0-9]+|(?:eth|bond|wlan|wlp|eno|ens|enp|enP)[0-9a-zA-Z]*)(?::[0-9]+)?"
 RDMA_DEVICE: Final = r"(?:mlx[45]|bnxt_re|irdma|i40iw|hfi1|qedr|hns|efa|erdma|ionic|roce[pP]|rdmap)_?[0-9a-z_]*"
 """How interfaces are called, and RDMA devices; names that may be both (``ib0``) are neither."""
 _BEGINNING: Final = re.compile(

@@ -25,7 +25,7 @@ _ALGOS = {
     "collnetdirect": ("2.14", None), "nvls": ("2.17", None), "nvlstree": ("2.18", None),
     "pat": ("2.23", None),
 }  # fmt: skip
-_NAMES, _INTERFACES, _DEVICES = "names joined by commas, without blanks", "names as in ip -br addr", "names as in ibv_devices"
+_NAMES, _INTERFACES = "names joined by commas, without blanks", "names as in ip -br addr"
 # What no list of names looks like: of interfaces, devices or both, how, what is wrong, what is expected.
 _NO_NAMES = (
     ("", ".*/", "a path matches nothing", f"{_INTERFACES} or ibv_devices"),
@@ -35,8 +35,8 @@ _NO_NAMES = (
     ("", r".*[*?\[\]]", "names are prefixes, not patterns: such a sign matches nothing", ""),
     ("", ".*,[=^]", "^ and = count once, in front of the whole list; here they are part of a name", _NAMES),
     ("ifname", r"[\d.]+(:\d+)?$", "an address matches nothing", _INTERFACES),
-    ("ifname", rf"({RDMA_DEVICE},?)+$", "RDMA devices are no network interfaces: this matches nothing", _INTERFACES),
-    ("hca", rf"({INTERFACE}(:\d+)?,?)+$", "network interfaces are no RDMA devices: no device is used", _DEVICES),
+    ("ifname", rf"{RDMA_DEVICE}(,{RDMA_DEVICE})*$", "RDMA devices are no network interfaces: none is used", _INTERFACES),
+    ("hca", rf"{INTERFACE}(,{INTERFACE})*$", "network interfaces are no RDMA devices: none is used", "names as in ibv_devices"),
 )  # fmt: skip
 # What people write who mean one of NCCL's own networks.
 _NO_NETWORKS = frozenset(
