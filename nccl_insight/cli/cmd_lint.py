@@ -41,6 +41,7 @@ def lint(
     from nccl_insight.cli.output import check_outputs, use_color, write_text
     from nccl_insight.report import lint_report
 
+    scripts = scripts or []
     if not scripts and not env:
         raise UsageError("lint: name a script, or use --env for this shell's variables")
     if kind not in {"auto", *KINDS}:
@@ -48,19 +49,18 @@ def lint(
     if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
         raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
     colored = use_color(color)
-    check_outputs(scripts or [], [output])
+    check_outputs(scripts, [output])
     chosen = None if kind == "auto" else kind
-    named = [("standard input" if path == "-" else path, _read(path)) for path in scripts or []]
-    fixed = [(path, fix_text(path, text, nccl_version, chosen)) for path, text in named] if diff or fix else named
-    if diff:
-        write_text(output, "".join(map(_diff, named, fixed)))
-        raise typer.Exit(ExitCode.FINDINGS if named != fixed else ExitCode.OK)
-    if fix and "-" in (scripts or []):
-        raise UsageError("lint --fix: standard input cannot be written; use --diff")
-    for (path, old), (_, new) in zip(named, fixed, strict=True):
-        if new != old:
-            write_text(path, new)
-    results = [lint_text(path, text, nccl_version, chosen) for path, text in fixed]
+    named = [("standard input" if path == "-" else path, _read(path)) for path in scripts]
+    if diff or fix:
+        fixed = [(path, fix_text(path, text, nccl_version, chosen)) for path, text in named]
+        if diff:
+            write_text(output, "".join(map(_diff, named, fixed)))
+            raise typer.Exit(ExitCode.FINDINGS if named != fixed else ExitCode.OK)
+        if "-" in scripts:
+            raise UsageError("lint --fix: standard input cannot be written; use --diff")
+        named = _written(named, fixed)
+    results = [lint_text(path, text, nccl_version, chosen) for path, text in named]
     if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
         raise NotJudgedError(
             f"{results[0].path}: neither an NCCL setting nor a launch command found (read as {results[0].kind};"
@@ -71,12 +71,21 @@ def lint(
     if format_ == "text":
         text = lint_report.render_text(results, color=colored and output == "-", quiet=quiet)
     else:
-        render = lint_report.render_json if format_ == "json" else lint_report.render_sarif
-        text = render(results)
+        text = (lint_report.render_json if format_ == "json" else lint_report.render_sarif)(results)
     write_text(output, text)
     limit = _LEVELS.index(fail_on)
     if fail_on != "never" and any(f.severity.order <= limit for r in results for f in r.findings):
         raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _written(named: list[tuple[str, str]], fixed: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The scripts as fixed, after those that changed were written."""
+    from nccl_insight.cli.output import write_text
+
+    for (path, old), (_, new) in zip(named, fixed, strict=True):
+        if new != old:
+            write_text(path, new)
+    return fixed
 
 
 def _diff(named: tuple[str, str], fixed: tuple[str, str]) -> str:

@@ -50,6 +50,7 @@ _LEAST: Final = {"s": 1.0, "ms": 0.5, "GB/s": 0.1}
 
 _STEP: Final = 0.02
 _PART: Final = 0.3
+_ABSENT: Final = Fact("", "", (), "")
 _VAGUE: Final = frozenset({"net", "socket", "env", "not", "nccl", "ib", "on"})
 """Words of findings that many settings share."""
 
@@ -215,31 +216,31 @@ def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised
             return None
     improved = ratio is not None and area in EFFECTS and (ratio > 1) == (area == "bandwidth")
     explaining = [] if improved else [f for f in raised if _may_explain(area, subject, f.name)]
-    explains = tuple(dict.fromkeys(f.name for f in explaining))
-    loud = sum(_LOUDNESS.get(f.severity_bad or Severity.INFO, 0.0) for f in explaining)
-    size = 0.0 if ratio is None or ratio <= 0 else min(5.0, abs(ratio - 1) if ratio > 1 else 1 / ratio - 1)
-    effect = area in EFFECTS
-    score = _CAUSE_WEIGHT[area] + size + (0.0 if effect else 100.0 * bool(loud) + 10.0 * loud + 2.0 * len(explains))
-    if any(_names(subject, f.name) for f in explaining):
-        score += 20.0
-    hosts = bad.hosts if bad else ()
-    if hosts:
-        score += 15.0
-    if improved:
-        score -= 5.0
+    good, bad = good or _ABSENT, bad or _ABSENT
+    score = _score(area, subject, ratio, explaining) + 15.0 * bool(bad.hosts) - 5.0 * improved
     return Change(
         area=area,
         subject=subject,
-        good=good.text if good else "",
-        bad=bad.text if bad else "",
+        good=good.text,
+        bad=bad.text,
         score=round(score, 3),
         ratio=None if ratio is None else round(ratio, 4),
-        explains=explains,
-        effect=effect,
-        hosts=hosts,
-        evidence_good=good.evidence if good else (),
-        evidence_bad=bad.evidence if bad else (),
+        explains=tuple(dict.fromkeys(f.name for f in explaining)),
+        effect=area in EFFECTS,
+        hosts=bad.hosts,
+        evidence_good=good.evidence,
+        evidence_bad=bad.evidence,
     )
+
+
+def _score(area: str, subject: str, ratio: float | None, explaining: list[FindingChange]) -> float:
+    """How much a change is worth a look: how large it is, and how loud the findings are that it may explain."""
+    size = 0.0 if ratio is None or ratio <= 0 else min(5.0, abs(ratio - 1) if ratio > 1 else 1 / ratio - 1)
+    score = _CAUSE_WEIGHT[area] + size
+    if area not in EFFECTS:
+        loud = sum(_LOUDNESS.get(f.severity_bad or Severity.INFO, 0.0) for f in explaining)
+        score += 100.0 * bool(loud) + 10.0 * loud + 2.0 * len({f.name for f in explaining})
+    return score + 20.0 * any(_names(subject, f.name) for f in explaining)
 
 
 def _names(subject: str, finding: str) -> bool:

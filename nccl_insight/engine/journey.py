@@ -223,10 +223,15 @@ _SEEN: Final = {"hang": "the hang", "slow": "the slowness", "crash": "the crash"
 
 
 def _found_doubts(run: Run) -> Iterator[str]:
-    measured = run.has("collectives") or run.has("benchmarks")
-    nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
-    rows = run.table("milestones")
-    everyone = comms(run)
+    yield from _doubts_of_end(run)
+    yield from _doubts_of_benchmarks(run)
+    for what in unread(run)[:1]:
+        yield (f'{what.count:,} lines about {what.about} are worded in a way that is not known here ("{what.example}")')
+    yield from _doubts_of_inits(run)
+
+
+def _doubts_of_end(run: Run) -> Iterator[str]:
+    """What stopped the job or went wrong before its end, and what was open there."""
     user = ended_by_user(run)
     if user:
         yield user
@@ -239,25 +244,29 @@ def _found_doubts(run: Run) -> Iterator[str]:
         yield "an input breaks off in the middle"
     if begun := _open_operations(run):
         yield begun
+
+
+def _doubts_of_benchmarks(run: Run) -> Iterator[str]:
+    """A table that breaks off, and measurements of which nobody can say whether they are good."""
     cut = run.table("benchmark_runs").filter(~pl.col("ended").fill_null(False) & (pl.col("listed") > 0))
     if cut.height:
         row = cut.row(-1, named=True)
         yield f"nccl-tests stops after {plural(int(row['rows'] or 0), 'line')} of its table, before its summary"
     if run.has("benchmarks") and (open_rate := _unjudged(run, _LARGE)):
         yield f"{NO_PROBLEM}; {open_rate}"
-    for what in unread(run)[:1]:
-        yield (f'{what.count:,} lines about {what.about} are worded in a way that is not known here ("{what.example}")')
+
+
+def _doubts_of_inits(run: Run) -> Iterator[str]:
+    """Communicators that were not complete, ranks that fell silent, a job that may go on behind the inputs' end."""
+    nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
+    rows = run.table("milestones")
+    everyone = comms(run)
+    if not everyone and (run.has("collectives") or run.has("benchmarks")):
+        yield from filter(None, [_ranks_without_record(run)])
+        return
     if not everyone:
-        if not measured:
-            yield (
-                "no line shows the init of a communicator"
-                if nccl_lines
-                else _without_collectives(run)
-                if run.has("trace_info")
-                else "no line of NCCL and no trace is in the inputs"
-            )
-        elif said := _ranks_without_record(run):
-            yield said
+        other = _without_collectives(run) if run.has("trace_info") else "no line of NCCL and no trace is in the inputs"
+        yield "no line shows the init of a communicator" if nccl_lines else other
         return
     closed = _closed(rows)
     open_ = [c for c in everyone if not c.init_complete and not (c.comm_id in closed and 2 * c.ranks_seen > c.nranks)]

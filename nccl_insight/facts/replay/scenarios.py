@@ -3,7 +3,7 @@ kind, single steps as the others."""
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -112,16 +112,10 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     )
     excess = dict(more.select("rank", "more").iter_rows())
     suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][:_MOST]
-    wanders = (
-        more.filter(pl.col("rank").is_in(suspects))
-        .group_by("role")
-        .agg(n=pl.len(), often=pl.col("often").max())
-        .join(more.group_by("role").agg(of=pl.len()), on="role")
-        .filter((pl.col("n") >= 3) & (pl.col("n") >= pl.col("of") / 2) & (pl.col("often") <= 0.5))
-    )
+    wandering = _wandering(more, suspects)
     found = []
     apart = _apart(more)
-    for role in wanders["role"].sort():
+    for role in wandering:
         part = rows.filter(pl.col("role") == role)
         among = set(part["rank"].to_list())
         alone_late = {suspects[0]} if _outweighs(suspects, excess) else set()
@@ -139,17 +133,33 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     if turns:
         suspects = []
     found += [_rank_scenario(line, rows, (r,), alone, _where(each, (r,))) for r in sorted(suspects)]
-    hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
-    if len(hosts) > 1:
-        for host, members in hosts.items():
-            if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
-                one = _rank_scenario(line, rows, tuple(members), alone, _where(each, tuple(members)))
-                text = f"all ranks of {host} as those of the other hosts"
-                found.append(replace(one, kind="host", text=text))
-    together = {tuple(sorted(suspects)), *(() if turns or wanders.height else _later_part(more, each))}
+    for host, members in _late_hosts(line, excess, span):
+        one = _rank_scenario(line, rows, members, alone, _where(each, members))
+        found.append(replace(one, kind="host", text=f"all ranks of {host} as those of the other hosts"))
+    together = {tuple(sorted(suspects)), *(() if turns or wandering else _later_part(more, each))}
     for who in sorted(w for w in together if len(w) > 1):
         found.append(_rank_scenario(line, rows, who, alone, _where(each, who)))
     return found
+
+
+def _wandering(more: pl.DataFrame, suspects: list[int]) -> list[str]:
+    """Roles of which many ranks take more than their peers, each in some steps only."""
+    wanders = (
+        more.filter(pl.col("rank").is_in(suspects))
+        .group_by("role")
+        .agg(n=pl.len(), often=pl.col("often").max())
+        .join(more.group_by("role").agg(of=pl.len()), on="role")
+        .filter((pl.col("n") >= 3) & (pl.col("n") >= pl.col("of") / 2) & (pl.col("often") <= 0.5))
+    )
+    return list(wanders["role"].sort())
+
+
+def _late_hosts(line: Timeline, excess: dict[int, float], span: float) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Hosts, where there are several, whose ranks together take more than those of others."""
+    hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
+    for host, members in hosts.items() if len(hosts) > 1 else ():
+        if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
+            yield host, tuple(members)
 
 
 def _outweighs(suspects: list[int], excess: dict[int, float]) -> bool:

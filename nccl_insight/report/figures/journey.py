@@ -41,12 +41,7 @@ def journey(analysis: Analysis) -> Figure | None:
         best = members[0]
         reached = {key for key, _ in steps for m in progress.ranks if m.comm_id == best.comm_id and getattr(m, key)}
         for i, (key, label) in enumerate(steps):
-            at = getattr(best, key)
-            css = "cell done" if at is not None else ("cell behind" if key in reached else "cell none")
-            said = f"{label}: line {at}" if at is not None else f"{label}: not in the log"
-            parts.append(svg.rect(left + _CELL * i + 2, y, _CELL - 4, _ROW - 6, css, said))
-            word = f"line {at}" if at is not None and len(members) == 1 else ("yes" if at is not None else "-")
-            parts.append(svg.text(left + _CELL * (i + 0.5), y + 16, word, "t c s"))
+            parts += _cell(left + _CELL * i, y, label, getattr(best, key), key in reached, len(members) == 1)
         parts.append(
             svg.text(left + _CELL * len(steps) + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t")
         )
@@ -64,6 +59,15 @@ def journey(analysis: Analysis) -> Figure | None:
         wide=True,
         svg=svg.drawing(wide, height, "How far each rank got", parts),
     )
+
+
+def _cell(x: float, y: float, label: str, line: int | None, reached: bool, single: bool) -> list[str]:
+    """Whether a rank got to a step, at which line where it is a single one; ``reached``: whether others did."""
+    if line is None:
+        css, said, word = "cell behind" if reached else "cell none", f"{label}: not in the log", "-"
+    else:
+        css, said, word = "cell done", f"{label}: line {line}", f"line {line}" if single else "yes"
+    return [svg.rect(x + 2, y, _CELL - 4, _ROW - 6, css, said), svg.text(x + 0.5 * _CELL, y + 16, word, "t c s")]
 
 
 def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:

@@ -1,7 +1,8 @@
 """The matrix of transports: rank by rank with the borders of nodes; alike nodes folded where there are many."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import listed, plural
@@ -98,31 +99,34 @@ def _by_rank(view: Matrix, ranks: list[int], named: frozenset[int], outlined: fr
         for s, d in sorted(outlined)
         if s in spot and d in spot
     ]
+    parts += _numbers(spot, named, left, top, cell)
+    runs = [(place, len(list(alike))) for place, alike in groupby(ranks, key=node.__getitem__)]
+    end = 0
+    for place, count in runs if len(runs) > 1 else ():
+        start, end = end, end + count
+        a, b = top + cell * start, top + cell * end
+        if end < size:
+            parts += [
+                svg.line(left, b, left + side, b, "grid", 1.5),
+                svg.line(left + (b - top), top, left + (b - top), top + side, "grid", 1.5),
+            ]
+        if b - a >= 11:
+            name = hosts[place] if 0 <= place < len(hosts) else "host unknown"
+            parts.append(svg.text(left - 40, (a + b) / 2 + 4, name, "t e s", 22))
+    keys, wide = _key(left, top + side + 26, points)
+    return svg.drawing(left + max(side, wide) + 12, top + side + 38, "Transport matrix", [*parts, *keys])
+
+
+def _numbers(spot: dict[int, int], named: frozenset[int], left: float, top: float, cell: float) -> Iterator[str]:
+    """Ranks at the side and, where there is room, above; those named always."""
     every = max(1, round(16 / cell))
     for rank, n in spot.items():
         if n % every == 0 or rank in named:
             css = " hot" if rank in named else ""
-            parts.append(svg.text(left - 6, top + cell * (n + 0.5) + 4, str(rank), "t e s" + css, ranks=(rank,)))
+            yield svg.text(left - 6, top + cell * (n + 0.5) + 4, str(rank), "t e s" + css, ranks=(rank,))
             if cell >= 15 or n % max(every, 4) == 0:
-                parts.append(svg.text(left + cell * (n + 0.5), top - 6, str(rank), "t c s" + css, ranks=(rank,)))
-    parts += [svg.text(left, top - 26, "to rank", "t s"), svg.text(left - 6, top - 26, "from", "t e s")]
-    start = 0
-    for n in range(1, size + 1):
-        if n < size and node[ranks[n]] == node[ranks[start]]:
-            continue
-        if len(set(node.values())) > 1:
-            a, b = top + cell * start, top + cell * n
-            name = hosts[node[ranks[start]]] if 0 <= node[ranks[start]] < len(hosts) else "host unknown"
-            if n < size:
-                parts += [
-                    svg.line(left, b, left + side, b, "grid", 1.5),
-                    svg.line(left + (b - top), top, left + (b - top), top + side, "grid", 1.5),
-                ]
-            if b - a >= 11:
-                parts.append(svg.text(left - 40, (a + b) / 2 + 4, name, "t e s", 22))
-        start = n
-    keys, wide = _key(left, top + side + 26, points)
-    return svg.drawing(left + max(side, wide) + 12, top + side + 38, "Transport matrix", [*parts, *keys])
+                yield svg.text(left + cell * (n + 0.5), top - 6, str(rank), "t c s" + css, ranks=(rank,))
+    yield from (svg.text(left, top - 26, "to rank", "t s"), svg.text(left - 6, top - 26, "from", "t e s"))
 
 
 def _by_node(view: Matrix, where: Place) -> str:

@@ -30,61 +30,75 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = Fals
     """
     redactor = Redactor(strict=strict)
     names = redactor.names
-    seen = list(dict.fromkeys(h for r in (run, *more) for h in _table_hosts(r)))
-    found_hosts: dict[str, None] = dict.fromkeys(seen)
-    found_users: dict[str, None] = {}
-    found_jobs: dict[str, None] = {}
-    series: dict[str, str] = {}
+    seen = dict.fromkeys(h for r in (run, *more) for h in _table_hosts(r))
+    found = _Found(seen)
     for text in texts:
         lines = shapes.pieces(text)
-        sections = ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)]
         # The numbers of a line name nobody; a line that is masked stands for all of its shape.
         alike = "".join(dict.fromkeys(shapes.representatives(lines)))
+        found.by_patterns(alike, ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)])
+        found.by_rows([line for line in lines if len(line) < _LONGEST_ROW])
+        names.book.originals.update(_V4.findall(alike))
+    for name in [n for n in found.hosts if n not in seen]:
+        # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.
+        if any(name[m.end() :] in found.hosts for m in [_GLUED.match(name)] if m):
+            del found.hosts[name]
+    names.reserved = {*found.hosts, *found.users, *found.jobs}
+    for name in found.hosts:
+        names.host(name)
+    for name, numbers in found.series.items():
+        names.series(name, numbers)
+    for name in found.users:
+        names.user(name)
+    for name in found.jobs:
+        names.job(name)
+    return redactor
+
+
+class _Found:
+    """Names in the order in which they are met, and what numbers follow the names of series."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self.hosts: dict[str, None] = dict.fromkeys(hosts)
+        self.users: dict[str, None] = {}
+        self.jobs: dict[str, None] = {}
+        self.series: dict[str, str] = {}
+
+    def by_patterns(self, alike: str, sections: list[str]) -> None:
+        """Heads of lines in ``alike``, and names behind the words that announce them in ``sections``."""
         for match in chain(patterns.HEAD.finditer(alike), _matches("place", patterns.PLACE, sections)):
             name = next(g for g in match.groups() if g is not None)
             behind = match.re is patterns.PLACE and match["series"] and patterns.SERIES.match(match.string, match.end())
             if behind:
-                series[match["series"]] = behind[1]
+                self.series[match["series"]] = behind[1]
             if _host_like(name) and not (behind and not certain(name)):
-                found_hosts.setdefault(name)
+                self.hosts.setdefault(name)
         for match in _matches("places", patterns.PLACES, sections):
             for named in patterns.PLACE_OF_LIST.finditer(match[match.lastindex or 0]):
                 if _host_like(named[0]) and certain(named[0]):
-                    found_hosts.setdefault(named[0])
+                    self.hosts.setdefault(named[0])
         for match in _matches("user", patterns.USER, sections):
             user = next(g for g in match.groups() if g is not None).rstrip(".-")
             if not said.numbered_part(user):
-                found_users.setdefault(user)
+                self.users.setdefault(user)
         for match in _matches("job", patterns.JOB, sections):
-            found_jobs.setdefault(match[2])
+            self.jobs.setdefault(match[2])
         for match in _matches("number", patterns.JOB_NUMBER, sections):
-            found_jobs.setdefault(match[match.lastindex or 0])
-        short = [line for line in lines if len(line) < _LONGEST_ROW]
-        for kind, name in rows.names(short):
+            self.jobs.setdefault(match[match.lastindex or 0])
+
+    def by_rows(self, lines: list[str]) -> None:
+        """Names in rows of tables, in sentences and behind keys."""
+        kinds = {"user": self.users, "job": self.jobs}
+        for kind, name in rows.names(lines):
             if kind != "host" or _host_like(name):
-                {"host": found_hosts, "user": found_users, "job": found_jobs}[kind].setdefault(name)
-        others = said.others(short)
+                kinds.get(kind, self.hosts).setdefault(name)
+        others = said.others(lines)
         for kind, name, numbers in chain(said.names(others), keyed.names(others)):
             if not certain(name) or (kind in ("host", "series") and not _host_like(name)):
                 continue
             if kind == "series":
-                series[name] = numbers
-            {"user": found_users, "job": found_jobs}.get(kind, found_hosts).setdefault(name)
-        names.book.originals.update(_V4.findall(alike))
-    for name in [n for n in found_hosts if n not in seen]:
-        # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.
-        if any(name[m.end() :] in found_hosts for m in [_GLUED.match(name)] if m):
-            del found_hosts[name]
-    names.reserved = {*found_hosts, *found_users, *found_jobs}
-    for name in found_hosts:
-        names.host(name)
-    for name, numbers in series.items():
-        names.series(name, numbers)
-    for name in found_users:
-        names.user(name)
-    for name in found_jobs:
-        names.job(name)
-    return redactor
+                self.series[name] = numbers
+            kinds.get(kind, self.hosts).setdefault(name)
 
 
 def _matches(kind: str, pattern: re.Pattern[str], texts: Iterable[str]) -> Iterator[re.Match[str]]:

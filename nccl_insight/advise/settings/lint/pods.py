@@ -74,17 +74,7 @@ def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.No
 
 
 def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
-    shared = _true_anywhere(nodes, "hostIPC") or any(
-        key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"} for node in nodes for key, _ in entries(node)
-    )
-    # Other operators name their volumes in other words, such as emptyDirMedium of MiniCluster.
-    shared = shared or any(
-        key.lower().endswith("medium") and (text_of(value) or "").lower() == "memory"
-        for node in nodes
-        for key, value in entries(node)
-        if key != "medium"
-    )
-    shared = shared or any((text_of(child(node, "apiVersion")) or "").startswith("ray.io/") for node in nodes)
+    shared = _shares_memory(nodes)
     yield from _small_volumes(nodes)
     listed = {id(item) for node in nodes for item in _items(child(node, "containers"))}
     for container in nodes:
@@ -105,6 +95,18 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         privileged = (text_of(child(container, "securityContext", "privileged")) or "").lower() == "true"
         if not privileged and not added & {"IPC_LOCK", "ALL", "SYS_ADMIN"}:
             yield line_of(rdma[1]), issue_of("container-asks-rdma")
+
+
+def _shares_memory(nodes: list[yaml.MappingNode]) -> bool:
+    """Whether shared memory is seen to elsewhere: by the host's, by an operator, or by Ray."""
+    return _true_anywhere(nodes, "hostIPC") or any(
+        key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
+        # Other operators name their volumes in other words, such as emptyDirMedium of MiniCluster.
+        or (key != "medium" and key.lower().endswith("medium") and (text_of(value) or "").lower() == "memory")
+        or (key == "apiVersion" and (text_of(value) or "").startswith("ray.io/"))
+        for node in nodes
+        for key, value in entries(node)
+    )
 
 
 def _small_volumes(nodes: list[yaml.MappingNode]) -> Iterator[Found]:

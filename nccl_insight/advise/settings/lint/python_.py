@@ -72,12 +72,7 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
             continue
         blocks = _blocks(statement)
         nodes = list(_own_nodes(statement))
-        taken = {id(n.args[0]) for n in nodes if isinstance(n, ast.Call) and n.args and _method(n) in _SHELLS}
-        said = [a for n in nodes if isinstance(n, ast.Call) and _method(n) in _SAYS for a in n.args]
-        taken |= {id(part) for argument in said for part in ast.walk(argument)}
-        taken |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
-        if isinstance(statement, ast.Expr):
-            taken.add(id(statement.value))  # a docstring
+        taken = _no_commands(statement, nodes)
         for node in nodes:
             _node(script, node, conditional or bool(blocks))
             if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in taken:
@@ -91,6 +86,15 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
                     script.problems.append((setting.line, issue))
         if started is None and any(_starts(node) for node in ast.walk(statement)):
             started = statement.lineno
+
+
+def _no_commands(statement: ast.stmt, nodes: list[ast.AST]) -> set[int]:
+    """Texts that are no commands of their own: read elsewhere, printed, parts of others, a docstring."""
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
+    taken = {id(n.args[0]) for n in calls if n.args and _method(n) in _SHELLS}
+    taken |= {id(part) for n in calls if _method(n) in _SAYS for a in n.args for part in ast.walk(a)}
+    taken |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
+    return taken | ({id(statement.value)} if isinstance(statement, ast.Expr) else set())
 
 
 def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:

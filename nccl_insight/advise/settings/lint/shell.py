@@ -434,14 +434,8 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
     """Settings by ``export`` and its kin; False where the shell has no such command."""
     words = [replace(token, text=_QUOTED.sub(r"\2\1\3\1", token.text)) for token in tokens[1:]]
     if program == "setenv":
-        if state.dialect != "csh" and state.script.kind == "shell" and words and catalog().relevant(words[0].text):
-            _foreign(words[0].text, tokens[0].line, "setenv belongs to csh: this shell does not know it", state)
-        elif state.dialect == "csh" and words and "=" in words[0].text:
-            _blanks(words[0].text.partition("=")[0], words[0].line, state, "setenv NAME VALUE")
-        elif len(words) >= 2:
-            value, complete = expand(words[1].text, state.known)
-            _remember(state, words[0].text, value, complete, True)
-            _add(state, Setting(words[0].text, value, words[0].line, "setenv", complete=complete))
+        if words:
+            _setenv(tokens[0].line, words, state)
         return True
     if state.dialect == "csh":
         if words and catalog().relevant(words[0].text.partition("=")[0]):
@@ -458,20 +452,31 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
             if catalog().relevant(word.text):
                 _blanks(word.text, word.line, state)
             return True
-        ours = match is not None and following and catalog().relevant(match[1])
-        if match is not None and ours and not _NEXT.match(following):
-            _blanks(match[1], word.line, state)
-            return True
         if match is None:
             if exported and not word.text.startswith("-"):
                 state.script.exported_later.add(word.text)
                 state.exported.add(word.text)
             continue
+        if following and catalog().relevant(match[1]) and not _NEXT.match(following):
+            _blanks(match[1], word.line, state)
+            return True
         value, complete = expand(match[2], state.known)
         known = exported or state.allexport
         _remember(state, match[1], value, complete, known)
         _add(state, Setting(match[1], value, word.line, program, complete=complete, exported=known))
     return True
+
+
+def _setenv(at: int, words: list[Token], state: _State) -> None:
+    name, line = words[0].text, words[0].line
+    if state.dialect != "csh" and state.script.kind == "shell" and catalog().relevant(name):
+        _foreign(name, at, "setenv belongs to csh: this shell does not know it", state)
+    elif state.dialect == "csh" and "=" in name:
+        _blanks(name.partition("=")[0], line, state, "setenv NAME VALUE")
+    elif len(words) >= 2:
+        value, complete = expand(words[1].text, state.known)
+        _remember(state, name, value, complete, True)
+        _add(state, Setting(name, value, line, "setenv", complete=complete))
 
 
 def _tell(state: _State, line: int, issue: Issue) -> None:

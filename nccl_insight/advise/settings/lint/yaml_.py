@@ -238,33 +238,39 @@ def _mapping(script: Script, node: yaml.MappingNode, place: _Place, seen: set[in
             _scalar(script, key, value, written, place)
         elif isinstance(value, yaml.CollectionNode) and value.flow_style and catalog().relevant(key):
             _unknown(script, key, value, place)
-        elif key in _COMMANDS and isinstance(value, yaml.SequenceNode):
-            _command(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
-        elif key in {"script", "run", "runcmd", "commands"} and isinstance(value, yaml.SequenceNode):
-            _steps(script, [v for v in value.value if isinstance(v, yaml.ScalarNode)], place)
-            for part in (v for v in value.value if isinstance(v, yaml.SequenceNode)):
-                _command(script, [v for v in part.value if isinstance(v, yaml.ScalarNode)], place)
-        elif key.endswith("_commands") and isinstance(value, yaml.SequenceNode):
-            for item in value.value:  # Ray: each in a shell of its own
-                if isinstance(item, yaml.ScalarNode):
-                    _own(script, item, f"one of {key}, each of which runs in its own shell", place)
-        else:
+        elif not (isinstance(value, yaml.SequenceNode) and _commands(script, key, value, place)):
             own = key != "env_vars" or _of_ray(node, place)
             _walk(script, value, place.below(key if own else "variables"), seen, depth + 1)
+
+
+def _commands(script: Script, key: str, node: yaml.SequenceNode, place: _Place) -> bool:
+    """Reads a list of commands; whether the key says that it is one."""
+    words = _scalars(node)
+    if key in _COMMANDS:
+        _command(script, words, place)
+    elif key in {"script", "run", "runcmd", "commands"}:
+        _steps(script, words, place)
+        for part in (v for v in node.value if isinstance(v, yaml.SequenceNode)):
+            _command(script, _scalars(part), place)
+    elif key.endswith("_commands"):  # of Ray
+        for item in words:
+            _own(script, item, f"one of {key}, each of which runs in its own shell", place)
+    else:
+        return False
+    return True
+
+
+def _scalars(node: yaml.SequenceNode) -> list[yaml.ScalarNode]:
+    return [v for v in node.value if isinstance(v, yaml.ScalarNode)]
 
 
 def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, place: _Place) -> None:
     text = str(value.value)
     block = value.style in {"|", ">"}
-    target = kind_of_target(key, text) if block else None
     if not written and place.keys:  # Salt: the file is the key above
         written = next((above for above in reversed(place.keys) if above.startswith("/")), "")
-    file = key in _WRITTEN and bool(written)
-    if file:
-        target = kind_of_target(written, text)
-    if target in {"shell", None} and block and key.lower().endswith("yaml"):
-        target = "yaml"
-    if target is not None and (target != "shell" or file):
+    target = _file(key, text, written, block)
+    if target is not None:
         script.embedded.append(
             Embedded(line_of(value) + block, text, target, written or key, _MARK in text or "{{" in text)
         )
@@ -286,6 +292,15 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
             _set(script, name, given.split()[0] if given.split() else "", line_of(value), place)
     else:
         _block(script, value, place)
+
+
+def _file(key: str, text: str, written: str, block: bool) -> str | None:
+    """The kind of the file that a text becomes, None where it becomes none; ``written``: its name where told."""
+    file = key in _WRITTEN and bool(written)
+    target = kind_of_target(written, text) if file else kind_of_target(key, text) if block else None
+    if target in {"shell", None} and block and key.lower().endswith("yaml"):
+        return "yaml"
+    return target if target != "shell" or file else None
 
 
 def _pairs(text: str) -> list[tuple[int, str, str]]:
