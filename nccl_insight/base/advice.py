@@ -18,10 +18,10 @@ _OFFERED: Final = late.compiled(
 _HIDES: Final = late.compiled(
     r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING", re.IGNORECASE
 )
-_BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|\n")
+_BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|\n\s*\n|\n {2,}|\n-+$")
 _ADVISES: Final = late.compiled(
-    r"^(?:Please|Try|Make sure|Ensure|Consider|Check|Verify|Add|Install|Upgrade|Update|Downgrade|Increase|Reduce"
-    r"|Decrease|You (?:may|might|should|need|must|can)|To (?:resolve|fix|avoid|work around) )\b"
+    r"^(?:Please|Set (?![A-Z0-9]+_)|Try|Make sure|Ensure|Consider|Check|Verify|Add|Install|Upgrade|Update|Downgrade"
+    r"|Increase|Reduce|Decrease|You (?:may|might|should|need|must|can)|To (?:resolve|fix|avoid|work around) )\b"
     r"|\bplease [a-z]|[,:;] (?:try|make sure|consider|you (?:may|should|need|must)) "
 )
 _ELSEWHERE: Final = late.compiled(
@@ -51,6 +51,6 @@ def advised(text: str) -> str:
 
     Where to report, to read or to debug is no advice, and no sentence that is cut off.
     """
-    found = [s.strip() for s in _BETWEEN.split(text) if _ADVISES.search(s) and not _ELSEWHERE.search(s)]
+    found = [" ".join(s.split()) for s in _BETWEEN.split(text) if _ADVISES.search(s) and not _ELSEWHERE.search(s)]
     kept = " ".join(s for s in found if s.endswith((".", "!")))
     return kept if len(kept) <= _MOST else ""

@@ -16,7 +16,7 @@ from nccl_insight.language.load import blocks_of, default_grammar
 from nccl_insight.language.meanings import Case, parse_case
 
 # What every line has beside the values that its message captures.
-PLACE: Final = frozenset({"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher"})
+PLACE: Final = frozenset({"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher", "advice"})
 _PARTS: Final = ("says", "check", "where", "fix", "do")
 _KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})
 _VALUE_MOST: Final = 90
@@ -126,7 +126,7 @@ def filled(template: str, values: Mapping[str, object], enums: Mapping[str, Mapp
             return None
         said = " ".join(str(value).split())
         told = said if raw else known.get(name, {}).get(said, said)
-        return told if len(told) <= _VALUE_MOST else f"{told[:_VALUE_MOST].rsplit(' ', 1)[0]} ..."
+        return told if len(told) <= _VALUE_MOST or name == "advice" else f"{told[:_VALUE_MOST].rsplit(' ', 1)[0]} ..."
 
     def whole(text: str) -> str | None:
         said = {m[0]: given(m[1], m[2]) for m in _FIELD.finditer(text)}
