@@ -26,7 +26,7 @@ from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S, since
 from nccl_insight.facts.course import Course, course
 from nccl_insight.facts.errors import causes
 from nccl_insight.tables.normalise.ends import CRASHED, FAILED, GONE, KILLED, TIMED_OUT
-from nccl_insight.tables.run import Run, fact
+from nccl_insight.tables.run import Run
 
 Process: TypeAlias = tuple[int, str, int]
 
@@ -336,16 +336,16 @@ def parents(drafts: Sequence[Draft], lines: FirstLines) -> list[int | None]:
     return chosen
 
 
-@fact
-def times(run: Run) -> Mapping[tuple[int, int], float]:
-    """Clock of the lines of failures, by input and line."""
+def times(run: Run, drafts: Sequence[Draft]) -> Mapping[tuple[int, int], float]:
+    """Clock of the lines of failures that are evidence, by input and line."""
+    lines = {ref.line for draft in drafts for ref in draft.hit.evidence}
     rows = causes(run).select("input_id", "line", "time_s").drop_nulls(["time_s", "line"])
-    return {(i, n): t for i, n, t in rows.iter_rows()}
+    return {(i, n): t for i, n, t in rows.filter(pl.col("line").is_in(lines)).iter_rows()}
 
 
-def timed(run: Run, draft: Draft) -> Draft:
+def timed(run: Run, draft: Draft, clock: Mapping[tuple[int, int], float]) -> Draft:
     """The draft with its first and last time, from the hit or from its evidence."""
-    hit, clock = draft.hit, times(run)
+    hit = draft.hit
     if hit.evidence:
         draft = replace(draft, since_s=since(run, *draft.first))
     if hit.first_s is not None:
@@ -419,7 +419,8 @@ def _stopped(draft: Draft, told: Course) -> bool:
 
 def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severity], Severity]) -> list[Draft]:
     """The drafts with role, cause and final severity, in the order of the report."""
-    drafts = [timed(run, draft) for draft in drafts]
+    clock = times(run, drafts)
+    drafts = [timed(run, draft, clock) for draft in drafts]
     past = old(drafts)
     drafts = [_aged(d) if i in past else d for i, d in enumerate(drafts)]
     drafts = _in_course(run, drafts)

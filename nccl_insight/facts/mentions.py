@@ -3,9 +3,8 @@
 import polars as pl
 
 from nccl_insight.facts.topics import telling
-from nccl_insight.language.load import default_grammar
 from nccl_insight.tables.run import Run, fact
-from nccl_insight.tables.schema import FLOODS, shaped
+from nccl_insight.tables.schema import shaped
 
 _COLUMNS = ("text", "message", "detail", "example", "template", "reason")
 _TABLES = ("errors", "plugins", "unknown", "notes", "gdr", "p2p_check", "host", "net_devices")
@@ -51,23 +50,6 @@ def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.D
     return shaped(hits.with_columns(table=pl.lit(table), text=pl.col("_first")), _SCHEMA)
 
 
-def _feeds(messages: tuple[str, ...], table: str) -> bool:
-    rules = default_grammar().messages
-    return any(name not in rules or rules[name].table == table for name in messages)
-
-
-def said(run: Run, *messages: str) -> pl.DataFrame:
-    """Rows of any table that come from the named messages of the grammar, in the form of :func:`mentions`."""
-    found: list[pl.DataFrame] = []
-    for table in run.having("message", "line"):
-        if table in FLOODS and not _feeds(messages, table):
-            continue
-        rows = run.table(table).filter(pl.col("message").is_in(messages))
-        if rows.height:
-            found.append(shaped(rows.with_columns(table=pl.lit(table)), _SCHEMA))
-    return _merged(found)
-
-
 def _merged(found: list[pl.DataFrame]) -> pl.DataFrame:
     if not found:
         return pl.DataFrame(schema=_SCHEMA)
@@ -83,6 +65,7 @@ def library_missing(run: Run) -> pl.DataFrame:
     return mentions(run, "libibverbs-missing")
 
 
+@fact
 def no_device(run: Run) -> pl.DataFrame:
     """Lines that say that there is no RDMA device, in the form of :func:`mentions`."""
-    return _merged([said(run, "net_ib_none"), mentions(run, "no-rdma-device")])
+    return mentions(run, "no-rdma-device")

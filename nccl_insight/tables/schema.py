@@ -131,13 +131,14 @@ def _with(frame: pl.DataFrame, columns: Columns | None) -> pl.DataFrame:
     if columns is None:
         return frame
     if frame.height > _TALL:
-        missing = [pl.lit(None, dtype).alias(name) for name, dtype in columns.items() if name not in frame.columns]
+        have = dict(zip(frame.columns, frame.dtypes, strict=True))
+        missing = [pl.lit(None, dtype).alias(name) for name, dtype in columns.items() if name not in have]
         casts = [
             pl.col(name).cast(dtype, strict=False)
             for name, dtype in columns.items()
-            if name in frame.columns and frame.schema[name] != dtype
+            if name in have and have[name] != dtype
         ]
-        further = [name for name in frame.columns if name not in columns]
+        further = [name for name in have if name not in columns]
         return frame.with_columns(*missing, *casts).select(*columns, *further)
     # On series: a table has up to 250 columns, and an expression for each would cost more than a small table.
     given = {series.name: series for series in frame.iter_columns()}

@@ -41,6 +41,9 @@ SIGNS: Final = tuple(sorted({sign for tool in TOOLS for sign in tool.signs}))
 """Each line with which an output begins holds one of these."""
 
 
+_FEW: Final = 64
+
+
 @cache
 def _cutter() -> Cutter:
     return Cutter(TOOLS)
@@ -54,7 +57,10 @@ def output_lines(lines: pl.Series, others: pl.DataFrame, starts: Sequence[int]) 
     """
     text = pl.col("_text")
     likely = others.filter(text.str.contains_any(list(SIGNS)))
-    if likely.height:
+    if 0 < likely.height <= _FEW:  # one by one: only the patterns of tools whose signs are there are compiled
+        bare = likely.select(text.str.replace_all(ANSI, "")).to_series()
+        likely = likely.filter(pl.Series([_cutter().begin(t, None) is not None for t in bare], dtype=pl.Boolean))
+    elif likely.height:
         likely = likely.filter(text.str.replace_all(ANSI, "").str.contains(_cutter().start))
     if likely.is_empty():
         return pl.DataFrame(schema={"_line": pl.UInt64, "_text": pl.String})

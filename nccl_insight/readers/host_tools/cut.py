@@ -76,7 +76,7 @@ class Cutter:
     """Cuts texts into outputs of the given tools."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        self.tools = [(tool, re.compile(tool.starts), re.compile(tool.belongs)) for tool in tools]
+        self.tools = [(tool, late.compiled(tool.starts), late.compiled(tool.belongs)) for tool in tools]
         self._signs = re.compile(
             "|".join(sorted({re.escape(s) for t in tools for s in t.signs}, key=len, reverse=True))
         )
@@ -84,8 +84,8 @@ class Cutter:
         #: Any line with which an output begins, for polars.
         self.start = re.sub(r"\(\?P<[a-z]+>", "(?:", front + "|".join(tool.starts for tool in tools) + ")")
 
-    def begin(self, text: str, command: str) -> tuple[int, _Front] | None:
-        """The tool whose output begins with a line, and what stands in front."""
+    def begin(self, text: str, command: str | None) -> tuple[int, _Front] | None:
+        """The tool whose output begins with a line, and what stands in front; None: whatever the command was."""
         if self._signs.search(text) is None:
             return None
         fronts = [_PLAIN]
@@ -102,7 +102,7 @@ class Cutter:
             body = front.bare(text)
             for index, (tool, starts, _) in enumerate(self.tools):
                 likely = body and any(sign in body for sign in tool.signs) and starts.match(body)
-                if likely and (not tool.command or re.search(tool.command, command)):
+                if likely and (not tool.command or command is None or re.search(tool.command, command)):
                     return index, front
         return None
 

@@ -60,7 +60,7 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
     tries = parts = 0
     bodies, numbers = left["_body"].to_list(), left["_line"].to_list()
     shapes = work.classifier.classify(left["_body"])["rule"].to_list()
-    spoken = left["_body"].str.contains_any(catalog.behind_speakers()).to_list()
+    spoken = likely.holding(left["_body"], catalog.behind_speakers()).to_list()
     for index, (number, body, shape) in enumerate(zip(numbers, bodies, shapes, strict=True)):
         match = (catalog.match(body) or catalog.match_collapsed(body)) if shape >= 0 else None
         following = _following(work, number) if match is None and tries < _JOINED_MOST else []
@@ -131,7 +131,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     signs = likely.headless_signs(catalog)
     found = others.with_columns(_thrown=thrown).filter(
         pl.col("_thrown").is_not_null()
-        | pl.col("_text").str.contains_any(signs)
+        | likely.holding(others["_text"], signs)
         | pl.col("_text").str.contains(likely.SAID),
         # A traceback shows what a line of source code would say, below the place where it stands.
         ~(before.str.contains(_FRAME) & pl.col("_text").str.contains(_INDENTED)).fill_null(False),
@@ -157,6 +157,8 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
 
 _FRAME: Final = r'File ".*", line [0-9]+, in \S+$'
 _INDENTED: Final = r"^(?:\[[^\]]*\]:?|\S+:)?\s{3}"
+# So many are looked through one by one for what messages begin with.
+_SINGLE_MOST: Final = 64
 # So many lines that look alike are asked about as one.
 _ALIKE_LEAST: Final = 64
 # Of a line that is no more than itself: nobody announces it, it quotes no other, and was not put together from several.
@@ -198,9 +200,13 @@ def _take_alike(work: Work, rows: pl.DataFrame, match: Match, label: str) -> pl.
 def _take_singly(work: Work, found: pl.DataFrame, seen: set[int]) -> None:
     """Asks about each line by itself."""
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
-    found = found.with_columns(
-        pl.col("_text").str.extract_many(catalog.headless_prefixes(), overlapping=True).alias("_present")
-    )
+    prefixes = catalog.headless_prefixes()
+    if found.height > _SINGLE_MOST:
+        held = found["_text"].str.extract_many(prefixes, overlapping=True)
+    else:  # making an automaton takes longer
+        texts = [[p for p in prefixes if p in text] for text in found["_text"].to_list()]
+        held = pl.Series(texts, dtype=pl.List(pl.String))
+    found = found.with_columns(held.alias("_present"))
     rows: list[recover.Piece] = []
     matches: list[Match] = []
     tries = 0

@@ -20,6 +20,8 @@ from nccl_insight.language.catalog import Catalog
 _NUMBER: Final = r"[0-9]|(?-u:\b)[0-9a-f]{2,}(?-u:\b)"
 # Fewer lines than this cost less by shape than by an own pass.
 LEAST: Final = 2_000
+# So many that begin alike are worth a question about one of them: the openings of a rule are taken together.
+_ALIKE: Final = 250
 # So many texts, evenly spread, tell how the floods of a chunk begin.
 _SAMPLED: Final = 4096
 # Of those that begin alike this share must differ, else the few distinct texts are cheaper.
@@ -62,7 +64,7 @@ def openings(bodies: pl.Series) -> dict[str, str]:
         pl.DataFrame({"text": sample, "at": sample.str.find(_NUMBER).fill_null(0)})
         .group_by(pl.col("text").str.head("at").alias("opening"))
         .agg(pl.len(), pl.col("text").n_unique().alias("distinct"), pl.col("text").first())
-        .filter((pl.col("len") * step >= LEAST) & (pl.col("distinct") >= _DISTINCT * pl.col("len")))
+        .filter((pl.col("len") * step >= _ALIKE) & (pl.col("distinct") >= _DISTINCT * pl.col("len")))
         .sort("len", "opening", descending=[True, False])
     )
     return {opening: text for opening, text in found.select("opening", "text").iter_rows() if opening}

@@ -66,7 +66,9 @@ def fold(frame: pl.DataFrame) -> pl.DataFrame:
     if "repeats" not in frame.columns:
         frame = frame.with_columns(repeats=pl.lit(1, pl.UInt64))
     rest = [pl.col(c).first() for c in frame.columns if c not in {*same, "repeats"}]
-    tag = pl.when(pl.col("_host").is_null()).then(pl.col("_launcher").str.replace_all(_CLOCK, ""))
+    tag = pl.lit(None, pl.String)
+    if frame["_host"].null_count():
+        tag = pl.when(pl.col("_host").is_null()).then(pl.col("_launcher").str.replace_all(_CLOCK, ""))
     return (
         frame.group_by(*same, tag.alias("_tag"), maintain_order=True)
         .agg(*rest, pl.col("repeats").sum())

@@ -31,11 +31,21 @@ _HEAD_END: Final = r":[0-9]+:[0-9]*(?: \[-?[0-9]*\]?)?(?: N(?:CC?L?)?)?(?: [A-Z]
 _ENOUGH: Final = 12
 # Fewer lines are asked about by all: making the pattern takes as long.
 _LEAST: Final = 5_000
+# Up to so many texts are looked through by Python for each of two thousand literals.
+_FEW: Final = 64
 
 
 def headless_signs(catalog: Catalog) -> list[str]:
     """Literals of which one stands in each line that may be a message without a head, if none announces it."""
     return [*catalog.headless_keys(), QUOTE, TORCH]
+
+
+def holding(texts: pl.Series, signs: list[str]) -> pl.Series:
+    """Which texts hold one of the signs; of few texts each is looked through, as an automaton takes longer to make."""
+    if texts.len() > _FEW:
+        return texts.str.contains_any(signs)
+    found = [text is not None and any(sign in text for sign in signs) for text in texts.to_list()]
+    return pl.Series(texts.name, found, dtype=pl.Boolean)
 
 
 def pattern_of(catalog: Catalog) -> str:

@@ -122,6 +122,29 @@ def _possible(rows: pl.DataFrame, cases: Sequence[Case]) -> Sequence[Case]:
     return [case for case in cases if all(can_hold(test) for test in case.tests)]
 
 
+def _hopeful(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series | None:
+    """The rows that pass a first test of some case, each column looked through once; None where a case has none that
+    is as simple."""
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        simple = [t for t in case.tests if t.operator in "=~" and t.column not in ("source", "function")]
+        if not simple or _COLUMN.fullmatch(simple[0].values[0]):
+            return None
+        test = simple[0]
+        name = test.column if test.column in rows.columns else _HEAD.get(test.column, test.column)
+        if name not in rows.columns:
+            continue
+        if rows[name].dtype != pl.String:
+            return None
+        wanted.setdefault((name, test.operator), set()).update(value.lower() for value in test.values)
+    held = pl.repeat(False, rows.height, dtype=pl.Boolean, eager=True)
+    for (name, operator), values in wanted.items():
+        text = rows[name].str.to_lowercase()
+        found = text.str.contains_any(sorted(values)) if operator == "~" else text.is_in(sorted(values))
+        held |= found.fill_null(False)
+    return held
+
+
 def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
     """What lines say of a topic (str): the word of the first case whose tests hold, null where none does.
 
@@ -130,15 +153,20 @@ def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
     if rows.is_empty():
         return pl.Series("word", [], pl.String)
     possible = _possible(rows, cases)
+    none = pl.repeat(None, rows.height, dtype=pl.String, eager=True).alias("word")
+    hopeful = _hopeful(rows, possible) if rows.height > _FEW else None
+    if hopeful is not None and not hopeful.all():
+        at = hopeful.arg_true()
+        return none.scatter(at, words(rows[at], possible)) if len(at) else none
     if not possible:
-        return pl.Series("word", [None] * rows.height, pl.String)
+        return none
     places = [pl.col(c).cast(pl.String) for c in ("file", "source") if c in rows.columns]
     rows = rows.with_columns(_source=pl.coalesce(places)) if places else rows
     have = rows.schema
     conditions = [(_condition(have, case), case.diagnosis) for case in reversed(possible)]
     told = [(condition, said) for condition, said in conditions if condition is not None]
     if not told:
-        return pl.repeat(None, rows.height, dtype=pl.String, eager=True).alias("word")
+        return none
     word = pl.lit(None, pl.String)
     for condition, said in told:
         word = pl.when(condition).then(pl.lit(said, pl.String)).otherwise(word)
