@@ -18,11 +18,13 @@ _OFFERED: Final = late.compiled(
 _HIDES: Final = late.compiled(
     r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING", re.IGNORECASE
 )
-_BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|\n\s*\n|\n {2,}|\n-+$")
+_BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|(?<=Error: )|(?<=Exception: )|\n\s*\n|\n {2,}|\n-+$")
 _ADVISES: Final = late.compiled(
     r"^(?:Please|Set (?![A-Z0-9]+_)|Try|Make sure|Ensure|Consider|Check|Verify|Add|Install|Upgrade|Update|Downgrade"
-    r"|Increase|Reduce|Decrease|You (?:may|might|should|need|must|can)|To (?:resolve|fix|avoid|work around) )\b"
-    r"|\bplease [a-z]|[,:;] (?:try|make sure|consider|you (?:may|should|need|must)) "
+    r"|Increase|Reduce|Decrease|Use|Pass|Specify|Provide|Disable|Enable|Remove|Select|Choose|Switch to|Reinstall"
+    r"|Change|Lower|Raise|Adjust|Either|Instead|Don't|You (?:may|might|should|need|must|can)"
+    r"|To (?:resolve|fix|avoid|work around) )\b|\bplease [a-z]|[,:;] (?:try|make sure|consider|instead|use|set|pass"
+    r"|increase|reduce|decrease|lower|raise|you (?:may|should|need|must)) "
 )
 _ELSEWHERE: Final = late.compiled(
     r"\b(?:report|file an issue|open an issue|bug|https?:|documentation|docs|traceback|stack ?trace|debug(?:ging)?"
@@ -52,5 +54,5 @@ def advised(text: str) -> str:
     Where to report, to read or to debug is no advice, and no sentence that is cut off.
     """
     found = [" ".join(s.split()) for s in _BETWEEN.split(text) if _ADVISES.search(s) and not _ELSEWHERE.search(s)]
-    kept = " ".join(s for s in found if s.endswith((".", "!")))
+    kept = " ".join(s for s in found if s.endswith((".", "!", "`", "'", '"', ")")))
     return kept if len(kept) <= _MOST else ""

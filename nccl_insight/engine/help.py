@@ -55,7 +55,7 @@ def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft
         if said is not None:
             told = _told(said, draft)
             return _with_offer(replace(told, hit=_first(told.hit, at)), offer)
-    if advice and not draft.hit.says_more:
+    if advice and not offer and not draft.hit.says_more:
         draft = replace(draft, own_steps=(Step("do", f'as the line itself advises: "{advice}"'), *draft.steps))
     return _with_offer(draft, offer)
 

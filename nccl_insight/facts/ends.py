@@ -71,6 +71,7 @@ class End:
     exit_code: int | None = None
     place: str | None = None
     exception: str | None = None
+    package: str | None = None
     message: str = ""
     strange: frozenset[str] = frozenset()
     local_rank: int | None = None
@@ -380,6 +381,7 @@ def _of_exception(row: Mapping[str, Any]) -> End | None:
         local_rank=row["local_rank"],
         place=row["place"],
         exception=name,
+        package=row["package"],
         message="cuda" if row["_kind"] == "cuda" else "worker" if worker else "exception",
         pid=row["pid"],
     )

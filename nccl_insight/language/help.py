@@ -16,7 +16,9 @@ from nccl_insight.language.load import blocks_of, default_grammar
 from nccl_insight.language.meanings import Case, parse_case
 
 # What every line has beside the values that its message captures.
-PLACE: Final = frozenset({"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher", "advice"})
+PLACE: Final = frozenset(
+    {"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher", "advice", "package", "place"}
+)
 _PARTS: Final = ("says", "check", "where", "fix", "do")
 _KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})
 _VALUE_MOST: Final = 90

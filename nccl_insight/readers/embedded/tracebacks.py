@@ -39,7 +39,8 @@ _CHANGING: Final = late.compiled(_PATTERNS["changing"])
 # `cat -n`, and the places of `grep -n` in files of a rank each.
 _NUMBERED: Final = late.compiled(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
 _TIME: Final = late.compiled(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
-_LIBRARY: Final = late.compiled(r"site-packages|dist-packages|/lib/python|<frozen|<string>|torchrun$")
+_LIBRARY: Final = late.compiled(r"site-packages|dist-packages|/lib/python|<frozen|<string>|/bin/[\w.-]+$")
+_PACKAGE: Final = late.compiled(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})")
 _REACH: Final = 400
 _NEXT: Final = 3
 _TAG_MOST: Final = 300
@@ -54,6 +55,7 @@ class _Open:
     chained: bool
     place: str | None = None
     library: str | None = None
+    package: str | None = None
     cut: bool = False
     rank: int | None = None
     ignored: bool = False
@@ -96,7 +98,8 @@ class _Reader:
                 # The beginning of the traceback is not in the log.
                 opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
             if opened is not None:
-                place = f"{frame[1]}:{frame[2]}"
+                place, package = f"{frame[1]}:{frame[2]}", _PACKAGE.search(frame[1])
+                opened.package = package[1] if package else None
                 if _LIBRARY.search(frame[1]):
                     opened.library = place
                 else:
@@ -148,7 +151,7 @@ class _Reader:
         what = {"exception": f"{name}({inner})" if inner else name, "text": (found["text"] or "").strip()[:1000]}
         where = {"line": line, "timestamp": time[0] if time else None}
         if opened is not None:
-            where |= {"place": opened.place or opened.library, "chained": opened.chained}
+            where |= {"place": opened.place or opened.library, "package": opened.package, "chained": opened.chained}
             who["rank"] = opened.rank if before.rank is None else before.rank
         self.rows.append({"chained": False, "traceback": opened is not None, **where, **who, **what})
 

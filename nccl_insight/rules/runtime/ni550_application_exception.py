@@ -64,8 +64,10 @@ def _reported(first: End, weak: list[End]) -> list[End]:
 
 def _help(end: End) -> Mapping[str, str] | None:
     """What helps against an exception, by what it says of its reason (help of this page and of CUDA's errors)."""
-    said = {"exception": [end.exception], "text": [end.text], "host": [end.hosts[0] if end.hosts else None]}
-    row = pl.DataFrame(said, schema=dict.fromkeys(said, pl.String))
+    host = end.hosts[0] if end.hosts else None
+    where = {"package": end.package, "place": end.place, "host": host}
+    said = {"exception": end.exception, "text": end.text, **where}
+    row = pl.DataFrame([said], schema=dict.fromkeys(said, pl.String))
     cuda = told(row.with_columns(text=pl.lit(f"{end.exception}: {end.text}")), "exception-kind")[0] == "cuda"
     return (help_of(row, "cuda-unhandled", "") if cuda else None) or help_of(row, FAILED, "")
 
@@ -145,7 +147,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         "application-exception.raised",
         (),
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
-        steps=steps_of_help(said) or (*_advice(first), Step("do", read + waits)),
+        steps=(*_advice(first), *(steps_of_help(said) or [Step("do", read + waits)])),
         last=first.message == LAST_WORDS,
         handled=handled,
         sure=bool(first.place) and not handled,
@@ -162,8 +164,7 @@ def _raised(text: str, place: str, most: int) -> str:
     if _brief(text, most).endswith(_CUT):
         text = _FOLDERS.sub("", outside.PACKAGE.sub("", text))
     told = _brief(text, max(most - len(place), _TEXT_LEAST))
-    alone = _brief(text, most)
-    return alone if told.endswith(_CUT) and not alone.endswith(_CUT) else told + place
+    return _brief(text, most) if told.endswith(_CUT) else told + place
 
 
 def _brief(text: str, most: int = _TEXT_MOST) -> str:

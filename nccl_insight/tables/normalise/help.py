@@ -6,8 +6,9 @@ import polars as pl
 
 from nccl_insight.base.advice import advised
 from nccl_insight.base.model import Step
-from nccl_insight.language.help import Block, Help, default_blocks, filled, own_help
+from nccl_insight.language.help import Help, default_blocks, filled, own_help
 from nccl_insight.language.load import default_grammar
+from nccl_insight.language.meanings import Case
 from nccl_insight.tables.normalise.meaning import words
 
 
@@ -36,12 +37,17 @@ def steps_of_help(said: Mapping[str, str]) -> tuple[Step, ...]:
 
 
 def _closest(row: pl.DataFrame, diagnosis: str, message: str) -> Iterator[Help]:
-    yield from (b.help for b in default_blocks() if message in b.names and _holds(row, b))
+    yield from _held(row, message)
     known = default_grammar().messages
     own = own_help(message, known[message].directives) if message in known else None
     yield from [own] if own else []
-    yield from (b.help for b in default_blocks() if diagnosis in b.names and _holds(row, b))
+    yield from _held(row, diagnosis)
 
 
-def _holds(row: pl.DataFrame, block: Block) -> bool:
-    return not block.cases or words(row, block.cases)[0] is not None
+def _held(row: pl.DataFrame, name: str) -> Iterator[Help]:
+    """The help of the blocks for a name whose cases hold, in order; one query for all that stand behind the last."""
+    blocks = [b for b in default_blocks() if name in b.names]
+    while said := words(row, [c for b in blocks for c in b.cases or (Case((), b.help.name),)])[0]:
+        at = next(n for n, b in enumerate(blocks) if b.help.name == said)
+        yield blocks[at].help
+        del blocks[: at + 1]
