@@ -35,8 +35,8 @@ _NO_NAMES = (
     ("", r".*[*?\[\]]", "names are prefixes, not patterns: such a sign matches nothing", ""),
     ("", ".*,[=^]", "^ and = count once, in front of the whole list; here they are part of a name", _NAMES),
     ("ifname", r"[\d.]+(:\d+)?$", "an address matches nothing", _INTERFACES),
-    ("ifname", rf"{RDMA_DEVICE}(,{RDMA_DEVICE})*$", "RDMA devices are no network interfaces: none is used", _INTERFACES),
-    ("hca", rf"{INTERFACE}(,{INTERFACE})*$", "network interfaces are no RDMA devices: none is used", "names as in ibv_devices"),
+    ("ifname", rf"{RDMA_DEVICE}(,{RDMA_DEVICE})*$", "RDMA devices are no interfaces: none is used", _INTERFACES),
+    ("hca", rf"{INTERFACE}(,{INTERFACE})*$", "interfaces are no RDMA devices: none is used", "names as in ibv_devices"),
 )  # fmt: skip
 # What people write who mean one of NCCL's own networks.
 _NO_NETWORKS = frozenset(
