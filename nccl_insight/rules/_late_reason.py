@@ -32,12 +32,13 @@ _BUILT_IN: Final = late.compiled(r"<built-in (?:function|method) (\w+)(?: of [^<
 @dataclass(frozen=True)
 class Why:
     """``short``: a verb phrase for a title, ``text``: sentences, each empty where nothing is known; ``step``: what to
-    do next; ``what``: what the CPU does meanwhile, in a few words."""
+    do next; ``what``: what the CPU does meanwhile, in a few words; ``calls``: these are calls of the program."""
 
     short: str = ""
     text: str = ""
     step: str = ""
     what: str = ""
+    calls: bool = False
 
 
 def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = (), where: str = "") -> Why:
@@ -111,4 +112,4 @@ def _idle_words(idle: Idle, where: str) -> Why:
     what = f"{names}{at}"
     short = what if len(what) <= _TITLE else f"{what[:_TITLE]} ..."
     told_step = f"{what}: {share} of waiting{within}; {step.format(where=where)}"
-    return Why(text=f"{words}{within}.", step=told_step, what=short)
+    return Why(text=f"{words}{within}.", step=told_step, what=short, calls=True)

@@ -9,29 +9,31 @@ import pytest
 
 import nccl_insight
 
-STEP_US = 10_000.0
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"
 
 
-def _trace(rank: int, stall: tuple[str, str] | None, named: bool = True) -> dict[str, object]:
-    """Eight steps of 8 ms of compute and an all-reduce; ``stall``: category and name of what stands 6 ms in a step."""
+def _trace(
+    rank: int, stall: tuple[str, str] | None, named: bool = True, stall_us: float = 6_000.0, work_us: float = 8_000.0
+) -> dict[str, object]:
+    """Eight steps of compute and an all-reduce; ``stall``: category and name of what stands some time in a step."""
     events: list[dict[str, object]] = []
 
     def add(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: object) -> None:
         events.append({"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args})
 
-    slow = 6_000.0 if stall else 0.0
+    slow = stall_us if stall else 0.0
+    step_us = work_us + 2_000.0 + stall_us
     for step in range(8):
-        begin = step * (STEP_US + 6_000.0)
+        begin = step * step_us
         own = begin + slow
-        add("user_annotation", f"ProfilerStep#{step}", begin, STEP_US + 5_990.0)
+        add("user_annotation", f"ProfilerStep#{step}", begin, step_us - 10.0)
         if stall and named:
             add(stall[0], stall[1], begin + 10.0, slow)
         correlation = step * 10
         add("cuda_runtime", "cudaLaunchKernel", own + 15.0, 5.0, correlation=correlation + 1)
-        add("kernel", "gemm", own + 30.0, 8_000.0, 7, device=0, stream=7, correlation=correlation + 1)
+        add("kernel", "gemm", own + 30.0, work_us, 7, device=0, stream=7, correlation=correlation + 1)
         add("cuda_runtime", "cudaLaunchKernelExC", own + 25.0, 5.0, correlation=correlation + 2)
-        start, end = own + 8_040.0, begin + 6_000.0 + 8_240.0
+        start, end = own + work_us + 40.0, begin + stall_us + work_us + 240.0
         add(
             "kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", start,
             end - start, 20, device=0, stream=20, correlation=correlation + 2,
@@ -65,6 +67,17 @@ def test_the_allocator_is_named(tmp_path: Path) -> None:
     said = _late(tmp_path, ("cuda_runtime", "cudaMalloc"))
     assert "cudaMalloc stands in" in said
     assert "expandable_segments" in said
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_calls_of_all_ranks_are_told_where_they_cost_a_tenth_of_the_time(tmp_path: Path, named: bool) -> None:
+    """A fifth of the time idle, most of it in calls of the allocator, or in nothing that was recorded."""
+    for rank in range(3):
+        made = _trace(rank, ("cuda_runtime", "cudaMalloc"), named, 2_500.0, 16_000.0)
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(made))
+    found = nccl_insight.analyze(nccl_insight.load(str(tmp_path))).findings
+    idle = [(f.ranks, "cudaMalloc" in f.title) for f in found if f.name == "gpu-idle"]
+    assert idle == ([((0, 1, 2), True)] if named else [])
 
 
 def test_where_no_event_stands_none_is_claimed(tmp_path: Path) -> None:

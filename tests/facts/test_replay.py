@@ -33,9 +33,12 @@ class Job:
     def __init__(
         self, groups: Sequence[Sequence[int]], *, steps: int = 6, seed: int = 1, slow: Slow = _even,
         wire_us: Mapping[int, float] | None = None, pause: Slow | None = None,
-        everybody: Mapping[int, float] | None = None,
+        everybody: Mapping[int, float] | None = None, hidden: bool = False,
     ) -> None:  # fmt: skip
-        """``wire_us``: transfer time by group; ``pause``, ``everybody``: idle microseconds before a rank's, a step."""
+        """``hidden``: all ranks meet on their CPUs at the end of a step, where nothing records it.
+
+        ``wire_us``: transfer time by group; ``pause``, ``everybody``: idle microseconds before a rank's, a step.
+        """
         draw = random.Random(seed)
         ranks = sorted(r for g in groups for r in g)
         clock = dict.fromkeys(ranks, 0.0)
@@ -57,6 +60,10 @@ class Job:
                     row = (rank, step, int(begun[rank] * US), int(end * US), step + 1, list(group), f"g{number}")
                     self.met.append(row)
                     clock[rank] = end
+            if hidden:
+                end = max(clock.values()) + 80.0
+                clock = {r: end + draw.uniform(0.0, 20.0) for r in ranks}
+                continue
             # One more meeting of all, as groups of one job are not independent.
             begun = {r: clock[r] + 2 for r in ranks}
             end = max(begun.values()) + 30.0
@@ -125,6 +132,17 @@ def test_a_slow_rank_gains_what_its_twin_saves() -> None:
     assert _near(found.gains[0].alone_ns, job.span_ns - twin.span_ns, job.span_ns)
     assert len(found.gains) == 1
     assert found.ideal_ns == pytest.approx(twin.span_ns + 6 * 0.05 * 2000 * US, rel=0.01)
+
+
+def test_a_group_that_keeps_the_others_waiting_where_nothing_is_recorded() -> None:
+    """Its ranks met before and stand idle for the answer alone; the others wait for most of a millisecond."""
+    groups = [[0, 1, 2, 3], [4, 5, 6, 7]]
+    job, twin = Job(groups, slow=lambda r, s: 1.4 if r == 5 else 1.0, hidden=True), Job(groups, hidden=True)
+    found = what_if(job.run())
+    assert (found.gains[0].scenario.kind, found.gains[0].scenario.ranks) == ("rank", (5,))
+    assert _near(found.gains[0].alone_ns, job.span_ns - twin.span_ns, job.span_ns)
+    assert len(found.gains) == 1
+    assert not what_if(twin.run()).gains
 
 
 @pytest.mark.parametrize("seed", range(5))

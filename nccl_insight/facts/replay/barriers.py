@@ -17,6 +17,7 @@ _IDLE_NS: Final = 500_000.0
 _TOGETHER: Final = 0.15
 _APART: Final = 2.0
 _EDGE_NS: Final = 10.0
+_ANSWER_NS: Final = 10_000.0
 
 
 def with_barriers(line: Timeline, role: Ints) -> Timeline:
@@ -30,13 +31,16 @@ def with_barriers(line: Timeline, role: Ints) -> Timeline:
         own = own[np.argsort(end[own], kind="stable")]
         at = 0
         while at < own.size:
-            for part in _sizes(own[at:], members.size):
+            for part in _parts(own[at : at + members.size], end, members.size):
                 rows = [(int(rank[i]), float(begin[i]), float(end[i])) for i in part]
                 missing = set(members.tolist()) - {r for r, _, _ in rows}
                 if len(missing) + len(rows) != members.size:
                     continue  # a rank twice
-                # Who came last may not have waited at all.
-                rows += [_nearest(line, r, float(np.median(end[part]))) for r in missing]
+                # Who came last may not have waited at all; several of them, who met before, at least for the answer.
+                last = [_nearest(line, r, float(np.median(end[part]))) for r in missing]
+                if len(last) > 1 and min(e - b for _, b, e in last) < _ANSWER_NS:
+                    continue
+                rows += last
                 if _met(np.array([b for _, b, _ in rows]), np.array([e for _, _, e in rows])):
                     made += [(r, b, e, len(groups)) for r, b, e in rows]
                     who = tuple(line.ranks[r] for r in members)
@@ -48,9 +52,11 @@ def with_barriers(line: Timeline, role: Ints) -> Timeline:
     return _joined(line, made, groups) if made else line
 
 
-def _sizes(rows: Ints, members: int) -> list[Ints]:
-    """The first rows as a meeting of all members, or of all but one."""
-    return [rows[:size] for size in (members, members - 1) if 2 <= size <= rows.size]
+def _parts(rows: Ints, end: Floats, members: int) -> list[Ints]:
+    """The first rows as a meeting of all members, all but one, or the half or more that go on with the first."""
+    near = int(np.count_nonzero(end[rows] <= end[rows[0]] + _TOGETHER * _IDLE_NS))
+    sizes = dict.fromkeys((members, members - 1, near if 2 * near >= members else 0))
+    return [rows[:size] for size in sizes if 2 <= size <= rows.size]
 
 
 def _nearest(line: Timeline, rank: int, at: float) -> tuple[int, float, float]:

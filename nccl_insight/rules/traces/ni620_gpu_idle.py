@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.replay import IDLE
+from nccl_insight.facts.replay import IDLE, what_if
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit
 from nccl_insight.rules._late_reason import why_all_idle
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
@@ -29,15 +29,17 @@ def check(ctx: Context) -> Hits:
 def _always(ctx: Context) -> Iterator[Hit]:
     """GPUs of all ranks that wait for their CPUs throughout."""
     run = ctx.run
-    limit = ctx["share"]
     rows = run.table("steps").filter(pl.col("rank").is_not_null() & (pl.col("duration_ns") > 0))
     idle = pl.coalesce("idle_host_ns", "idle_ns").sum() / pl.col("duration_ns").sum()
     shares = rows.group_by("rank").agg(share=idle).drop_nulls().sort("rank")
-    if shares.is_empty() or float(shares["share"].min() or 0.0) < limit:  # type: ignore[arg-type]
+    least = float(shares["share"].min() or 0.0)  # type: ignore[arg-type]
+    if least < ctx["named"]:
         return
     ranks = tuple(shares["rank"].to_list())
     why = why_all_idle(run, ranks)
-    if not why.text:
+    # A tenth is told where the calls are named, and nothing that is to be mended first makes them wait.
+    limit = ctx["named"] if why.calls and not what_if(run).gains else ctx["share"]
+    if not why.text or least < limit:
         return
     middle = float(shares["share"].median() or 0.0)  # type: ignore[arg-type]
     inputs = input_of_rank(run)
