@@ -53,7 +53,7 @@ def format_ranks(ranks: Iterable[int], limit: int = 12) -> str:
     if start is not None and prev is not None:
         runs.append(f"{start}" if start == prev else f"{start}-{prev}")
     if len(runs) > limit:
-        return ",".join(runs[:limit]) + f",... ({len(ordered)} ranks)"
+        return ",".join(runs[:limit]) + f",... ({len(ordered):,} ranks)"
     return ",".join(runs)
 
 

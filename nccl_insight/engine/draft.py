@@ -13,7 +13,7 @@ from nccl_insight.facts.clock import clock_text
 from nccl_insight.rules import Rule
 
 MAX_EVIDENCE = 12
-_TITLE_MOST = 120
+_TITLE_MOST = 160
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Draft:
         explanation = hit.explanation or rule.section("Why it matters")
         title = shorten(hit.title, _TITLE_MOST, placeholder=" ...")
         if title.endswith(" ...") and title != hit.title:
+            title = title.rpartition("; ")[0] or title  # whole clauses
             explanation = f"{hit.title}. {explanation}"
         if self.undecided:
             explanation += " Another failure explains the rest as well, and no clock tells which of the two came first."

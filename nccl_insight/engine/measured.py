@@ -46,13 +46,15 @@ def measured_sentences(run: Run) -> list[str]:
             pl.col("busbw_gbps").last(),
             pl.col("wrong").sum(),
             pl.col("expected_gbps", "expected_low_gbps", "expected_high_gbps", "expected_from").last(),
+            pl.col("gpu", "n_gpus").drop_nulls().last(),
         )
         .sort(pl.col("op").cast(pl.String), "nranks")
     )
     sentences: list[str] = []
     for row in kinds.head(_MOST).iter_rows(named=True):
         ranks = f" on {plural(row['nranks'], 'rank')}" if row["nranks"] else ""
-        alone = row["nranks"] == 1 and row["busbw_gbps"] is None
+        ranks += f" ({row['n_gpus']} x {row['gpu']})" if row["gpu"] and row["n_gpus"] else ""
+        alone = row["nranks"] == 1 and not row["busbw_gbps"]
         rate = (
             "one rank has no bus bandwidth" if alone else f"busbw {_bandwidth(row['busbw_gbps'])} at the largest size"
         )

@@ -173,7 +173,12 @@ def bandwidth(run: Run) -> Bandwidth | None:
 def _medians(run: Run, name: str, source: str) -> pl.DataFrame:
     return (
         run.lazy(name)
-        .filter(pl.col("busbw_gbps").is_finite() & (pl.col("size_bytes") > 0) & pl.col("op").is_not_null())
+        .filter(
+            pl.col("busbw_gbps").is_finite()
+            & (pl.col("busbw_gbps") > 0)
+            & (pl.col("size_bytes") > 0)
+            & pl.col("op").is_not_null()
+        )
         .group_by(pl.col("op").cast(pl.String), "size_bytes")
         .agg(pl.col("busbw_gbps").median(), best=pl.col("busbw_gbps").max(), n=pl.len())
         .with_columns(source=pl.lit(source))

@@ -14,7 +14,7 @@ _STEPS = (
 )  # fmt: skip
 _SINGLE = 16
 _SHOWN = 24
-_NAME = 38
+_NAME = 44
 _CELL, _ROW, _TOP = 96, 30, 34
 
 
@@ -84,5 +84,5 @@ def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:
     order = {comm: n for n, comm in enumerate(dict.fromkeys(m.comm_id for m in ranks))}
     for members in sorted(classes.values(), key=lambda g: (order[g[0].comm_id], len(g), g[0].rank)):
         group = f", comm {order[members[0].comm_id] + 1}" if len(comms) > 1 else ""
-        rows.append((f"{rank_words([m.rank for m in members], 3)}{group}", members))
+        rows.append((f"{rank_words([m.rank for m in members], 2 if group else 3)}{group}", members))
     return rows

@@ -13,7 +13,8 @@ from nccl_insight.views.rings import Ring, Rings, Visit
 
 _CLASSES = 8
 _VISITS = 4
-_LEFT, _BOX, _GAP, _ROW = 150.0, 236.0, 72.0, 92.0
+_LEFT, _BOX, _GAP, _ROW = 150.0, 256.0, 72.0, 92.0
+_CHAIN = 37
 
 
 def rings(analysis: Analysis, view: Rings) -> Figure:
@@ -75,7 +76,7 @@ def _draw(classes: Sequence[Sequence[Ring]], named: frozenset[int]) -> str:
             hot = [r for r in visit.ranks if r in named]
             parts.append(svg.rect(x, y, _BOX, 58, "box hot" if hot else "box plain", title, ranks=visit.ranks))
             parts.append(svg.text(x + 12, y + 21, title, "t b", 30))
-            parts.append(svg.text(x + 12, y + 42, chain, "t s", 37))
+            parts.append(svg.text(x + 12, y + 42, chain, "t s", _CHAIN))
             x += _BOX
             more = visit is not boxes[-1][1]
             if more or (ring.whole and len(visits) > 1) or not ring.whole:
@@ -129,4 +130,5 @@ def _title(visit: Visit) -> str:
 
 
 def _chain(ranks: Sequence[int]) -> str:
-    return " > ".join(map(str, ranks if len(ranks) <= 9 else (*ranks[:4], "...", *ranks[-2:])))
+    shown = " > ".join(map(str, ranks))
+    return shown if len(shown) <= _CHAIN else " > ".join(map(str, (*ranks[:4], "...", *ranks[-2:])))

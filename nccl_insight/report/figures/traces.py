@@ -100,12 +100,7 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
             "Bus bandwidth, fastest first",
             len(view.points),
         ),
-        plot(
-            [*_measured_points(view), *curves],
-            **lines,
-            yaxis=axis("busbw, GB/s", rangemode="tozero"),
-            xaxis=_size_axis(view),
-        ),
+        plot([*_measured_points(view), *curves], **lines, yaxis=_speed_axis(view), xaxis=_size_axis(view)),
     )
 
 
@@ -133,6 +128,12 @@ def _peak_line(value_gbps: float, name: str) -> dict[str, Any]:
         "showarrow": False, "xanchor": "right", "yanchor": "bottom",
     }  # fmt: skip
     return {"shapes": [shape], "annotations": [note]}
+
+
+def _speed_axis(view: Bandwidth) -> dict[str, Any]:
+    """Bandwidths by powers of ten where small messages would all lie on zero."""
+    wide = view.fastest[-1].median_gbps * 100 < view.fastest[0].median_gbps
+    return axis("busbw, GB/s", **({"type": "log", "dtick": 1, "tickformat": "~g"} if wide else {"rangemode": "tozero"}))
 
 
 def _size_axis(view: Bandwidth) -> dict[str, Any]:

@@ -26,14 +26,13 @@ def summary(analysis: Analysis, first: Markup | None = None, *, wide: bool = Fal
     """The hero and the two columns under it; ``first`` is the figure that shows the cause, or a healthy machine."""
     loud = bool(analysis.loud)
     top = _top(analysis) if analysis.findings or first is None else None
+    over = el("div", first, _story(analysis), class_="side over") if loud and wide else None
     around = (
-        (top, first if wide else None, _story(analysis))
-        if loud
-        else (first, top, _story(analysis), to_see_more(analysis))
+        (top, None if over else _story(analysis)) if loud else (first, top, _story(analysis), to_see_more(analysis))
     )
     left = el("div", around, class_="side")
     side = _side(analysis, first if loud and not wide else None)
-    return join([_hero(analysis), el("div", left, side, class_="wrap first" if side else "wrap first one")])
+    return join([_hero(analysis), el("div", left, side, over, class_="wrap first" if side else "wrap first one")])
 
 
 def badge(severity: Severity) -> Markup:
@@ -172,7 +171,7 @@ def _quote(finding: Finding) -> Markup | None:
 def _steps(finding: Finding) -> list[Markup]:
     rows = []
     for step in words.steps(finding)[:_STEPS]:
-        label = el("b", f"{step.label.capitalize()}: " if step.is_command else "Next: ")
+        label = el("b", f"{step.label.capitalize()}: " if step.is_command else "Do: ")
         where = f" ({step.where})" if step.where else ""
         rows.append(el("p", label, el("code", step.text) if step.is_command else prose(step.text), where, class_="d"))
     return rows

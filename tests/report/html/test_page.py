@@ -68,7 +68,7 @@ def test_first_screen_has_verdict_top_findings_with_next_step_job_and_coverage()
     ]
     places = [first.index(t) for t in titles]
     assert places == sorted(places)
-    assert "Next: Run ibping -G 0xb8599f03001a2b3c" in first
+    assert "Do: Run ibping -G 0xb8599f03001a2b3c" in first
     assert "62 ranks lost a connection" not in first, "a cascade is not what to do first"
     assert re.search(
         r"NCCL 2\.27\.3, 2\.26\.2 CUDA 12\.8 Driver 570\.86\.15 Ranks 64 Nodes 8 GPUs 64 Networks IB, Socket", first
