@@ -62,15 +62,11 @@ def _hero(comparison: Comparison) -> Markup:
     word = "SAME" if not comparison.differs else "DIFFERENT"
     title = el("h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", diff.headline(comparison)))
     runs = [
-        [el("dt", name), el("dd", _paths(paths))]
+        [el("dt", name), el("dd", listed(one_line(path, 200) for _, path in paths))]
         for name, paths in (("The run that worked", comparison.good), ("The run to explain", comparison.bad))
     ]
     lead = el("p", diff.counts(comparison), class_="lead") if comparison.differs else None
     return el("div", title, lead, el("dl", runs, class_="facts"), class_="wrap hero")
-
-
-def _paths(paths: Sequence[tuple[int, str]]) -> str:
-    return listed(one_line(path, 200) for _, path in paths)
 
 
 def _first(comparison: Comparison) -> Markup | None:

@@ -46,7 +46,8 @@ def _told(line: Line) -> str:
         guess = "" if message else "; no message of the grammar matches, so this is a guess by its words"
         what = ": nothing is wrong by itself" if benign else guess
         lines += [f"  means       {diagnosis}{code}{what}", f"  role        {role}: {_ROLES[role or '']}"]
-        lines += [] if benign else [f"  harmless    {_harmless(line.level)}"]
+        harmless = "often: NCCL prints it at INFO and goes on" if line.level == "INFO" else "no"
+        lines += [] if benign else [f"  harmless    {harmless}"]
     if message is not None:
         where = f", in {message.source}" if message.source else ""
         lines.append(f"  printed by  {_versions(message.versions)}{where}")
@@ -71,10 +72,6 @@ def _own_help(line: Line) -> list[str]:
         if (text := without_holes(line.help[part]))
     ]
     return ["", *([line.help["says"]] if line.help["says"] else []), *rows]
-
-
-def _harmless(level: str | None) -> str:
-    return "often: NCCL prints it at INFO and goes on" if level == "INFO" else "no"
 
 
 def _versions(text: str) -> str:

@@ -244,16 +244,12 @@ def _greedy(
         if best - before < least * job.window_ns:
             break
         equal = [i for i in left if ahead[i] >= best - _EQUAL * job.window_ns]
-        pick = min(equal, key=lambda i: (_people(candidates[i], job.line), -ahead[i]))
+        pick = min(equal, key=lambda i: (len(candidates[i].ranks or job.line.ranks), -ahead[i]))
         chosen.append(job.gain(candidates[pick], alone[pick], ahead[pick]))
         change = change.joined(candidates[pick].change)
         before = ahead[pick]
         left = [i for i in left if i != pick and not _within(candidates[i], candidates[pick])]
     return tuple(chosen)
-
-
-def _people(scenario: Scenario, line: Timeline) -> int:
-    return len(scenario.ranks) if scenario.ranks else len(line.ranks)
 
 
 def _within(part: Scenario, whole: Scenario) -> bool:

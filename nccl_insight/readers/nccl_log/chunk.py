@@ -202,7 +202,7 @@ def _take_singly(work: Work, found: pl.DataFrame, seen: set[int]) -> None:
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     prefixes = catalog.headless_prefixes()
     if found.height > _SINGLE_MOST:
-        held = found["_text"].str.extract_many(prefixes, overlapping=True)
+        held = found["_text"].str.extract_many(prefixes, overlapping=True).list.unique()
     else:  # making an automaton takes longer
         texts = [[p for p in prefixes if p in text] for text in found["_text"].to_list()]
         held = pl.Series(texts, dtype=pl.List(pl.String))

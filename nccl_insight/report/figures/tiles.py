@@ -55,7 +55,9 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
         said += f"; findings name {listed(sorted(hosts_in), 6)}"
     if len(where.hosts) > _MOST:
         said += f"; the first {_MOST:,} are drawn"
-    order = sorted(range(len(where.hosts)), key=lambda n: (_severity(hosts_in.get(where.hosts[n])), n))
+    order = sorted(
+        range(len(where.hosts)), key=lambda n: (found.order if (found := hosts_in.get(where.hosts[n])) else 9, n)
+    )
     further = [layer for layer in layers if layer.name not in ("class", "findings")]
     extra = [layer.name for layer in further]
     rows = tuple(
@@ -83,10 +85,6 @@ def tile_map(analysis: Analysis, view: Cluster) -> Figure | None:
         choice_label="Color",
         svg=_draw(where, layers),
     )
-
-
-def _severity(severity: Severity | None) -> int:
-    return 9 if severity is None else severity.order
 
 
 def _findings(analysis: Analysis, where: Place) -> Layer:

@@ -158,7 +158,7 @@ def _expected_curves(view: Bandwidth) -> list[Trace]:
         where = [e.size_bytes for e in told]
         curve = {"type": "scatter", "mode": "lines", "x": where}
         edge = {**curve, "showlegend": False, "hoverinfo": "skip", "line": {"color": color, "width": 0}}
-        band = {"fill": "tonexty", "fillcolor": f"rgba({', '.join(str(v) for v in _rgb(color))}, 0.15)"}
+        band = {"fill": "tonexty", "fillcolor": f"rgba({', '.join(map(str, bytes.fromhex(color[1:])))}, 0.15)"}
         high, low, usual = ([getattr(e, key) for e in told] for key in ("high_gbps", "low_gbps", "busbw_gbps"))
         curves += [
             {**edge, "name": f"{op} highest expected", "y": rounded(high)},
@@ -170,10 +170,6 @@ def _expected_curves(view: Bandwidth) -> list[Trace]:
             },
         ]  # fmt: skip
     return curves
-
-
-def _rgb(color: str) -> tuple[int, int, int]:
-    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
 def mends(analysis: Analysis) -> Figure | None:

@@ -9,10 +9,6 @@ from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 
 
-def _share(overlap: float) -> str:
-    return "None" if overlap < 0.005 else f"Only {overlap:.0%}"
-
-
 def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
@@ -40,7 +36,7 @@ def check(ctx: Context) -> Hits:
             for i, r, c, p, o in bad.select("input_id", "rank", "comm_ns", "compute_ns", "overlap_share").iter_rows()
         ),
         whom=with_hosts(run, ranks),
-        how_much=_share(worst["overlap_share"]),
+        how_much="None" if (share := worst["overlap_share"]) < 0.005 else f"Only {share:.0%}",
         worst=worst,
         limit=limit,
         fine=staged or own.is_empty(),

@@ -1,18 +1,13 @@
 """All-to-all messages differ strongly in size between ranks."""
 
-from typing import Final
-
 import polars as pl
 
 from nccl_insight.base.units import format_bytes, format_ns
 from nccl_insight.facts.replay import LATE
-from nccl_insight.facts.waiting import waiting
-from nccl_insight.rules._gains import mended
+from nccl_insight.rules._gains import mended, waited_for
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
-
-_MOSTLY: Final = 0.8
 
 
 def check(ctx: Context) -> Hits:
@@ -55,12 +50,8 @@ def _costs(run: Run) -> str:
     ranks = late[0].gain.scenario.ranks if late else ()
     if len(ranks) == 1:
         return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)"
-    seen = None if late else waiting(run)
-    hot = max(seen.for_rank, key=lambda r: seen.for_rank[r]) if seen else None
-    if seen is None or hot is None or seen.for_rank[hot] < _MOSTLY * seen.total_ns:
-        return ""
-    each = seen.for_rank[hot] / max(len(seen.of_rank) - 1, 1)
-    return f"; the others wait {format_ns(each)} each for rank {hot}"
+    hot = None if late else waited_for(run)
+    return f"; the others wait {format_ns(hot[1])} each for rank {hot[0]}" if hot else ""
 
 
 def _by_split(table: pl.DataFrame) -> pl.DataFrame:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from nccl_insight import load
-from nccl_insight.language.catalog import default_catalog
-from nccl_insight.readers.nccl_log import floods
+from nccl_insight.language.catalog import Catalog, default_catalog
+from nccl_insight.readers.nccl_log import floods, recover
 from nccl_insight.readers.nccl_log.floods import guess
 from tests.readers.nccl_log.distinct_texts import CALL, _log
 
@@ -88,3 +90,18 @@ def test_lines_without_head_that_look_alike_are_read_as_each_of_them(tmp_path: P
     assert errors["duration_ms"].to_list() == [600_000 + n for n in expected]
     assert errors["launcher"].to_list()[3] == "[rank3]:[E304 05:06:03.37 ProcessGroupNCCL.cpp:632]"
     assert errors["launcher"].to_list()[40].startswith("(Worker pid=41) [rank41]:")
+
+
+def test_what_a_long_line_repeats_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[list[str]] = []
+    found = recover.match_headless
+
+    def counted(catalog: Catalog, text: str, thrown: bool = False, present: Iterable[str] = ()) -> object:
+        looked.append(list(present))
+        return found(catalog, text, thrown, looked[-1])
+
+    monkeypatch.setattr(recover, "match_headless", counted)
+    (tmp_path / "run.log").write_text("".join("=" * n + "\n" for n in range(100, 300)))
+    load([str(tmp_path / "run.log")])
+    assert any(looked)
+    assert all(len(each) == len(set(each)) for each in looked)
