@@ -38,10 +38,9 @@ def with_barriers(line: Timeline, role: Ints) -> Timeline:
                     continue  # a rank twice
                 # Who came last may not have waited at all; several of them, who met before, at least for the answer.
                 last = [_nearest(line, r, float(np.median(end[part]))) for r in missing]
-                if len(last) > 1 and min(e - b for _, b, e in last) < _ANSWER_NS:
-                    continue
+                answered = len(last) < 2 or min(e - b for _, b, e in last) >= _ANSWER_NS
                 rows += last
-                if _met(np.array([b for _, b, _ in rows]), np.array([e for _, _, e in rows])):
+                if answered and _met(np.array([b for _, b, _ in rows]), np.array([e for _, _, e in rows])):
                     made += [(r, b, e, len(groups)) for r, b, e in rows]
                     who = tuple(line.ranks[r] for r in members)
                     groups.append(Meeting("hidden barrier", None, None, who, members.size))

@@ -124,10 +124,9 @@ class Captured:
 
 def _tail(path: Path, most: int) -> bytes:
     """The end of an output; nothing where there is none, or another rank of the world removed it."""
-    try:
+    with contextlib.suppress(OSError):
         return path.read_bytes()[-most:]
-    except OSError:
-        return b""
+    return b""
 
 
 def _entered(item: Mapping[str, Any]) -> str:

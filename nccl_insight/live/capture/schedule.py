@@ -92,17 +92,15 @@ def suspects(measured: Sequence[Measurement], closely: bool = False) -> Suspects
     rates, typical = _rates(measured)
     slower = {n: r for n, r in rates.items() if r.median < _SLOW * typical and r.best < _SLOW_BEST * typical}
     slower = _surely(slower, measured, rates, typical) if closely else slower
-    nodes = {node: rate.median for node, rate in slower.items()}
     partners: dict[int, set[int]] = {}
-    for m in measured:
-        partners.setdefault(m.first, set()).add(m.second)
-        partners.setdefault(m.second, set()).add(m.first)
-    # Two that met nobody else: which of them is slow cannot be told.
-    alone = {a for a in nodes if len(partners[a]) == 1 and all(partners[b] == {a} for b in partners[a])}
-    nodes = {node: rate for node, rate in nodes.items() if node not in alone}
     together: dict[Pair, list[Measurement]] = {}
     for m in measured:
         together.setdefault((m.first, m.second), []).append(m)
+        partners.setdefault(m.first, set()).add(m.second)
+        partners.setdefault(m.second, set()).add(m.first)
+    # Two that met nobody else: which of them is slow cannot be told.
+    alone = {a for a in slower if len(partners[a]) == 1 and all(partners[b] == {a} for b in partners[a])}
+    nodes = {node: rate.median for node, rate in slower.items() if node not in alone}
     slow, of_good = [], _without(measured, set(nodes))
     low = sum(rate < _SLOW_PAIR * typical for rate in of_good)
     for (a, b), turns in together.items():

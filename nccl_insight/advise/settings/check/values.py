@@ -70,11 +70,8 @@ def check_value(name: str, value: str, version: str | None = None) -> Issue | No
 
 def _quotes_problem(value: str) -> tuple[Severity, str, str] | None:
     """Quotes that no shell removed: a Compose list, an env file of docker, nccl.conf."""
-    text = value.strip()
-    if len(text) < 2 or text[0] not in "\"'" or text[-1] != text[0]:
-        return None
-    inner = text[1:-1]
-    return (Severity.WARNING, "the quotes are part of the value", inner or "a value")
+    kept = re.fullmatch(r"(?s)([\"'])(.*)\1", value.strip())
+    return (Severity.WARNING, "the quotes are part of the value", kept[2] or "a value") if kept else None
 
 
 def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
@@ -87,11 +84,7 @@ def _text_problem(name: str, value: str) -> tuple[Severity, str, str] | None:
         expected = f"{text}.so or {suffix}"
         return (Severity.WARNING, f"neither a file nor a suffix: NCCL looks for libnccl-net-{text}.so", expected)
     if name == "NCCL_NET" and text.lower() in _NO_NETWORKS:
-        return (
-            Severity.WARNING,
-            "no network is called so, and NCCL stops without it",
-            "IB, Socket or the plugin's name",
-        )
+        return (Severity.WARNING, "no network is called so, and NCCL stops without it", "IB, Socket or a plugin's name")
     if name.endswith("_ADDR_RANGE") and "/" not in text:
         return (Severity.WARNING, "without /bits the range is ignored", f"{text}/16, address and number of bits")
     return None
@@ -198,31 +191,26 @@ def _enum_problem(variable: Variable, value: str, version: str | None) -> tuple[
     expected = ", ".join(variable.values[:-1]) + f" or {variable.values[-1]}" if variable.values else "a listed value"
     if variable.name == "NCCL_DEBUG":
         expected = "VERSION, WARN, ATTN (2.32.3 and later), INFO or TRACE"
-        if text.upper() == "ERROR":
-            return (Severity.WARNING, "a level of RCCL and NCCLX only: NCCL prints nothing at all", expected)
-        return (Severity.WARNING, "not a level, so NCCL prints nothing", expected)
+        foreign = "a level of RCCL and NCCLX only: NCCL prints nothing at all" if text.upper() == "ERROR" else ""
+        return (Severity.WARNING, foreign or "not a level, so NCCL prints nothing", expected)
     hint = " (upper and lower case matter)" if text.upper() in variable.values else ""
     return (Severity.WARNING, f"not one of the accepted values{hint}", expected)
 
 
 def _level_problem(value: str) -> tuple[Severity, str, str] | None:
     text = value.strip()
-    expected = "LOC, NVL, PIX, PXB, PHB or SYS"
     if text in _LEVELS or text[:1].isdigit():
         return None
     if text.upper() in _LEVELS:
         return (Severity.WARNING, "path types are upper case; NCCL ignores this value", text.upper())
-    return (Severity.WARNING, "not a path type; NCCL ignores it", expected)
+    return (Severity.WARNING, "not a path type; NCCL ignores it", "LOC, NVL, PIX, PXB, PHB or SYS")
 
 
 def _choice_problem(kind: str, value: str, version: str | None) -> tuple[Severity, str, str] | None:
     """NCCL_ALGO and NCCL_PROTO: ``[^]a,b[;function:[^]c,...]`` (functions since 2.24)."""
     known = _ALGOS if kind == "algo" else dict.fromkeys(_PROTOS, ("2.5", None))
-    expected = "a comma list of " + ", ".join(
-        ("Ring", "Tree", "CollnetChain", "CollnetDirect", "NVLS", "NVLSTree", "PAT")
-        if kind == "algo"
-        else ("LL", "LL128", "Simple")
-    )
+    listed = "Ring, Tree, CollnetChain, CollnetDirect, NVLS, NVLSTree, PAT" if kind == "algo" else "LL, LL128, Simple"
+    expected = f"a comma list of {listed}"
     strict = at_least(version, "2.24")
     severity = Severity.WARNING if strict is False else Severity.ERROR
     effect = "is ignored" if strict is False else "makes NCCL 2.24 and later stop at start"
@@ -231,19 +219,13 @@ def _choice_problem(kind: str, value: str, version: str | None) -> tuple[Severit
         if colon and function.strip().lower() not in _FUNCTIONS:
             return (severity, f"{function.strip() or '(nothing)'} is no collective, which {effect}", expected)
         if not colon and position > 0:
-            return (
-                severity,
-                f"every entry after the first needs a collective in front, which otherwise {effect}",
-                expected,
-            )
-        for element in elements.lstrip("^").split(","):
-            word = element.lower()
-            if not word:
-                continue
-            if word not in known:
+            text = f"every entry after the first needs a collective in front, which otherwise {effect}"
+            return (severity, text, expected)
+        for element in filter(None, elements.lstrip("^").split(",")):
+            if element.lower() not in known:
                 what = "algorithm" if kind == "algo" else "protocol"
                 return (severity, f"{element} is no {what}, which {effect}", expected)
-            first, gone = known[word]
+            first, gone = known[element.lower()]
             if at_least(version, first) is False:
                 return (severity, f"{element} exists since NCCL {first} only", expected)
             if gone and at_least(version, gone):
