@@ -28,7 +28,7 @@ _ADVISES: Final = late.compiled(
 )
 _ELSEWHERE: Final = late.compiled(
     r"\b(?:report|file an issue|open an issue|bug|https?:|documentation|docs|traceback|stack ?trace|debug(?:ging)?"
-    r"|for details|for more|logs?|see above|ignore|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b",
+    r"|for details|for more|try again|logs?|see above|ignore|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b",
     re.IGNORECASE,
 )
 _MOST: Final = 240

@@ -11,7 +11,7 @@ from dataclasses import replace
 import polars as pl
 
 from nccl_insight.base.advice import advised, offered
-from nccl_insight.base.model import Hit, Ref, Step
+from nccl_insight.base.model import Step
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.facts.errors import causes
 from nccl_insight.rules._errors import with_who
@@ -53,17 +53,12 @@ def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft
             continue
         said = help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
         if said is not None:
-            told = _told(said, draft)
-            return _with_offer(replace(told, hit=_first(told.hit, at)), offer)
+            told, refs = _told(said, draft), draft.hit.evidence
+            first = replace(told.hit, evidence=(refs[at], *refs[:at], *refs[at + 1 :]))
+            return _with_offer(replace(told, hit=first), offer)
     if advice and not offer and not draft.hit.says_more:
         draft = replace(draft, own_steps=(Step("do", f'as the line itself advises: "{advice}"'), *draft.steps))
     return _with_offer(draft, offer)
-
-
-def _first(hit: Hit, at: int) -> Hit:
-    """The hit with that line as its first evidence."""
-    refs: tuple[Ref, ...] = hit.evidence
-    return replace(hit, evidence=(refs[at], *refs[:at], *refs[at + 1 :])) if at else hit
 
 
 def _told(said: Mapping[str, str], draft: Draft) -> Draft:

@@ -208,6 +208,14 @@ def test_record_env_prints_exports() -> None:
         ("AssertionError: MPI world size 4 does not match torch world size 2", "which -a mpirun"),
         ("RuntimeError: world_size (1) is not divisible by 2", "--nproc-per-node"),
         ("RuntimeError: received 0 items of ancdata", "ulimit -n"),
+        ("ValueError: warmup_ratio must be between 0 and 1, got 7", "within the limit that it states"),
+        ("ValueError: Unknown scheduler wsdd", "name or value that the program knows"),
+        ("ValueError: sharded states cannot be used with offloading", "change one of the options"),
+        ("ValueError: `hub_model_id` must be set", "give what the exception names"),
+        ("ImportError: `frob` must be installed. Please install it via `pip install frob`", "install the package"),
+        ("RuntimeError: unable to mmap 512 bytes from file </torch_1>: Cannot allocate memory (12)", "vm.max_map_count"),
+        ("OSError: You are trying to access a gated repo at https://huggingface.co/a/b. 401 Client Error.", "token"),
+        ("RuntimeError: Timed out on rank 0 (world_size=2, missing_ranks=[1])", "missing_ranks lists"),
     ],
 )
 @pytest.mark.parametrize("trace", [True, False])
@@ -218,6 +226,30 @@ def test_exceptions_bring_the_help_of_what_they_quote(tmp_path: Path, raised: st
     (finding, *_) = nccl_insight.analyze(nccl_insight.load([path])).findings
     assert finding.name == "application-exception"
     assert any(step in s.text for s in finding.steps)
+
+
+def test_an_exception_names_the_package_that_raised_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    frame = '  File "/opt/lib/python3.11/site-packages/frobtrain/schedule.py", line 7, in step'
+    raised = "IndexError: pop from an empty deque"
+    path.write_text(f"Traceback (most recent call last):\n{frame}\n    q.pop()\n{raised}\n", encoding="utf-8")
+    run = nccl_insight.load([path])
+    assert run.table("tracebacks")["package"].to_list() == ["frobtrain"]
+    (finding,) = nccl_insight.analyze(run).findings
+    assert any("code of frobtrain did not expect" in s.text for s in finding.steps)
+
+
+def test_what_pydantic_refuses_is_told_behind_a_tag(tmp_path: Path) -> None:
+    path, tag = tmp_path / "run.log", "(APIServer pid=7)"
+    path.write_text(
+        f"{tag} Traceback (most recent call last):\n"
+        f'{tag}   File "/opt/lib/python3.11/site-packages/pydantic/dataclasses.py", line 9, in __init__\n'
+        f"{tag} pydantic_core.ValidationError: 1 validation error for Sizes\n"
+        f"{tag}   Value error, tensor parallel size (16) cannot be larger than the number of GPUs (8)\n",
+        encoding="utf-8",
+    )
+    (finding,) = nccl_insight.analyze(nccl_insight.load([path])).findings
+    assert "raised ValidationError: tensor parallel size (16)" in finding.title.replace("pydantic_core.", "")
 
 
 def test_gloo_is_told_by_its_own_setting(tmp_path: Path) -> None:

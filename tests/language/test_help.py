@@ -58,6 +58,11 @@ def test_lint_names_the_nearest_column_and_message() -> None:
     assert "knd is no column; did you mean kind?" in said
 
 
+def test_no_two_blocks_of_help_have_one_name() -> None:
+    names = [b.help.name for b in help_blocks(default_grammar().sources)]
+    assert len(names) == len(set(names))
+
+
 def test_every_help_of_the_grammar_is_one_line_without_a_full_stop() -> None:
     grammar = default_grammar()
     own = [m.directives.get("says", "") for m in grammar.messages.values()]

@@ -99,7 +99,7 @@ class _Reader:
                 opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
             if opened is not None:
                 place, package = f"{frame[1]}:{frame[2]}", _PACKAGE.search(frame[1])
-                opened.package = package[1] if package else None
+                opened.package = package[1] if package and "pydantic" not in package[1] else None
                 if _LIBRARY.search(frame[1]):
                     opened.library = place
                 else:
@@ -204,8 +204,9 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Exceptions in ``lines`` (``line``, ``text``), one row each, in reading order."""
     text = pl.col("text")
     # A class alone, and what it says on indented lines behind it.
-    alone = text.str.contains("(?:Error|Exception): ?$") & text.shift(-1).str.contains(r'^\s{2,}[^\s"F]')
-    behind = (text.shift(-n).str.strip_prefix("  ").str.strip_chars().fill_null("") for n in (1, 2))
+    said = "(?:Error|Exception): ?(?:[0-9]+ validation errors? for [\\w.]+)?$"
+    alone = text.str.contains(said) & text.shift(-1).str.contains(r'^(?:\([^()]{1,60}\) )?\s{2,}[^\s"F]')
+    behind = (text.shift(-n).str.replace(r"^(?:\([^()]{1,60}\) )?\s+", "").fill_null("") for n in (1, 2))
     lines = lines.with_columns(text=pl.when(alone).then(pl.concat_str(text, *behind, separator=" ")).otherwise(text))
     near = lines.filter(text.str.contains_any(list(SIGNS)) & text.str.contains(NEAR))
     reader = _Reader()

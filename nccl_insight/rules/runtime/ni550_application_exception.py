@@ -25,8 +25,11 @@ _PATH_MOST = 48
 _TEXT_MOST = 80
 _TEXT_LEAST = 50
 _CUT: Final = " ..."
-# Python's number of an error, or torch's condition, that its own words follow.
-_ERRNO: Final = late.compiled(r"\[Errno \d{1,4}\] |\[enforce fail at [^\]]{1,200}\] [^.]{1,200}\. (?=\S)")
+# Python's number of an error, pydantic's count of them, or torch's condition, that their own words follow.
+_ERRNO: Final = late.compiled(
+    r"\[Errno \d{1,4}\] |\d{1,3} validation errors? for \w{1,60} (?:Value error, )?"
+    r"|\[enforce fail at [^\]]{1,200}\] [^.]{1,200}\. (?=\S)"
+)
 _FOLDERS: Final = late.compiled(r"(?<![\w.])/(?:[\w.+-]{1,80}/){3,12}(?=[\w.+-]{1,80}:[0-9])")
 _CONDITION: Final = "[enforce fail at "
 _READ = ("read the traceback of these ranks", "read the traceback of this rank")
@@ -64,9 +67,8 @@ def _reported(first: End, weak: list[End]) -> list[End]:
 
 def _help(end: End) -> Mapping[str, str] | None:
     """What helps against an exception, by what it says of its reason (help of this page and of CUDA's errors)."""
-    host = end.hosts[0] if end.hosts else None
-    where = {"package": end.package, "place": end.place, "host": host}
-    said = {"exception": end.exception, "text": end.text, **where}
+    said = {"exception": end.exception, "text": end.text, "package": end.package, "place": end.place}
+    said["host"] = end.hosts[0] if end.hosts else None
     row = pl.DataFrame([said], schema=dict.fromkeys(said, pl.String))
     cuda = told(row.with_columns(text=pl.lit(f"{end.exception}: {end.text}")), "exception-kind")[0] == "cuda"
     return (help_of(row, "cuda-unhandled", "") if cuda else None) or help_of(row, FAILED, "")
@@ -82,16 +84,8 @@ def _helped(run: Run, end: End) -> bool:
 
 def _telling(first: End, raised: list[End]) -> End:
     """Of the exceptions that one process raised one upon the other, the one that says the reason, or what to do."""
-    chain = [
-        first,
-        *(
-            e
-            for e in raised
-            if e.ref.input_id == first.ref.input_id
-            and e.ranks == first.ranks
-            and 0 < e.ref.line - first.ref.line <= _NEAR_END
-        ),
-    ]
+    chain = [e for e in raised if e.ref.input_id == first.ref.input_id and e.ranks == first.ranks]
+    chain = [first, *(e for e in chain if 0 < e.ref.line - first.ref.line <= _NEAR_END)]
     stated = None
     for e in chain:
         if _help(e) is None and not _advice(e):
@@ -179,8 +173,7 @@ def _brief(text: str, most: int = _TEXT_MOST) -> str:
 
 def _short(place: str) -> str:
     """The end of a long path: the last three names."""
-    names = place.split("/")
-    return place if len(place) <= _PATH_MOST or len(names) <= 4 else "/".join(("...", *names[-3:]))
+    return place if len(place) <= _PATH_MOST or place.count("/") < 4 else "/".join(("...", *place.split("/")[-3:]))
 
 
 def _exit(run: Run, first: End) -> Hit:

@@ -39,8 +39,8 @@ def steps_of_help(said: Mapping[str, str]) -> tuple[Step, ...]:
 def _closest(row: pl.DataFrame, diagnosis: str, message: str) -> Iterator[Help]:
     yield from _held(row, message)
     known = default_grammar().messages
-    own = own_help(message, known[message].directives) if message in known else None
-    yield from [own] if own else []
+    if message in known and (own := own_help(message, known[message].directives)):
+        yield own
     yield from _held(row, diagnosis)
 
 
