@@ -142,21 +142,8 @@ def _word(value: object) -> str | None:
 
 def _salvage(text: str) -> dict[str, object]:
     """Lists of a cut document: every complete object of ``args``, ``devices`` and ``results``."""
-    decoder = json.JSONDecoder()
-    found: dict[str, object] = {}
-    for key in ("args", "devices", "results"):
-        match = re.search(rf'"{key}"\s*:\s*\[', text)
-        items: list[object] = []
-        at = match.end() if match else len(text)
-        while at < len(text):
-            at += len(text[at : at + 200]) - len(text[at : at + 200].lstrip(" \t\r\n,"))
-            try:
-                item, at = decoder.raw_decode(text, at)
-            except (ValueError, RecursionError):
-                break
-            items.append(item)
-        found[key] = items
-    return found
+    heads = ((key, re.search(rf'"{key}"\s*:\s*\[', text)) for key in ("args", "devices", "results"))
+    return {key: list(_side.json_values(text, head.end())) if head else [] for key, head in heads}
 
 
 FORMAT = Format(kind="nccl_tests", sniff=sniff, read=read)

@@ -1,7 +1,8 @@
 """What the readers of side files share: bounded reading of damaged input, decoding, and rows for ``notes``."""
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -14,6 +15,8 @@ from nccl_insight.tables.run import Partial
 _HALF = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
+
+_BETWEEN = frozenset(" \t\r\n,")
 
 
 def whole_characters(text: str) -> str:
@@ -42,6 +45,19 @@ def read_content(source: InputFile, limit_bytes: int | None = None) -> Content:
         if len(data) > most:
             return Content(data[:most], f"larger than {most >> 20} MiB (limit side-file-mib); the rest was not read")
         return Content(data, f"{stream.damage} (after {len(data):,} bytes)" if stream.damage else "")
+
+
+def json_values(text: str, at: int = 0) -> Iterator[object]:
+    """The JSON values that stand one after the other from a place on, up to the first that is damaged or no value."""
+    decoder = json.JSONDecoder()
+    while True:
+        while text[at : at + 1] in _BETWEEN:
+            at += 1
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return
+        yield value
 
 
 def lines_frame(text: str) -> pl.DataFrame:

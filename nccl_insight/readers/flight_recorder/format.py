@@ -10,6 +10,7 @@ import json
 import math
 import re
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -83,17 +84,7 @@ def _salvage(text: str) -> dict[str, Any]:
             except (ValueError, RecursionError):
                 continue
     match = re.search(r'"entries"\s*:\s*\[', text)
-    at = match.end() if match else len(text)
-    entries: list[Any] = []
-    while at < len(text) and len(entries) < MAX_ENTRIES:
-        while at < len(text) and text[at] in " \t\r\n,":
-            at += 1
-        try:
-            item, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        entries.append(item)
-    found["entries"] = entries
+    found["entries"] = list(islice(_side.json_values(text, match.end()), MAX_ENTRIES)) if match else []
     return found
 
 

@@ -13,7 +13,6 @@ _OFTEN = 4
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines."""
-    run = ctx.run
     found = ctx.lines()
     if found is None:
         return
@@ -21,7 +20,7 @@ def check(ctx: Context) -> Hits:
     yield from ctx.tells(
         "found",
         rows=found,
-        quiet=Severity.WARNING if _in_vain(run, found) else Severity.INFO,
+        quiet=Severity.WARNING if _in_vain(ctx.run, found) else Severity.INFO,
         all_unreachable=unreachable is not None and unreachable.count == found.count,
     )
 

@@ -10,9 +10,8 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """Wrong magic numbers and connections closed while being accepted."""
-    run = ctx.run
     stated = ctx.lines()
-    closed = causes(run).join(accepting(run), on=["input_id", "line"], how="semi")
+    closed = causes(ctx.run).join(accepting(ctx.run), on=["input_id", "line"], how="semi")
     parts = [frame for frame in (stated.rows if stated else None, closed) if frame is not None and frame.height]
     if not parts:
         return

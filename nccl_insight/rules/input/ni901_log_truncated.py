@@ -15,11 +15,10 @@ _NAMED = 3
 
 def check(ctx: Context) -> Hits:
     """One finding for all inputs that lack lines, one for all without a checksum."""
-    run = ctx.run
-    found = log_notes(run, ctx.name)
+    found = log_notes(ctx.run, ctx.name)
     if found is not None:
         yield ctx.says("log-notes", found.evidence, absence=found.absence, found=found)
-    yield from _unchecked(run)
+    yield from _unchecked(ctx.run)
 
 
 def _unchecked(run: Run) -> Iterator[Hit]:

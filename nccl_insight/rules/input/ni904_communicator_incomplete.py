@@ -12,9 +12,8 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """One finding for all communicators of logs, told by the largest gap, and one for the groups of traces."""
-    run = ctx.run
-    yield from _traces(run)
-    partial = [c for c in comms(run) if 0 < c.ranks_seen < c.nranks]
+    yield from _traces(ctx.run)
+    partial = [c for c in comms(ctx.run) if 0 < c.ranks_seen < c.nranks]
     if not partial:
         return
     worst = max(partial, key=lambda c: (c.nranks - c.ranks_seen, c.nranks, c.missing))
@@ -37,7 +36,6 @@ def _traces(run: Run) -> Iterator[Hit]:
         return
     missing = tuple(sorted({r for absent in groups.values() for r in absent}))
     members = max(groups, key=lambda m: (len(groups[m]), len(m)))
-    others = f" and of {plural(len(groups) - 1, 'other group')}" if len(groups) > 1 else ""
     yield says(
         "communicator-incomplete.traces",
         (),
@@ -47,5 +45,5 @@ def _traces(run: Run) -> Iterator[Hit]:
         missing=missing,
         seen=len(members) - len(groups[members]),
         members=members,
-        others=others,
+        others=len(groups) - 1,
     )

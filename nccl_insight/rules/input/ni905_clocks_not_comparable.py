@@ -6,7 +6,6 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """At most one finding."""
-    run = ctx.run
-    texts, evidence = noted(run, ctx.name)
+    texts, evidence = noted(ctx.run, ctx.name)
     if texts:
         yield ctx.says("found", evidence, explanation=texts[0], absence=None if evidence else texts[0])

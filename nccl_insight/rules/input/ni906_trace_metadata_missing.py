@@ -6,8 +6,7 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all inputs."""
-    run = ctx.run
-    texts, evidence = noted(run, ctx.name)
+    texts, evidence = noted(ctx.run, ctx.name)
     if texts:
         yield ctx.says(
             "found", evidence, explanation="; ".join(texts[:6]), absence=None if evidence else texts[0], texts=texts

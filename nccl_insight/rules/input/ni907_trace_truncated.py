@@ -9,16 +9,14 @@ _NAMED = 8
 
 def check(ctx: Context) -> Hits:
     """One finding for all inputs."""
-    run = ctx.run
-    texts, evidence = noted(run, ctx.name)
+    texts, evidence = noted(ctx.run, ctx.name)
     if texts:
-        more = f" and {plural(len(texts) - 1, 'other input')}" if len(texts) > 1 else ""
         yield ctx.says(
             "found",
             evidence,
             observed=plural(len(texts), "damaged input", "damaged inputs"),
             absence=None if evidence else texts[0],
             name=texts[0].split(": ", 1)[0].rsplit("/", 1)[-1],
-            more=more,
+            others=len(texts) - 1,
             first_texts="; ".join(texts[:_NAMED]),
         )

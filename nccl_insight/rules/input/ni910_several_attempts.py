@@ -6,8 +6,7 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding per job that was started more than once, with the first line of each attempt as evidence."""
-    run = ctx.run
-    found = parts(run)
+    found = parts(ctx.run)
     several = len({p.job for p in found}) > 1
     for job in sorted({p.job for p in found if p.attempt > 1}):
         own = [p for p in found if p.job == job]

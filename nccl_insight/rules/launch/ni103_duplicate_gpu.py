@@ -12,7 +12,6 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """NCCL's own complaint, else equal bus ids in one communicator."""
-    run = ctx.run
     found = ctx.lines()
     if found is not None:
         device = found.value("bus_id")
@@ -21,7 +20,7 @@ def check(ctx: Context) -> Hits:
         who = f"ranks {first} and {second}" if first and second else "ranks"
         yield from ctx.tells("found", whom=(*found.ranks, *both, *found.hosts), quiet=None, who=who, device=device)
         return
-    yield from _same_bus(run)
+    yield from _same_bus(ctx.run)
 
 
 def _same_bus(run: Run) -> Iterator[Hit]:

@@ -13,9 +13,8 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """CUDA's own statement, else the two versions."""
-    run = ctx.run
     if ctx.lines() is None:
-        yield from _compared(run)
+        yield from _compared(ctx.run)
         return
     yield from ctx.tells("found", quiet=None)
 

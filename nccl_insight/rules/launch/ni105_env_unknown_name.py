@@ -11,8 +11,7 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """One finding a name."""
-    run = ctx.run
-    for (name,), rows in _names(run).group_by(["name"], maintain_order=True):
+    for (name,), rows in _names(ctx.run).group_by(["name"], maintain_order=True):
         issue = check_name(str(name))
         if issue is not None:
             yield ctx.hit(

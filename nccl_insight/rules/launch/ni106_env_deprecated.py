@@ -15,16 +15,15 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """One finding a variable."""
-    run = ctx.run
     named: set[str] = set()
-    for setting in user_settings(run):
+    for setting in user_settings(ctx.run):
         if setting.version is None or setting.name in named:
             continue
         issue = check_deprecated(setting.name, setting.version)
         if issue is not None:
             named.add(setting.name)
             yield ctx.says("found", setting.evidence, whom=setting.hosts, setting=setting, issue=issue)
-    yield from _said_by_nccl(run, named)
+    yield from _said_by_nccl(ctx.run, named)
 
 
 def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:

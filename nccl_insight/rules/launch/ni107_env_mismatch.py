@@ -37,10 +37,9 @@ _UNSET: Final = "not set"
 
 def check(ctx: Context) -> Hits:
     """One finding for each setting, at the largest communicator that shows it."""
-    run = ctx.run
-    found = _differences(run)
+    found = _differences(ctx.run)
     yield from (_hit(name, odd) for name, odd in found)
-    yield from settings_differ(run, frozenset(name for name, _ in found))
+    yield from settings_differ(ctx.run, frozenset(name for name, _ in found))
 
 
 def _differences(run: Run) -> list[tuple[str, Outlier]]:

@@ -9,8 +9,7 @@ _SHOWN = 5
 
 def check(ctx: Context) -> Hits:
     """One finding for all of them."""
-    run = ctx.run
-    chosen = user_settings(run)
+    chosen = user_settings(ctx.run)
     pinned = {issue.variable for issue in check_pinned({s.name: s.value for s in chosen})}
     found = [s for s in chosen if s.name in pinned]
     if not found:

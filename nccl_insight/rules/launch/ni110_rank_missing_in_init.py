@@ -78,7 +78,6 @@ def _announced(ctx: Context) -> Hits:
         if late:
             yield CannotJudge("one rank alone says that it starts", "add the output of the other processes of the job")
         return
-    again = f"; {rank_words(twice, 4)} came twice: each node counts its ranks from 0" if twice else ""
     yield ctx.says(
         "announced",
         refs(came),
@@ -98,7 +97,7 @@ def _announced(ctx: Context) -> Hits:
         absence=f"no line of {rank_words(late, 4)} in any input",
         late=late,
         size=size,
-        again=again,
+        twice=twice,
         numbers=numbers,
     )
 

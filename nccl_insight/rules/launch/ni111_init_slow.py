@@ -27,11 +27,10 @@ _ADVICE = {
 
 def check(ctx: Context) -> Hits:
     """One finding for the slowest communicator."""
-    run = ctx.run
     limit = ctx["total_s"]
     factor = ctx["factor"]
     least = ctx["least_s"]
-    table = run.table("init_timings").filter(pl.col("total_s").is_not_null())
+    table = ctx.run.table("init_timings").filter(pl.col("total_s").is_not_null())
     table = table.with_columns(
         own_s=pl.sum_horizontal(pl.col(*_OWN).fill_null(0.0)),
         n=pl.len().over("comm_id"),
@@ -48,7 +47,7 @@ def check(ctx: Context) -> Hits:
     if slow.is_empty():
         return
     worst = slow.sort("total_s", descending=True, maintain_order=True).row(0, named=True)
-    yield _hit(run, table, slow, worst["comm_id"], severity)
+    yield _hit(ctx.run, table, slow, worst["comm_id"], severity)
 
 
 def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None, severity: Severity) -> Hit:

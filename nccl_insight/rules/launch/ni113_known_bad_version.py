@@ -16,11 +16,10 @@ _BUGS = Path(__file__).with_name("known-bugs.toml")
 
 def check(ctx: Context) -> Hits:
     """One finding for each bug whose version and evidence are both in the log."""
-    run = ctx.run
-    versions = sorted({v for v in processes(run)["nccl_version"].drop_nulls().to_list() if _parsed(v)})
+    versions = sorted({v for v in processes(ctx.run)["nccl_version"].drop_nulls().to_list() if _parsed(v)})
     for bug in toml.read(_BUGS)["bug"] if versions else ():
         affected = [v for v in versions if _parsed(bug["first"]) <= _parsed(v) < _parsed(bug["fixed"])]
-        found = _evidence(run, bug.get("cause", ""), bug.get("mark", "")) if affected else None
+        found = _evidence(ctx.run, bug.get("cause", ""), bug.get("mark", "")) if affected else None
         if found is None:
             continue
         yield ctx.says(

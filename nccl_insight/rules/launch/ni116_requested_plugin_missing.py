@@ -18,8 +18,7 @@ _NAMES = ("name", "plugin", "plugin_list")
 
 def check(ctx: Context) -> Hits:
     """One finding for each kind and name."""
-    run = ctx.run
-    rows = _missing(run)
+    rows = _missing(ctx.run)
     if rows.is_empty():
         return
     network = set(rows.filter(pl.col("what") == "net").get_column("asked").to_list())

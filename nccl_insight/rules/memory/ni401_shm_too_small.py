@@ -3,7 +3,6 @@
 from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.errors import SHM_FAILED, present
-from nccl_insight.facts.settings import named
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 
@@ -25,5 +24,4 @@ def check(ctx: Context) -> Hits:
         return
     size = found.value("wanted_bytes")
     wanted = f": {format_bytes(int(size))} did not fit" if size and len(size) < 16 else ""
-    where = f" on {named(found.hosts)}" if found.hosts else ""
-    yield from ctx.tells("found", confidence=confidence, quiet=Severity.WARNING, rows=found, where=where, wanted=wanted)
+    yield from ctx.tells("found", confidence=confidence, quiet=Severity.WARNING, rows=found, found=found, wanted=wanted)

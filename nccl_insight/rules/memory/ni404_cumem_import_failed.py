@@ -8,9 +8,8 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """Stated, else from the result traces of the P2P transport."""
-    run = ctx.run
     found = ctx.lines()
-    traced = None if found is not None or present(run) & {ALLOC_FAILED, *ctx.names("unless")} else _traced(run)
+    traced = None if found is not None or present(ctx.run) & {ALLOC_FAILED, *ctx.names("unless")} else _traced(ctx.run)
     yield from ctx.tells("found", rows=found or traced, quiet=None, untraced=traced is None)
 
 

@@ -8,13 +8,12 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """CUDA's message, else an allocation of NCCL that failed without a stated reason."""
-    run = ctx.run
     found = ctx.lines()
     confidence = None
     if found is None:
-        if present(run) & {*ctx.names("unless")}:
+        if present(ctx.run) & {*ctx.names("unless")}:
             return
-        found = trouble(run, ALLOC_FAILED)
+        found = trouble(ctx.run, ALLOC_FAILED)
         confidence = Confidence.MEDIUM
     if found is None:
         return

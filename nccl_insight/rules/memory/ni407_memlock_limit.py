@@ -7,13 +7,12 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """A failed registration for lack of memory, else a failed queue."""
-    run = ctx.run
     said = ctx.lines()
     if said is not None and any(witnesses()[m].end for m in said.rows["message"].drop_nulls() if m in witnesses()):
         yield from ctx.tells("found-locked-memory", rows=said)
         return
-    registration = trouble(run, "ib-reg-mr-failed")
-    queue = trouble(run, "ib-create-cq-failed")
+    registration = trouble(ctx.run, "ib-reg-mr-failed")
+    queue = trouble(ctx.run, "ib-create-cq-failed")
     certain = registration.telling("no-memory") if registration else None
     rows = certain or (queue.telling("no-memory") if queue else None)
     if rows is None or not rows.loud:

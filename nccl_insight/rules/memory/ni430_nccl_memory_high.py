@@ -1,7 +1,7 @@
 """NCCL takes a lot of GPU memory."""
 
 from nccl_insight.base.model import Ref
-from nccl_insight.base.units import format_bytes, plural
+from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
 from nccl_insight.rules.context import Context, Hits
 
@@ -19,7 +19,6 @@ def check(ctx: Context) -> Hits:
             return
         most = logged[0]
         who = "a process" if most.rank is None else f"rank {most.rank}"
-        many = f" for {plural(most.communicators, 'communicator')}" if most.communicators else ""
         yield ctx.says(
             "found-nccl-allocates",
             (Ref(most.input_id, most.line),),
@@ -27,7 +26,6 @@ def check(ctx: Context) -> Hits:
             next_step=step,
             most=most,
             who=who,
-            many=many,
             words=most.words(),
             high=sum(m.bytes >= limit for m in logged),
             logged=logged,

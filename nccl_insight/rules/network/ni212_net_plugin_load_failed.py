@@ -7,7 +7,7 @@ import polars as pl
 
 from nccl_insight.facts.mentions import mentions, no_device
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.topics import told
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
@@ -50,18 +50,9 @@ def check(ctx: Context) -> Hits:
     )
     harmless = harmless or spans_hosts(run) is False or _without_hardware(run, rows)
     hosts = hosts_of(rows)
-    where = f", {named(hosts)}" if hosts else ""
     title, step = _why(str(rows["text"][0] or ""))
     yield ctx.says(
-        "found",
-        refs(rows),
-        whom=hosts,
-        next_step=step,
-        observed=text,
-        title_said=title,
-        rows=rows,
-        where=where,
-        harmless=harmless,
+        "found", refs(rows), whom=hosts, next_step=step, observed=text, title_said=title, rows=rows, harmless=harmless
     )
 
 

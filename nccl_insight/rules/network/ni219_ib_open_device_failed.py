@@ -9,8 +9,7 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all devices."""
-    run = ctx.run
-    rows = mentions(run, "device-unopened")
+    rows = mentions(ctx.run, "device-unopened")
     said = ctx.lines()
     if said is not None:
         shown = said.rows.select(pl.lit("errors").alias("table"), *(c for c in rows.columns if c != "table"))

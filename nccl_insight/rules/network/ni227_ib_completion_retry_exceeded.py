@@ -1,7 +1,6 @@
 """InfiniBand packets were not acknowledged in spite of all retries."""
 
 from nccl_insight.facts.links import devices_of
-from nccl_insight.facts.settings import named
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
@@ -20,11 +19,9 @@ def _one_peer(run: Run, found: Trouble) -> tuple[str, ...] | None:
 
 def check(ctx: Context) -> Hits:
     """One finding for all completions, with the peers named."""
-    run = ctx.run
     found = ctx.lines()
     if found is None:
         return
     peers = sorted(found.rows["peer"].drop_nulls().str.split("<").list.first().unique())
-    one = _one_peer(run, found)
-    towards = f" by {named(peers)}" if peers else ""
-    yield from ctx.tells("found", whom=one, devices=devices_of(run, found.rows), towards=towards)
+    one = _one_peer(ctx.run, found)
+    yield from ctx.tells("found", whom=one, devices=devices_of(ctx.run, found.rows), peers=peers)

@@ -7,7 +7,7 @@ from nccl_insight.facts.gdr import gdr_by_host
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import networks_in_use, nics
 from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, named, refs
+from nccl_insight.facts.settings import hosts_of, refs
 from nccl_insight.facts.transports import is_rdma, net_links
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
 from nccl_insight.rules.context import Context, Hits, says
@@ -71,14 +71,13 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     far = _by_nic(run)
     loud = not meant and (uneven or _capable(run)) and not _reads_only(run) and not far
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
-    where = f" on {named(names)}" if uneven and names else ""
     return says(
         "gdr-not-used.found",
         (*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
         whom=(*(ranks if uneven else ()), *names),
         next_step=first.check,
         caused_by=("env-mismatch",) if uneven else (),
-        where=where,
+        where=uneven and names,
         without=without,
         total=total,
         far="It is used over some NICs of each GPU and never over others, alike on all hosts: as a rule these "

@@ -7,8 +7,7 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all GPUs without a near NIC."""
-    run = ctx.run
-    far = paths_blocked(run)
+    far = paths_blocked(ctx.run)
     if far.is_empty():
         return
     distance, limit = far.item(0, "distance"), far.item(0, "limit")

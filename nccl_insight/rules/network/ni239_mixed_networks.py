@@ -14,10 +14,9 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """One finding for each odd network of the job, at the largest communicator that shows it."""
-    run = ctx.run
-    wide = {c.comm_id: c for c in comms(run) if c.spans_hosts or len(c.hosts) > 1}
+    wide = {c.comm_id: c for c in comms(ctx.run) if c.spans_hosts or len(c.hosts) > 1}
     found: dict[tuple[str, str, tuple[str, ...]], Outlier] = {}
-    for odd in _odd(run, [c for c in wide if c]):
+    for odd in _odd(ctx.run, [c for c in wide if c]):
         key = (odd.value, odd.majority, odd.hosts)
         if key not in found or len(found[key].ranks) < len(odd.ranks):
             found[key] = odd

@@ -11,12 +11,11 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all hosts that share a NIC."""
-    run = ctx.run
-    load = nic_load(run).filter(pl.col("host").is_not_null())
+    load = nic_load(ctx.run).filter(pl.col("host").is_not_null())
     if load.is_empty():
         return
     listed = (
-        nics(run)
+        nics(ctx.run)
         .filter(pl.col("index").is_not_null())
         .group_by("host", "network", maintain_order=True)
         .agg(listed=pl.col("index").unique(), layers=pl.col("link_layer").n_unique())

@@ -8,9 +8,8 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines, with the setting where NCCL printed it."""
-    run = ctx.run
-    asked = value_of(run, "NCCL_NET")
-    plugins = run.table("plugins")
+    asked = value_of(ctx.run, "NCCL_NET")
+    plugins = ctx.run.table("plugins")
     others = (plugins["kind"].cast(pl.String) == "net") & (plugins["outcome"].cast(pl.String) == "loaded")
     doubtful = asked is None and bool(others.any())
     yield from ctx.tells("found", asked=asked, doubtful=doubtful)

@@ -11,8 +11,7 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for each network with slow devices."""
-    run = ctx.run
-    known = nics(run).filter(
+    known = nics(ctx.run).filter(
         rdma_expr("network") & (pl.col("speed_gbit") > 0) & pl.col("link_layer").is_in(["IB", "RoCE"])
     )
     for (network, layer), rows in known.group_by("network", "link_layer", maintain_order=True):
@@ -36,4 +35,4 @@ def check(ctx: Context) -> Hits:
             layer=layer,
             network=network,
         )
-    yield from ports_differ(run)
+    yield from ports_differ(ctx.run)

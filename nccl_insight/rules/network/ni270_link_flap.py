@@ -9,13 +9,11 @@ _MANY = 3
 
 def check(ctx: Context) -> Hits:
     """One finding for each device that came back."""
-    run = ctx.run
-    for flap in flaps(run)[:5]:
+    for flap in flaps(ctx.run)[:5]:
         if not flap.back:
             continue
-        hurt = failed_after(run, flap)
+        hurt = failed_after(ctx.run, flap)
         span = f" for {flap.down_s:,.0f} s" if flap.down_s is not None else ""
-        where = f" on {flap.host}" if flap.host else ""
         yield ctx.says(
             "found",
             tuple(Ref(i, n) for i, n in flap.lines[:4]),
@@ -24,7 +22,6 @@ def check(ctx: Context) -> Hits:
             last_s=flap.last_s,
             devices=(flap.key,) if flap.device else (),
             port=flap.device or "A port",
-            where=where,
             span=span,
             flap=flap,
             hurt=hurt,

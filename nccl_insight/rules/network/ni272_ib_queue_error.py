@@ -6,8 +6,7 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all events."""
-    run = ctx.run
     found = ctx.lines()
     if found is None:
         return
-    yield from ctx.tells("found", rows=found, devices=devices_of(run, found.rows))
+    yield from ctx.tells("found", rows=found, devices=devices_of(ctx.run, found.rows))

@@ -75,10 +75,8 @@ def _only_rank(run: Run, gone: tuple[str, ...]) -> tuple[int, ...]:
 
 def _store_gone(ctx: Context, found: Trouble) -> Iterator[Hit]:
     """torch's store is gone, and nothing else was closed: the end of a job, or of the process that kept it."""
-    address = found.value("c10d_remote")
-    where = f" at {address}" if address else ""
     over = bool(causes(ctx.run)["message"].is_in(playing("agent-end")).any())
-    yield from ctx.tells("store-gone", rows=found, where=where, over=over)
+    yield from ctx.tells("store-gone", rows=found, address=found.value("c10d_remote"), over=over)
 
 
 def _restarted(run: Run, found: Trouble) -> bool:

@@ -15,11 +15,10 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines, with what is known of that CUDA error; those after a time-out's abort apart."""
-    run = ctx.run
     found = ctx.lines()
     if found is None:
         return
-    late = _after_abort(run, found.rows)
+    late = _after_abort(ctx.run, found.rows)
     first = found.rows.join(late.select("input_id", "line"), on=["input_id", "line"], how="anti", maintain_order="left")
     if first.height:
         yield from _hit(ctx, Trouble(first), ())

@@ -40,7 +40,6 @@ def _recorded(run: Run) -> Iterator[Hit]:
     first = found[0]
     other, verb = ("receive", "send to") if first.op == "Send" else ("send", "receive from")
     ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
-    more = f" (and {plural(len(found) - 1, 'more pair')})" if len(found) > 1 else ""
     follows = held_up(run, (p.missing for p in found))
     members = {r for group in flight_recorder.instances(run) for r in group.members}
     unseen = not follows and not members <= here and waits.issuperset(p.missing for p in found)
@@ -55,7 +54,7 @@ def _recorded(run: Run) -> Iterator[Hit]:
         first=first,
         verb=verb,
         other=other,
-        more=more,
+        others=len(found) - 1,
         follows=_HELD_UP if follows else _UNSEEN if unseen else "",
         open=plural(first.count, "open send" if first.op == "Send" else "open receive"),
         follows_said=follows,
@@ -72,7 +71,6 @@ def _counted(run: Run) -> Iterator[Hit]:
     for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)
-        more = f" (and {plural(part.height - 1, 'more pair')})" if part.height > 1 else ""
         yield says(
             "send-recv-unmatched.counted",
             refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
@@ -84,7 +82,7 @@ def _counted(run: Run) -> Iterator[Hit]:
             sends=sends,
             dst=dst,
             recvs=recvs,
-            more=more,
+            others=part.height - 1,
             follows=_HELD_UP if follows else "",
             follows_said=follows,
         )

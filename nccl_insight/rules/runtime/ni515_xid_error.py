@@ -63,8 +63,7 @@ def _place(run: Run, row: dict[str, object]) -> tuple[int | None, str | None]:
 
 def check(ctx: Context) -> Hits:
     """One finding for each Xid number and weight, the most severe first, at most five."""
-    run = ctx.run
-    yield from _told_by_nccl(run)
+    yield from _told_by_nccl(ctx.run)
     found = ctx.lines()
     if found is None:
         return
@@ -82,7 +81,7 @@ def check(ctx: Context) -> Hits:
         switch = text.startswith("SXid") or row["message"] in playing("switch")
         severity = Severity(weight(xid, word, switch=switch))
         kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
-        rank, host = _place(run, row)
+        rank, host = _place(ctx.run, row)
         kind.rows.append(row)
         kind.ranks.update([rank] if rank is not None else [])
         kind.hosts.update([host] if host is not None else [])

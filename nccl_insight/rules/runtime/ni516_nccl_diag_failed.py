@@ -134,8 +134,7 @@ def _remarks(run: Run) -> Iterator[Hit]:
 
 def _unknown(ctx: Context) -> Iterator[Hit]:
     """Lines of the diagnostics whose wording is not known."""
-    run = ctx.run
-    lines = causes(run).filter(pl.col("level") == "DIAG")
+    lines = causes(ctx.run).filter(pl.col("level") == "DIAG")
     lines = lines.with_columns(told(lines, "diag-line").alias("_word"))
     said = (pl.col("_word") == "stated").fill_null(False)
     lines = lines.filter(pl.col("_word").ne_missing("notice") & (pl.col("message").is_null() | said))

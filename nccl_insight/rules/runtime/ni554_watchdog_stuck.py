@@ -7,7 +7,6 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines."""
-    run = ctx.run
     found = ctx.lines()
     if found is None:
         return
@@ -17,7 +16,7 @@ def check(ctx: Context) -> Hits:
     span = f" for {int(seconds[0]):,} s" if seconds.len() else ""
     yield from ctx.tells(
         "found",
-        whom=(*ranks, *places(run).hosts(ranks)),
+        whom=(*ranks, *places(ctx.run).hosts(ranks)),
         rows=found,
         span=span,
         ends=found.rows["message"].is_in(playing("stuck-end")).any(),

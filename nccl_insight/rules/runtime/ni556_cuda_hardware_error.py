@@ -18,7 +18,6 @@ _NEXT_AMD = (
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines."""
-    run = ctx.run
     found = ctx.lines()
     if found is not None:
         reason = found.value("error_text") or found.text
@@ -27,11 +26,11 @@ def check(ctx: Context) -> Hits:
             "found", next_step=_NEXT_AMD if amd else _NEXT, quiet=Severity.WARNING, rows=found, amd=amd, reason=reason
         )
         return
-    raised = telling(run.table("tracebacks"), "exception-hardware")
+    raised = telling(ctx.run.table("tracebacks"), "exception-hardware")
     if raised.is_empty():
         return
     ranks = tuple(raised["rank"].drop_nulls().unique().sort().to_list())
-    hosts = places(run).hosts(ranks)
+    hosts = places(ctx.run).hosts(ranks)
     text = str(raised["text"][0])
     yield ctx.says(
         "found-gpu-one",

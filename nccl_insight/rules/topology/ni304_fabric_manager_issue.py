@@ -6,11 +6,10 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """CUDA's own statement, else a candidate beside NVLS failures."""
-    run = ctx.run
     if ctx.lines() is not None:
         yield from ctx.tells("found-gpu-fabric", quiet=None)
         return
-    nvls = trouble(run, *ctx.names("beside"))
+    nvls = trouble(ctx.run, *ctx.names("beside"))
     if nvls is None:
         return
     stated = nvls.telling("advice", "fabric-manager") is not None

@@ -12,12 +12,11 @@ from nccl_insight.tables.run import Run
 
 def check(ctx: Context) -> Hits:
     """One finding for all paths."""
-    run = ctx.run
-    found = ctx.lines() or _listed(run)
+    found = ctx.lines() or _listed(ctx.run)
     if found is None:
         return
     processes = found.rows.select("host", "pid")
-    went_on = completed(run).join(processes, on=["host", "pid"], how="semi", nulls_equal=True).height > 0
+    went_on = completed(ctx.run).join(processes, on=["host", "pid"], how="semi", nulls_equal=True).height > 0
     yield from ctx.tells("found", quiet=Severity.INFO if went_on else None, rows=found, went_on=went_on)
 
 

@@ -26,9 +26,8 @@ _CASES = (
 
 def check(ctx: Context) -> Hits:
     """One finding for each kind of surprise."""
-    run = ctx.run
-    unusual = choices(run).unusual
-    pins = settings(run).filter(pl.col("name").is_in(_PINS))
+    unusual = choices(ctx.run).unusual
+    pins = settings(ctx.run).filter(pl.col("name").is_in(_PINS))
     for kind, what, usual in _CASES:
         if kind in unusual:
             yield _hit(unusual[kind], what, usual, pins)

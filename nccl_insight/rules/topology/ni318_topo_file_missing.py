@@ -11,13 +11,12 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """One finding for all lines, from the errors or from the notes about topology files."""
-    run = ctx.run
-    asked = causes(run).filter(pl.col("cause") == ctx.name)
+    asked = causes(ctx.run).filter(pl.col("cause") == ctx.name)
     asked = asked.filter(told(asked, "default-topology").is_null())
     if asked.height:
         yield from ctx.tells("asked", quiet=None, rows=Trouble(asked))
         return
-    rows = run.table("topo").filter(pl.col("event") == "file_unopened")
+    rows = ctx.run.table("topo").filter(pl.col("event") == "file_unopened")
     rows = rows.filter(told(rows, "default-topology").is_null())
     if rows.is_empty():
         return

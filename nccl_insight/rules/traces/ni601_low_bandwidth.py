@@ -9,11 +9,10 @@ from nccl_insight.rules.context import Context, Hits
 
 def check(ctx: Context) -> Hits:
     """Pairs of GPUs that NCCL's model joins only across sockets."""
-    run = ctx.run
-    gpus = gpu_paths(run)
+    gpus = gpu_paths(ctx.run)
     limit = ctx["across_sockets_gbps"]
     slow = gpus.filter((pl.col("path") == "SYS") & (pl.col("bw_gbps") <= limit))
-    if slow.is_empty() or has_nvlink(run):
+    if slow.is_empty() or has_nvlink(ctx.run):
         return
     pairs, total = slow.height, gpus.height
     yield ctx.says(

@@ -66,7 +66,6 @@ def _traced(run: Run, limit: float) -> pl.DataFrame:
 
 def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
     worst = bad.sort("small", descending=True, maintain_order=True).row(0, named=True)
-    spent = f", {format_ns(worst['small_ns'])} in all" if worst["small_ns"] else ""
     logged = worst["total_ns"] is None
     median = median_size(run, worst) if logged else worst["median_bytes"]
     sized = median is not None
@@ -78,7 +77,6 @@ def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
         percent=100 * worst["small"] / worst["calls"],
         worst=worst,
         sized=f"are smaller than {format_bytes(limit)}" if sized else f"run below {format_ns(_SHORT_NS)}",
-        spent=spent,
         sized_said=sized,
         fused=max(1, round(worst["small_bytes"] / (25 << 20))),
         has_median=median is not None,

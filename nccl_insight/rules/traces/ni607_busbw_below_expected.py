@@ -91,7 +91,6 @@ def _judge(ctx: Context, part: pl.DataFrame, members: tuple[int, ...], n: int) -
 
 def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
     """The slow groups, of so many in which the operation was judged."""
-    run = ctx.run
     groups = sorted(groups, key=lambda g: -float(g.best["reached"]))
     first, best = groups[0], groups[0].best
     comm_id = first.comm_id if len(groups) == 1 else None
@@ -116,13 +115,13 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
             .select("op", "size_bytes", "busbw_gbps", "count", "wire_ns", "input_id")
             .iter_rows()
         ),
-        whom=with_hosts(run, members),
+        whom=with_hosts(ctx.run, members),
         comm_id=comm_id,
         best=best,
         where=where,
         wanted=wanted,
         more=more,
-        transport_text=transport_text(run, comm_id),
+        transport_text=transport_text(ctx.run, comm_id),
         observed_said=observed,
         limit=ctx["share"],
     )

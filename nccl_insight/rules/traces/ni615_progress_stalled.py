@@ -25,7 +25,6 @@ def check(ctx: Context) -> Hits:
     one, at = found.series, found.series.rows["time_s"][-1]
     when = f" at {clock_text(at)}" if at is not None else ""
     span = format_span_s(found.quiet_s) if found.quiet_s is not None else ""
-    quiet = f", then nothing for {span}" if span else ""
     known = unwell(run).height > 0 or bool(ends(run))
     yield ctx.says(
         "found",
@@ -35,7 +34,6 @@ def check(ctx: Context) -> Hits:
         absence="no later count in this input",
         last=one.at(-1),
         when=when,
-        quiet=quiet,
         found=found,
         article="an" if found.pause[:1] in "aeiou" else "a",
         span=span,
