@@ -66,7 +66,9 @@ class Instance:
             high = max([*ended, *(s for s in seqs if s is not None)])
             return [n for n in waits if seqs[n] < high and self._cells["joint"][n]]
         late = [n for n in waits if seqs[n] < high]
-        unnamed = self.name == UNNAMED and all(self._cells["op"][n] is None for n in waits)
+        # Where no line names the group, operations of two kinds are those of two groups.
+        ops = {self._cells["op"][n] for n in waits}
+        unnamed = self.name == UNNAMED and (ops == {None} or len(ops) > 1)
         ahead = sum(seqs[n] > low for n in waits)
         late = [n for n in waits if seqs[n] == low] if late else late
         # Where the ranks behind have issued what the others wait in, all wait for the older operation of somebody.

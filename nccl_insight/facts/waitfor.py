@@ -258,7 +258,10 @@ class _Graph:
             return
         # Where all members of a group wait in one operation, the others wait for it, and nobody has to be late.
         still = any(g.complete for g in self.placed)
-        astray = set() if still else {r for g in self.placed if g.members and not g.sound for r in g.entered}
+        lone = [] if still else [g for g in self.placed if g.members and not g.sound]
+        # Whom others wait for in a transfer their lines do not tell; it may be what holds up the rest of such a group.
+        apart = {r for g in self.placed for r in g.standing} - {r for g in self.placed for r in g.ranks_inside}
+        astray = {r for g in lone if not g.members & apart for r in g.entered}
         for held in dict.fromkeys((self.waiting | self.by_dumps, self.waiting, self.waiting - astray)):
             found = list(self._explained(set(held)))
             if found:
@@ -273,24 +276,33 @@ class _Graph:
             began = [float(t) for g in needs for t in g.waits["time_s"].drop_nulls()]
             held |= self._came(absent, min(began, default=None))
         alone = [g for g in needs if not (g.members - g.entered) & held]
-        late = {r for g in alone if len(g.members - g.entered) == 1 for r in g.members - g.entered}
-        for group in alone:
-            left = group.members - group.entered
+        # Of those whose output is not here some may wait themselves, for those of which it is.
+        lefts = [(g, (g.members - g.entered) & self.known or g.members - g.entered) for g in alone]
+        late = {r for _, left in lefts if len(left) == 1 for r in left}
+        for group, left in lefts:
             if not left & late and self._believed(set(left), set(group.entered)):
                 late |= left
         late |= {r for _, r in self.pairs if r not in self.known and r not in held} if not late else set()
+        late = late & self.known or late
         if not late and not alone and self.source == WATCHDOG:
             # Where a group stands still and each rank has a file of its own, the one without may be lost.
             still = any(g.complete for g in self.placed)
             yield from self._left_out(held, own_files=still)
         elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
             return  # of several ranks without a dump each may be the one
-        elif late and (len(late) == 1 or self._believed(late, set(self.waiting))):
+        elif late and not self._odd_one(needs, late) and (len(late) == 1 or self._believed(late, set(self.waiting))):
             told = [g for g in alone if g.members - g.entered <= late]
             for g in sorted(told, key=lambda g: (len(g.members), g.name))[:_MOST_GROUPS]:
                 yield self._claim(g, late, self._silence(late))
             if not told:
                 yield self._pair_claim(late)
+
+    def _odd_one(self, needs: Iterable[Instance], late: set[int]) -> bool:
+        """Whether another rank than these, of which nothing is known, may be the cause: it has not issued what others
+        wait in, and waits in what they all have issued, too. Who runs their program has issued both."""
+        stands = [g for g in self.placed if g.low is not None]
+        lacks = ((g, (g.members - g.entered - late) & self.waiting) for g in needs) if not late <= self.known else ()
+        return any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
 
     def _silence(self, late: set[int]) -> str:
         if self.source == DUMPS:

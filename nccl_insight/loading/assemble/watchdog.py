@@ -63,8 +63,13 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     ).filter(pl.col("of").is_not_null() | pl.col("global_rank").is_not_null())
     if marked.is_empty():
         return None
-    # A line that names no group belongs to the one that another line of the rank names with the number, or at all, if
-    # that is one only.
+    # The watchdog of a group says its second line, which names the group, behind the first. Else a line that names no
+    # group belongs to the one that another line of the rank names with the number, or at all, if that is one only.
+    marked = marked.sort("input_id", "line", maintain_order=True)
+    behind = pl.struct("of", "seq").shift(-1).over("input_id", "global_rank") == pl.struct("of", "seq")
+    behind &= pl.col("global_rank").is_not_null() & pl.col("seq").is_not_null()
+    theirs = pl.when(behind).then(pl.col("group").shift(-1).over("input_id", "global_rank"))
+    marked = marked.with_columns(pl.coalesce("group", theirs).alias("group"))
     for key in (["of", "global_rank", "seq"], ["of", "global_rank"]):
         own = marked.filter(pl.col("group").is_not_null()).group_by(key).agg(pl.col("group").unique().alias("only"))
         own = own.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
