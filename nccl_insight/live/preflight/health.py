@@ -328,7 +328,7 @@ def _different(gpus: Sequence[Health], field: str, name: str, seen: str, expecte
         usual = statistics.mode(values.values())
         low = {index: value for index, value in values.items() if value < usual}
         if low and 2 * len(low) < len(values):
-            shown = ", ".join(f"GPU {index} {seen.format(value)}" for index, value in low.items())
+            shown = ", ".join(f"GPU {index}: {seen.format(value)}" for index, value in low.items())
             yield Check(name, Status.WARN, shown, expected.format(usual), fix, "NI601", Action.TRIAGE)
 
 

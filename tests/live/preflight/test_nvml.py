@@ -110,7 +110,7 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], str, Status, str]] = {
     "hidden use": ({"used": 30 << 30}, "gpu memory", Status.WARN, "GPU 3 30,720 MiB"),
     "old slot": ({"generation": 4}, "pcie generation", Status.WARN, "the slot gives PCIe Gen4"),
     "replays": ({"replays": 40_000}, "pcie replays", Status.WARN, "40,000"),
-    "less power": ({"power": 500_000}, "power limit", Status.WARN, "GPU 3 500 W; expected 700 W"),
+    "less power": ({"power": 500_000}, "power limit", Status.WARN, "GPU 3: 500 W; expected 700 W"),
     "slow clock": ({"clock": 1200}, "clock limit", Status.WARN, "at most 1200 MHz"),
     "two links down": ({"links": [1] * 16 + [0, 0]}, "nvlink", Status.FAIL, "GPU 3 has 16"),
     "link errors": ({"link_errors": {7: 90_210}}, "nvlink errors", Status.WARN, "on link 7"),
