@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from nccl_insight.live.capture import processes
 from nccl_insight.live.capture.environment import World
 from nccl_insight.live.capture.parent import Launch, make_directory
 from nccl_insight.live.capture.plan import Plan
@@ -60,8 +61,17 @@ def test_a_collective_that_works(tmp_path: Path) -> None:
 def test_a_collective_that_hangs(tmp_path: Path) -> None:
     found, result = judged(tmp_path, "hang-all", deadline=2.0)
     assert found["all-reduce"].status is Status.FAIL
+    assert "kill -CONT" not in found["all-reduce"].fix
     assert result.code == 5
     assert result.last_line().endswith("exit=5")
+
+
+def test_a_rank_that_is_stopped_is_to_be_set_going(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_HALTED_S", 0.2)
+    monkeypatch.setitem(processes.run_group.__kwdefaults__, "straggle_s", 0.3)
+    found, result = judged(tmp_path, "stopped", deadline=600.0)
+    assert "kill -CONT" in found["all-reduce"].fix
+    assert result.code == 5
 
 
 def test_wrong_results_fail(tmp_path: Path) -> None:
