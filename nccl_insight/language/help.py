@@ -22,7 +22,7 @@ PLACE: Final = frozenset(
 _PARTS: Final = ("says", "check", "where", "fix", "do")
 _KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})
 _VALUE_MOST: Final = 90
-_FIELD: Final = re.compile(r"\{([a-z_][a-z0-9_]*)(:raw)?\}")
+_FIELD: Final = re.compile(r"\{([a-z_][a-z0-9_]*)(:raw|:last)?\}")
 _OPTIONAL: Final = re.compile(r"\[\[(.*?)\]\]")
 
 
@@ -119,15 +119,15 @@ def filled(template: str, values: Mapping[str, object], enums: Mapping[str, Mapp
     """The template with its values; of ``[[words||other words]]`` the first whose values are known, or nothing.
 
     A text whose value is unknown is left out (empty). A number of an enumeration is given in words, with
-    ``{column:raw}`` as it is."""
+    ``{column:raw}`` as it is, and of several lines ``{column:last}`` the last."""
     known = default_enumerations() if enums is None else enums
 
-    def given(name: str, raw: object) -> str | None:
+    def given(name: str, how: object) -> str | None:
         value = values.get(name)
         if value is None or value == "":
             return None
-        said = " ".join(str(value).split())
-        told = said if raw else known.get(name, {}).get(said, said)
+        said = " ".join((str(value).splitlines()[-1] if how == ":last" else str(value)).split())
+        told = said if how == ":raw" else known.get(name, {}).get(said, said)
         return told if len(told) <= _VALUE_MOST or name == "advice" else f"{told[:_VALUE_MOST].rsplit(' ', 1)[0]} ..."
 
     def whole(text: str) -> str | None:
