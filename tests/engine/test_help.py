@@ -213,7 +213,10 @@ def test_record_env_prints_exports() -> None:
         ("ValueError: sharded states cannot be used with offloading", "change one of the options"),
         ("ValueError: `hub_model_id` must be set", "give what the exception names"),
         ("ImportError: `frob` must be installed. Please install it via `pip install frob`", "install the package"),
-        ("RuntimeError: unable to mmap 512 bytes from file </torch_1>: Cannot allocate memory (12)", "vm.max_map_count"),
+        (
+            "RuntimeError: unable to mmap 512 bytes from file </torch_1>: Cannot allocate memory (12)",
+            "vm.max_map_count",
+        ),
         ("OSError: You are trying to access a gated repo at https://huggingface.co/a/b. 401 Client Error.", "token"),
         ("RuntimeError: Timed out on rank 0 (world_size=2, missing_ranks=[1])", "missing_ranks lists"),
     ],
