@@ -10,6 +10,7 @@ from nccl_insight.engine.compare import Comparison
 from nccl_insight.report import diff
 from nccl_insight.report import figures as figure_set
 from nccl_insight.report.figures.base import Figure
+from nccl_insight.report.figures.chart import chart
 from nccl_insight.report.html.page import asset
 from nccl_insight.views.figures import Figures
 
@@ -44,9 +45,19 @@ def _shown(figure: Figure) -> Any:
         return Drawing(figure.title, figure.summary, figure.svg)
     from plotly import graph_objects
 
-    chart = graph_objects.Figure(figure.plot["data"], figure.plot["layout"])
-    chart.update_layout(title={"text": figure.title}, margin={"t": 90})
-    return chart
+    still = Drawing(figure.title, figure.summary, chart(figure.plot, figure.title, figure.size, wide=figure.wide))
+
+    class Chart(graph_objects.Figure):  # type: ignore[misc]
+        """plotly's figure, and the drawing for places that run no script (nbconvert, previews)."""
+
+        _ipython_display_ = None
+
+        def _repr_mimebundle_(self, *args: Any, **options: Any) -> dict[str, Any]:
+            return {"text/html": still._repr_html_(), **super()._repr_mimebundle_(*args, **options)}
+
+    made = Chart(figure.plot["data"], figure.plot["layout"])
+    made.update_layout(title={"text": figure.title}, margin={"t": 90})
+    return made
 
 
 @cache

@@ -168,7 +168,7 @@ def _platform(analysis: Analysis, view: Platform) -> list[str]:
     )
     rows = [
         ("Ranks and nodes", words.job_line(analysis).split(", NCCL")[0]),
-        ("GPUs", _gpus(view, job.gpus)),
+        ("GPUs", " ".join(filter(None, (plural(job.gpus, "GPU") if job.gpus else "", view.gpu)))),
         ("Network", ", ".join(filter(None, (networks, _nics(view))))),
         ("CUDA", cuda),
         ("Driver", drivers),
@@ -180,10 +180,6 @@ def _platform(analysis: Analysis, view: Platform) -> list[str]:
         *markdown.table(["What", "Value"], filled),
         "_Bare metal, containers or cloud? `nvidia-smi topo -m`, `ibstatus`:_",
     ]
-
-
-def _gpus(view: Platform, count: int | None) -> str:
-    return " ".join(filter(None, (plural(count, "GPU") if count else "", view.gpu)))
 
 
 def _nics(view: Platform) -> str:

@@ -48,6 +48,7 @@ def test_the_notebook_of_the_documentation_runs(monkeypatch: pytest.MonkeyPatch)
     assert "## FAIL" in shown[5]
     assert "'node'" in shown[6]
     assert "<svg" in shown[7]
+    assert "<svg" in names["figures"]["init"]._repr_mimebundle_()["text/html"]  # where no script runs
     assert len(shown) == 10
 
 

@@ -26,7 +26,8 @@ def in_english(rows: pl.DataFrame) -> pl.DataFrame:
         new = {
             text: english
             for text in texts.to_list()
-            if (english := _body(text) if column == "_body" else _reason(text)) is not None
+            if (english := _body(text) if column == "_body" else _english().get(text.strip().rstrip(".").lower()))
+            is not None
         }
         if new:
             rows = rows.with_columns(pl.col(column).replace(new))
@@ -49,10 +50,6 @@ def _english() -> dict[str, str]:
 def _any() -> re.Pattern[str]:
     """Any of the texts."""
     return re.compile("|".join(re.escape(t) for t in sorted(_english(), key=len, reverse=True)))
-
-
-def _reason(text: str) -> str | None:
-    return _english().get(text.strip().rstrip(".").lower())
 
 
 def _body(text: str) -> str | None:

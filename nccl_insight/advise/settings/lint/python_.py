@@ -84,7 +84,7 @@ def _body(script: Script, body: list[ast.stmt], conditional: bool) -> None:
                 if setting.how.startswith("os."):
                     issue = issue_of("set-after-process", setting.name, setting=setting, started=started)
                     script.problems.append((setting.line, issue))
-        if started is None and any(_starts(node) for node in ast.walk(statement)):
+        if started is None and any(isinstance(n, ast.Call) and _method(n) in _STARTS for n in ast.walk(statement)):
             started = statement.lineno
 
 
@@ -113,10 +113,6 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting.extend(
             child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.stmt, ast.excepthandler))
         )
-
-
-def _starts(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and _method(node) in _STARTS
 
 
 def _name(node: ast.AST) -> str:
