@@ -70,7 +70,7 @@ class Names:
 
     def host(self, name: str) -> str:
         """Pseudonym of a host name (also of an address that stands for a host)."""
-        if name == "localhost" or not name:
+        if name in ("localhost", "node", "host", ""):  # words that name nobody
             return name
         if parse_v4(name):
             return self.book.ipv4(name)

@@ -66,6 +66,9 @@ def test_promised_classes_go(kind: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "waiting for `clique for rank 0; run_id=-1` for 20 seconds",
+        "#nThread 1 nGpus 1 minBytes 33554432 step: 1048576(bytes) warmup iters: 5",
+        "#Rank 0 Group 0 Pid 12225 on node device 0 [0000:16:00] NVIDIA GeForce RTX 5090",
         "gpu: NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.",
         "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB",
         "mlx5_0:1/RoCE rdmap0s6 enp65s0np0 bnxt_re3 hsn0 eth2 INET6 isAllCudaP2p fp8 bfloat16 sm_90 48xlarge",
