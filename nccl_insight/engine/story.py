@@ -17,8 +17,10 @@ from nccl_insight.facts import watchdog
 from nccl_insight.facts.clock import clock_text, with_time
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, FIRST_FAILURE, KILLED, End, ends
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.instances import UNNAMED
 from nccl_insight.facts.last_words import tails
+from nccl_insight.facts.topics import plays
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
 from nccl_insight.readers.embedded.forms import step_words
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT, UNEXPLAINED
@@ -135,14 +137,19 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
     ranks = sorted(rows.select(pl.coalesce("global_rank", "rank").alias("r"))["r"].drop_nulls().unique().to_list())
     if rows["global_rank"].null_count() and rows["group"].n_unique() > 1:
         ranks = []  # numbers of several groups
-    took = rows["ran_ms"].drop_nulls()
-    after = f" after {round(int(took[0]) / 1000):,} s" if took.len() else ""
     ops = rows["op"].drop_nulls().unique(maintain_order=True).to_list()
     gloo = bool((rows["group"] == watchdog.GLOO).all())
     alike = rows["timed_out_seq"].n_unique() == 1 and len(ops) <= 1 and not gloo
     what = f" in {next(iter(ops), 'operation')} {rows['timed_out_seq'][0]}" if alike else ""
+    took = rows["ran_ms"].drop_nulls()
+    told = took.len() and (alike or not rows["ran_ms"].null_count())
+    after = f" after {round(int(took[0]) / 1000):,} s" if told else ""
+    # The watchdog also gives up an operation in which NCCL reports an error.
+    lines = causes(run)
+    timed = took.len() or gloo or lines.select(plays(lines, "time-out").any()).item()
+    one, many = ("times out", "time out") if timed else ("gives up", "give up")
     who = (
-        f"{capital(rank_words(ranks, 6))} time{'s' if len(ranks) == 1 else ''} out"
+        f"{capital(rank_words(ranks, 6))} {one if len(ranks) == 1 else many}"
         if ranks
         else plural(rows.height, "time-out")
     )

@@ -8,6 +8,8 @@ from nccl_insight.facts.transports import links
 from nccl_insight.loading.assemble.places import rank_hosts
 from nccl_insight.tables.run import Run, fact
 
+_LOOPBACK = r"^\[?(?:127\.|::1\b)"
+
 
 @fact
 def spans_hosts(run: Run) -> bool | None:
@@ -33,10 +35,22 @@ def needs_no_network(run: Run) -> bool:
 
 
 def nodes_are_processes(run: Run) -> bool:
-    """Whether P2P and SHM are both switched off, so that NCCL takes each process for a node of its own."""
+    """Whether NCCL's nodes are processes of one host: P2P and SHM are off, or loopback alone brought them together."""
+    if _met_over_loopback(run):
+        return True
     level = setting(run, "NCCL_P2P_LEVEL").filter(pl.col("value").str.to_uppercase().is_in(["LOC", "0"]))
     no_p2p = switched_on(run, "NCCL_P2P_DISABLE").height or level.height
     return bool(no_p2p and switched_on(run, "NCCL_SHM_DISABLE").height)
+
+
+def _met_over_loopback(run: Run) -> bool:
+    """Whether every communicator finished its init, and no interface but loopback is told (NCCL_HOSTID parts nodes)."""
+    tables = ("interfaces", "net_devices")
+    addresses = pl.concat([run.table(t)["address"].drop_nulls().cast(pl.String) for t in tables])
+    known = comms(run)
+    if addresses.is_empty() or not known or not all(c.init_complete for c in known):
+        return False
+    return bool(addresses.str.contains(_LOOPBACK).all())
 
 
 def net_crosses(run: Run) -> bool:

@@ -399,7 +399,9 @@ class _Graph:
             seq = waits["last_enqueued"].mode().max()
         seq = seq if isinstance(seq, int) else group.low
         at = (rows if proof == "lagging" and rows is not None else waits).sort("timed_out_seq")
-        op, ran = at["label" if group.listed else "op"].drop_nulls(), at["ran_ms"].drop_nulls()
+        there = at.filter(pl.col("timed_out_seq").eq_missing(seq))
+        there = there if there.height else at
+        op, ran = there["label" if group.listed else "op"].drop_nulls(), there["ran_ms"].drop_nulls()
         own = tuple(sorted(group.ranks(rows))) if rows is not None else ranks
         hosts = known.hosts(ranks) if group.world else ()
         if rows is not None and not hosts and rows.get_column("host", default=None) is not None:

@@ -56,7 +56,7 @@ def _operation(claim: Claim) -> str:
 def _others(item: Absent) -> Iterator[str]:
     """A sentence for each other source."""
     for claim in item.support:
-        yield f"{capital(claim.source)} agrees: {claim.said}."
+        yield f"The same by {claim.source}: {claim.said}."
     for claim in item.also:
         late = "it" if len(claim.ranks) == 1 else "them"
         wait = "waits" if len(claim.waiting) == 1 else "wait"

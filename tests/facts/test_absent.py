@@ -48,7 +48,7 @@ def test_watchdog_and_dumps_that_agree_make_one_finding(tmp_path: Path) -> None:
         ("rank-desync", (2,), ("gpu02",), "high")
     ]
     assert "never issued collective 35" in found[0].title
-    assert "watchdog agrees" in found[0].explanation
+    assert "The same by torch's watchdog:" in found[0].explanation
     assert {e.input.rsplit("/", 1)[-1] for e in found[0].evidence} >= {"run.log"}
 
 
@@ -110,7 +110,7 @@ def test_ras_raises_the_confidence_of_a_silent_rank_and_is_not_told_twice(tmp_pa
     assert [(f.name, f.ranks, f.severity.value, f.confidence.value) for f in found] == [
         ("rank-desync", (3,), "error", "medium")
     ]
-    assert "RAS agrees: rank 3: its process is dead" in found[0].explanation
+    assert "The same by RAS: rank 3: its process is dead" in found[0].explanation
     _, found = judged(text, ras(tmp_path / "ras.json", {0: 35, 1: 35, 2: 35}, dead=(3,)))
     assert [(f.name, f.ranks) for f in found] == [("ras-incomplete", (3,))]
 

@@ -26,7 +26,7 @@ VERSIONS = ("driver", "nccl", "cuda", "torch")
 TEXTS = ("transport", "gpu_model")
 KEYS = NUMBERS + VERSIONS + TEXTS
 _UNITS = {**dict.fromkeys(RATES, " GB/s"), "nic_gbit": " Gb/s", "shm_gib": " GiB", "memlock_gib": " GiB"}
-_FORM = re.compile(r"\s*([a-z_]+)\s*(==|!=|>=|<=|=|>|<)\s*(.+?)\s*")
+_FORM = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(==|!=|>=|<=|=|>|<)\s*(.+?)\s*")
 _CODES = {"busbw": "NI601", "transport": "NI210", "nics": "NI240", "shm_gib": "NI401", "memlock_gib": "NI407"}
 
 

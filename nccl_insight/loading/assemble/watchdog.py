@@ -101,7 +101,12 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
         marked.group_by("group", "of", "global_rank", own_input, own_seq, "_again", maintain_order=True)
         .agg(
             pl.col("input_id", "line").first(),
-            pl.col("host", "pid", "timestamp").drop_nulls().first(),
+            pl.col("host", "pid").drop_nulls().first(),
+            # Lines about other ranks may come in front of the time-out, whose time the length of the wait counts from.
+            pl.coalesce(
+                pl.col("timestamp").filter(pl.col("duration_ms").is_not_null()).drop_nulls().first(),
+                pl.col("timestamp").drop_nulls().first(),
+            ),
             pl.col("enqueued_seq").max().alias("last_enqueued"),
             pl.col("completed_seq").max().alias("last_completed"),
             waits.min().alias("timed_out_seq"),

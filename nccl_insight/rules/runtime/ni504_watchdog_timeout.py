@@ -46,5 +46,7 @@ def check(ctx: Context) -> Hits:
     elif group:
         what = f"{what or 'a collective '}of {group}, "
     who = "Gloo" if by_gloo else "The watchdog"
-    headline = " ".join(f"{who} timed out on {what or 'a collective '}{seq}{after}".split())
+    timed = by_gloo or first or plays(rows, "time-out").any()
+    verb = "timed out on" if timed else "gave up on"
+    headline = " ".join(f"{who} {verb} {what or 'a collective '}{seq}{after}".split())
     yield from ctx.tells("found", quiet=None, headline=headline, first=first, dumps=LIST_DUMPS)

@@ -1,14 +1,18 @@
 """Some ranks stopped before a collective that the others issued."""
 
+import polars as pl
+
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.claims import CALLS, WATCHDOG
+from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.waitfor import ended_ranks, verdict
 from nccl_insight.rules._absent import READ_LAST, subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.tables.run import Run
 
 
 def check(ctx: Context) -> Hits:
@@ -18,7 +22,9 @@ def check(ctx: Context) -> Hits:
         if item.lead.proof == "calls":
             yield with_others(run, _stopped(item), item)
         elif item.lead.proof == "silent":
-            yield with_others(run, _silent(item, len(verdict(run, WATCHDOG).waiting)), item)
+            gone = _closed(run, item)
+            hit = _silent(item, len(verdict(run, WATCHDOG).waiting)) if gone.is_empty() else _left(item, gone)
+            yield with_others(run, hit, item)
         elif item.lead.proof == "barrier":
             yield with_others(run, _barrier(item), item)
         elif item.lead.proof == "stack":
@@ -31,6 +37,20 @@ def check(ctx: Context) -> Hits:
         yield ctx.cannot("untold")
     elif not all(group.comparable for group in counted(run, CALLS)):
         yield ctx.cannot("untold-ranks-communicator")
+
+
+def _closed(run: Run, item: Absent) -> pl.DataFrame:
+    """The lines with which all of these ranks closed their communicators in order; empty where one did not."""
+    rows = run.table("ranks").filter(pl.col("rank").is_in(item.lead.ranks))
+    orderly = (rows["destroyed"].cast(pl.String) == "destroyed").fill_null(False)
+    return rows.with_columns(line="destroyed_line") if orderly.all() else rows.clear()
+
+
+def _left(item: Absent, gone: pl.DataFrame) -> Hit:
+    lead = item.lead
+    at = f"collective {lead.seq} ({lead.op or 'operation unknown'})"
+    one = len(lead.ranks) == 1
+    return says("collective-not-reached.left", refs(gone), subject=subject(item), lead=lead, at=at, one=one)
 
 
 def _stopped(item: Absent) -> Hit:

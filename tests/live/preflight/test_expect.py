@@ -15,6 +15,7 @@ from nccl_insight.live.preflight.model import Result, Status
 FACTS: dict[str, str | float | None] = {
     "gpus": 8.0, "nics": 8.0, "driver": "570.124.06", "nccl": "2.27.3+cuda12.9", "busbw": 361.37, "transport": "IB",
     "gpu_model": "NVIDIA H100 80GB HBM3", "memlock_gib": float("inf"), "nofile": 1048576.0, "ranks": 8.0,
+    "h2d_gbps": 55.13, "d2h_gbps": 55.06, "p2p_gbps": 392.0, "pcie_gen": 5.0, "shm_gib": 128.0, "nodes": 1.0,
 }  # fmt: skip
 
 
@@ -58,6 +59,12 @@ def test_what_a_level_cannot_know_is_skipped_and_not_a_pass() -> None:
 def test_expectations_that_make_no_sense(text: str) -> None:
     with pytest.raises(UsageError):
         expect.parse(text)
+
+
+def test_every_key_can_be_asked_for() -> None:
+    for key in expect.KEYS:
+        value = "8" if key in expect.NUMBERS + expect.VERSIONS else "IB"
+        assert expect.parse(f"{key}={value}") == expect.Expectation(key, "=", value)
 
 
 def test_recorded_expectations_hold_on_the_node_they_came_from(tmp_path: Path) -> None:
