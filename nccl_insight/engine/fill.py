@@ -140,9 +140,11 @@ def _known(run: Run, draft: Draft) -> dict[str, str]:
         found.setdefault("device", draft.hit.devices[0].rpartition("/")[2])
     if len(draft.hit.hosts) == 1:
         found.setdefault("pod", draft.hit.hosts[0])
-    if refs:
-        path = paths_of(run).get(refs[0].input_id)
-        found |= {"log": path} if path else {}
+    logs = [ref.input_id for ref in refs if ref.line > 0]
+    if not logs:  # a finding on traces asks for the log beside them
+        logs = run.table("inputs").filter(pl.col("kind").cast(pl.String) == "nccl_log")["input_id"].to_list()
+    path = paths_of(run).get(logs[0]) if logs else None
+    found |= {"log": path} if path else {}
     if peer := _peer(row) or (_peer_beside(rows, row) if row else None):
         found["address"], found["port"] = peer
         host = places(run).host(found["address"])

@@ -255,6 +255,42 @@ def test_what_pydantic_refuses_is_told_behind_a_tag(tmp_path: Path) -> None:
     assert "raised ValidationError: tensor parallel size (16)" in finding.title.replace("pydantic_core.", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79 GiB",
+         {"PYTORCH_CUDA_ALLOC_CONF"}),
+        ("cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,000,000,000 bytes (allocated so far: 0 bytes).",
+         set()),
+        ("jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 3.64TiB with "
+         "allocator GPU_0_bfc on device 0.", {"XLA_PYTHON_CLIENT_PREALLOCATE"}),
+    ],
+)  # fmt: skip
+def test_memory_of_the_gpu_is_sought_with_the_settings_of_whoever_asked(
+    tmp_path: Path, text: str, settings: set[str]
+) -> None:
+    finding = _only(tmp_path, "Traceback (most recent call last):", '  File "/app/train.py", line 7, in <module>', text)
+    said = " ".join(step.text for step in finding.steps)
+    known = {"PYTORCH_CUDA_ALLOC_CONF", "XLA_PYTHON_CLIENT_PREALLOCATE"}
+    assert "nvidia-smi" in said
+    assert {name for name in known if name in said} == settings
+
+
+def test_what_stands_behind_the_heading_of_an_exception_is_told(tmp_path: Path) -> None:
+    head = ("Traceback (most recent call last):", '  File "/app/train.py", line 7, in <module>')
+    finding = _only(
+        tmp_path, *head, "RuntimeError: Error(s) in loading state_dict for Linear:",
+        '\tMissing key(s) in state_dict: "bias". ', '\tUnexpected key(s) in state_dict: "extra". ',
+    )  # fmt: skip
+    assert 'Missing key(s) in state_dict: "bias"' in finding.observed
+    finding = _only(
+        tmp_path, *head, "torch._dynamo.exc.Unsupported: Failed to trace builtin operator",
+        "  Explanation: Dynamo does not know how to trace builtin operator `print` with argument types ['str']",
+        "  Hint: Avoid calling builtin `print`. Consider using an equivalent alternative function/method to `print`.",
+    )  # fmt: skip
+    assert any("Consider using an equivalent alternative" in step.text for step in finding.steps)
+
+
 def test_gloo_is_told_by_its_own_setting(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     said = "[rank8]: RuntimeError: Gloo connectFullMesh failed with"
