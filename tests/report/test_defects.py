@@ -76,7 +76,7 @@ def test_figure_and_finding_tell_one_amount_of_waiting() -> None:
             "79.11 GiB of which 1.02 GiB is free.",
             "raised torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (/srv/fit.py:88)",
         ),
-        ("KeyError: " + "label " * 40, "raised KeyError: " + "label " * 11 + "... (/srv/fit.py:88)"),
+        ("KeyError: " + "label " * 40, "raised KeyError: " + "label " * 14 + "..."),
     ],
 )
 def test_the_headline_of_a_long_exception_ends_with_a_sentence_or_a_word(

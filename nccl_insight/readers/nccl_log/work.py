@@ -255,7 +255,7 @@ def _take_multiline(work: Work, name: str, rows: pl.DataFrame) -> pl.DataFrame:
         match: Match | None
         count = 0
         if joined:
-            match, count = max(joined, key=lambda j: j[1])
+            match, count = max(joined, key=lambda j: (not j[0].message.last_resort, j[1]))
             work.used.update(range(number + 1, number + 1 + count))
         else:
             match = catalog.try_rule(name, body)
