@@ -45,8 +45,7 @@ def nodes_are_processes(run: Run) -> bool:
 
 def _met_over_loopback(run: Run) -> bool:
     """Whether every communicator finished its init, and no interface but loopback is told (NCCL_HOSTID parts nodes)."""
-    tables = ("interfaces", "net_devices")
-    addresses = pl.concat([run.table(t)["address"].drop_nulls().cast(pl.String) for t in tables])
+    addresses = pl.concat([run.table(table)["address"].drop_nulls() for table in ("interfaces", "net_devices")])
     known = comms(run)
     if addresses.is_empty() or not known or not all(c.init_complete for c in known):
         return False

@@ -157,8 +157,6 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
 
 _FRAME: Final = r'File ".*", line [0-9]+, in \S+$'
 _INDENTED: Final = r"^(?:\[[^\]]*\]:?|\S+:)?\s{3}"
-# So many are looked through one by one for what messages begin with.
-_SINGLE_MOST: Final = 64
 # So many lines that look alike are asked about as one.
 _ALIKE_LEAST: Final = 64
 # Of a line that is no more than itself: nobody announces it, it quotes no other, and was not put together from several.
@@ -200,13 +198,7 @@ def _take_alike(work: Work, rows: pl.DataFrame, match: Match, label: str) -> pl.
 def _take_singly(work: Work, found: pl.DataFrame, seen: set[int]) -> None:
     """Asks about each line by itself."""
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
-    prefixes = catalog.headless_prefixes()
-    if found.height > _SINGLE_MOST:
-        held = found["_text"].str.extract_many(prefixes, overlapping=True).list.unique()
-    else:  # making an automaton takes longer
-        texts = [[p for p in prefixes if p in text] for text in found["_text"].to_list()]
-        held = pl.Series(texts, dtype=pl.List(pl.String))
-    found = found.with_columns(held.alias("_present"))
+    found = found.with_columns(likely.held(found["_text"], catalog.headless_prefixes()).alias("_present"))
     rows: list[recover.Piece] = []
     matches: list[Match] = []
     tries = 0

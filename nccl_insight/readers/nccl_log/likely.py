@@ -48,6 +48,14 @@ def holding(texts: pl.Series, signs: list[str]) -> pl.Series:
     return pl.Series(texts.name, found, dtype=pl.Boolean)
 
 
+def held(texts: pl.Series, signs: list[str]) -> pl.Series:
+    """The signs that each text holds, once each; found as by :func:`holding`."""
+    if texts.len() > _FEW:
+        return texts.str.extract_many(signs, overlapping=True).list.unique()
+    found = [[sign for sign in signs if sign in text] for text in texts.to_list()]
+    return pl.Series(texts.name, found, dtype=pl.List(pl.String))
+
+
 def pattern_of(catalog: Catalog) -> str:
     """What stands in each line that matters, but for lines of tables and such as count steps."""
     signs = {*headless_signs(catalog), *host_tools.SIGNS, *SIGNS, *LOST_HEAD, LAST_ERROR}
