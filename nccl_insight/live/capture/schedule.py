@@ -127,7 +127,10 @@ def _surely(
         error = math.hypot(_OF_MEDIAN * noise * math.sqrt(counts), spread / 2)
         often = len(own) >= _ENOUGH and own[3 * (len(own) - 1) // 4] < typical
         errors = _LIKELY if node in slower else _SURE if often else math.inf
-        if rates[node].median < typical - errors * error:
+        # However much the others vary: where all of a node's pairs are below all of theirs, chance seldom does it.
+        apart = bool(own and others) and own[-1] < _SLOW * min(others)
+        rare = apart and math.comb(len(own) + len(others), len(own)) * _CHANCE > len(rates)
+        if rare or rates[node].median < typical - errors * error:
             found[node] = rates[node]
     return found
 
