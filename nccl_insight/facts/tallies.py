@@ -16,7 +16,7 @@ from nccl_insight.facts.errors import causes
 from nccl_insight.facts.host_facts import stands
 from nccl_insight.facts.instances import Instance
 from nccl_insight.facts.topics import plays
-from nccl_insight.loading.assemble.places import Places, places, rank_in_job
+from nccl_insight.loading.assemble.places import rank_in_job
 from nccl_insight.tables.run import Run, fact
 
 _ROWS: Final = {
@@ -82,16 +82,13 @@ def _of_calls(run: Run) -> Iterator[Instance]:
 
 
 def _of_ras(run: Run) -> Iterator[Instance]:
-    known = places(run)
     for part in ras_counts(run).partition_by("comm", "op", maintain_order=True):
         comm = str(part["comm"][0])
         reports = part.partition_by("input_id", "report", maintain_order=True)
         # The same counts in two reports, or a job that was ended from outside: nothing moved any more.
         marks = [tuple(sorted(r.select("rank", "count").rows(), key=str)) for r in reports]
         still = (len(marks) > 1 and marks[-1] == marks[-2]) or endings(run).height > 0
-        rows = reports[-1].with_columns(last_enqueued="count")
-        place = [in_job(run, known, comm, *row) for row in rows.select("rank", "pid", "host").iter_rows()]
-        rows = rows.with_columns(global_rank=pl.Series(place, dtype=pl.Int64)).drop_nulls("last_enqueued")
+        rows = reports[-1].with_columns(last_enqueued="count").drop_nulls("last_enqueued")
         if (
             rows.height
             and (found := _tally(comm, rows.select(list(_ROWS)), "counts-still" if still else "counts")).world
@@ -143,55 +140,30 @@ def _of_stacks(run: Run) -> Iterator[Instance]:
         yield _tally("", pl.DataFrame(rows, _ROWS), "stack", True)
 
 
-def in_job(run: Run, known: Places, comm: object, rank: int | None, pid: int | None, host: str | None) -> int | None:
-    """The rank of the job by RAS's process number, else by its rank in the communicator."""
-    process = known.process(pid, known.host(host)) or known.process(pid, None)
-    if process is not None or rank is None:
-        return process[1] if process is not None else None
-    placed = rank_in_job(run, comm, rank)
-    if placed is not None or known.rank_of_process:
-        return placed
-    # Without any init the report is all there is: ranks are those of its largest communicator.
-    own = _of_report(run)
-    return own.get((host, pid)) if own else rank if ras_counts(run)["comm"].n_unique() < 2 else None
-
-
-@fact
-def _of_report(run: Run) -> dict[tuple[str | None, int | None], int]:
-    """The rank of each process in the largest communicator of a RAS report, and in those as large, if it is one."""
-    place = ("comm_hash", "rank", "pid", "host")
-    lost = run.table("ras").filter(pl.col("event").is_in(["dead_member", "incomplete_member"]))
-    rows = pl.concat([run.table("ras_ranks").select(place), lost.select(place)], how="vertical_relaxed")
-    rows = rows.drop_nulls(["comm_hash", "rank", "pid"]).with_columns(size=pl.col("rank").n_unique().over("comm_hash"))
-    pairs = rows.filter(pl.col("size") == pl.col("size").max()).select("host", "pid", "rank").unique()
-    alike = pairs.height == pairs["rank"].n_unique() == pairs.select("host", "pid").n_unique()
-    return {(h, int(p)): int(r) for h, p, r in pairs.iter_rows()} if alike else {}
-
-
 @fact
 def ras_counts(run: Run) -> pl.DataFrame:
-    """Operations launched, by report: ``report, comm, op, rank, pid, host, count``; rank null is that of all others."""
+    """Operations launched, by report: ``report, comm, op, rank, global_rank, host, count``; rank null: all others."""
     schema = {
         "input_id": pl.UInt16, "line": pl.UInt64, "report": pl.Int64, "comm": pl.String, "op": pl.String,
-        "rank": pl.Int64, "pid": pl.Int64, "host": pl.String, "count": pl.Int64, "ranks": pl.Int64,
+        "rank": pl.Int64, "global_rank": pl.Int64, "host": pl.String, "count": pl.Int64, "ranks": pl.Int64,
     }  # fmt: skip
     frames = [pl.DataFrame(schema=schema)]
     ras = run.table("ras")
     rows = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())
     frames.append(
         rows.select(
-            "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host",
+            "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "global_rank", "host",
             count=pl.col("op_count"), ranks=pl.col("count"),
         )
     )  # fmt: skip
     counts, ranks = run.table("ras_counts"), run.table("ras_ranks")
-    place = ranks.select("input_id", "comm_hash", "rank", "pid", "host").unique(
+    place = ranks.select("input_id", "comm_hash", "rank", "global_rank", "host").unique(
         ["input_id", "comm_hash", "rank"], keep="first", maintain_order=True
     )
     frames.append(
         counts.join(place, on=["input_id", "comm_hash", "rank"], how="left").select(
             "input_id", pl.lit(0, pl.UInt64).alias("line"), pl.lit(0, pl.Int64).alias("report"),
-            pl.col("comm_hash").alias("comm"), "op", "rank", "pid", "host", count=pl.col("op_count"),
+            pl.col("comm_hash").alias("comm"), "op", "rank", "global_rank", "host", count=pl.col("op_count"),
             ranks=pl.lit(1, pl.Int64),
         )
     )  # fmt: skip

@@ -8,7 +8,6 @@ from nccl_insight.base.model import Confidence
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.claims import LOG, RAS, Claim
 from nccl_insight.facts.settings import refs
-from nccl_insight.facts.tallies import in_job
 from nccl_insight.loading.assemble.places import Places, places, rank_in_job
 from nccl_insight.tables.run import Run, fact
 
@@ -33,12 +32,8 @@ def _gone(run: Run) -> pl.DataFrame:
 @fact
 def lost(run: Run) -> dict[int, bool]:
     """The ranks that RAS has no answer of, and whether it calls them dead."""
-    known, gone = places(run), dict[int, bool]()
-    for comm, rank, pid, host, is_dead in _gone(run).select("comm_hash", "rank", "pid", "host", "dead").iter_rows():
-        placed = in_job(run, known, comm, rank, pid, host)
-        if placed is not None:
-            gone[placed] = gone.get(placed, False) or bool(is_dead)
-    return gone
+    gone = _gone(run).drop_nulls("global_rank").group_by("global_rank", maintain_order=True).agg(pl.col("dead").any())
+    return dict(gone.iter_rows())
 
 
 def _lost(run: Run, known: Places) -> Iterator[Claim]:

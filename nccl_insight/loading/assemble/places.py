@@ -533,8 +533,14 @@ def ends_placed(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
 
 def rank_in_job(run: Run, comm: object, rank: int) -> int | None:
     """The rank of the job that a rank of a communicator is; None where the log does not say."""
-    process = _members(run).get((_plain(comm), rank))
-    return places(run).rank_of_process.get(process) if process is not None else None
+    return member_in_job(run.tables, comm, rank)
+
+
+def member_in_job(tables: TableMap, comm: object, rank: int) -> int | None:
+    """As :func:`rank_in_job`, of tables."""
+    members = tables.derived("members of communicators", lambda: _members(tables))
+    process = members.get((_plain(comm), rank))
+    return places_in(tables).rank_of_process.get(process) if process is not None else None
 
 
 def ranks_in_job(run: Run, comm: object, ranks: Iterable[int]) -> tuple[int, ...]:
@@ -544,10 +550,9 @@ def ranks_in_job(run: Run, comm: object, ranks: Iterable[int]) -> tuple[int, ...
     return placed if len(placed) == len(own) else own
 
 
-@fact
-def _members(run: Run) -> dict[tuple[str, int], tuple[str, int]]:
+def _members(tables: TableMap) -> dict[tuple[str, int], tuple[str, int]]:
     """Host and process of each rank of each communicator, by its id without leading zeros."""
-    rows = run.table("ranks").select("comm_id", "rank", "host", "pid").drop_nulls().unique(maintain_order=True)
+    rows = tables["ranks"].select("comm_id", "rank", "host", "pid").drop_nulls().unique(maintain_order=True)
     return {(_plain(c), int(r)): (h, int(p)) for c, r, h, p in rows.iter_rows()}
 
 

@@ -9,10 +9,13 @@ import polars as pl
 
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.base import stack
-from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, places_in
+from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, member_in_job, places_in
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.run import Placing, TableMap
 
+# Communicator, rank in it, process and host.
+Member: TypeAlias = "tuple[str | None, int | None, int | None, str | None]"
+Find: TypeAlias = Callable[[TableMap, Places, Member], "int | None"]
 Step: TypeAlias = Callable[[TableMap, Places, pl.DataFrame], pl.DataFrame]
 
 # torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
@@ -23,6 +26,7 @@ _TEST_HOST: Final = r"([A-Za-z0-9_.-]*[A-Za-z][A-Za-z0-9_.-]*):\s*$"
 # Not the numbers behind a name, as in UCX's tags, and no address.
 _TIME: Final = r"(^|[ T])[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
 _PID: Final = r"pid='?([0-9]{1,9})"
+_MEMBER: Final = ["comm_hash", "rank", "pid", "host"]
 _BARE: Final = pl.col("host").is_null() & pl.col("pid").is_null()
 _HEADLESS: Final = _BARE & pl.col("launcher").is_not_null()
 
@@ -181,13 +185,57 @@ def _by_words(column: str | None, tables: TableMap, known: Places, rows: pl.Data
     )
 
 
-def _placed(name: str, steps: Mapping[str, Step], tables: TableMap) -> pl.DataFrame:
+def _by_member(find: Find, tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+    """Processes that NCCL's RAS names by communicator, its rank, process and host: which ranks of the job these are."""
+    open_ = rows.filter(pl.col("global_rank").is_null()).select(_MEMBER).unique(maintain_order=True)
+    found = [(*row, find(tables, known, row)) for row in open_.iter_rows()]
+    kinds = {**open_.schema, "_found": rows.schema["global_rank"]}
+    told = pl.DataFrame([row for row in found if row[-1] is not None], kinds, orient="row")
+    rows = rows.join(told, on=_MEMBER, how="left", nulls_equal=True, maintain_order="left")
+    return rows.with_columns(global_rank=pl.coalesce("global_rank", "_found")).drop("_found")
+
+
+def _process(tables: TableMap, known: Places, of: Member) -> int | None:
+    _, _, pid, host = of
+    process = known.process(pid, known.host(host)) or known.process(pid, None)
+    return process[1] if process is not None else None
+
+
+def _member(tables: TableMap, known: Places, of: Member) -> int | None:
+    comm, rank, _, _ = of
+    return None if rank is None else member_in_job(tables, comm, rank)
+
+
+def _reported(tables: TableMap, known: Places, of: Member) -> int | None:
+    """Without any init the report is all there is: ranks are those of its largest communicator."""
+    comm, rank, pid, host = of
+    if known.rank_of_process:
+        return None
+    own, comms = tables.derived("ranks of RAS reports", lambda: _of_report(tables))
+    return own.get((host, pid)) if own else rank if comm is not None and comms < 2 else None
+
+
+def _of_report(tables: TableMap) -> tuple[dict[tuple[str | None, int | None], int], int]:
+    """The rank of each process in the largest communicator of a RAS report, and in those as large, if it is one; and
+    the number of communicators that it compares."""
+    ras, ranks = tables.as_read("ras"), tables.as_read("ras_ranks")
+    lost = ras.filter(pl.col("event").is_in(["dead_member", "incomplete_member"]))
+    rows = pl.concat([ranks.select(_MEMBER), lost.select(_MEMBER)], how="vertical_relaxed")
+    rows = rows.drop_nulls(["comm_hash", "rank", "pid"]).with_columns(size=pl.col("rank").n_unique().over("comm_hash"))
+    pairs = rows.filter(pl.col("size") == pl.col("size").max()).select("host", "pid", "rank").unique()
+    alike = pairs.height == pairs["rank"].n_unique() == pairs.select("host", "pid").n_unique()
+    compared = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())
+    comms = {*compared["comm_hash"], *tables["ras_counts"]["comm_hash"]}
+    return {(h, int(p)): int(r) for h, p, r in pairs.iter_rows()} if alike else {}, len(comms)
+
+
+def _placed(name: str, steps: Mapping[str, Step], tables: TableMap, headed: pl.Expr = ~_BARE) -> pl.DataFrame:
     """A table whose rows have the place that the steps find; ``placed_by`` is the last step that told anything."""
     rows = tables.as_read(name)
     if rows.is_empty():
         return rows
     known, place = places_in(tables), [c for c in ("rank", "global_rank", "host", "pid") if c in rows.columns]
-    given = pl.when(~_BARE).then(pl.lit("head")).when(pl.col("rank").is_not_null()).then(pl.lit("line"))
+    given = pl.when(headed).then(pl.lit("head")).when(~_BARE | pl.col("rank").is_not_null()).then(pl.lit("line"))
     by = rows.select(given).to_series()
     if "launcher" in rows.columns:
         rows = rows.with_columns(_headless=_HEADLESS)
@@ -228,6 +276,10 @@ def _relation(tables: TableMap) -> pl.DataFrame:
     )
 
 
+_RAS: Final[Mapping[str, Step]] = {
+    "process": partial(_by_member, _process), "communicator": partial(_by_member, _member),
+    "report": partial(_by_member, _reported), "rank": partial(_by_rank, "global_rank"),
+}  # fmt: skip
 _ERRORS: Final[Mapping[str, Step]] = {
     "test": _by_test, "rank tag": _by_rank_tag, "process": _by_process, "file": _by_file, "tag": _by_tag,
     "GPU": _by_gpu, "rank": partial(_by_rank, "rank"), "host's file": _by_host_file,
@@ -237,6 +289,8 @@ PLACING: Final[Placing] = {
     "errors": partial(_placed, "errors", _ERRORS),
     "tracebacks": partial(_placed, "tracebacks", {"words": partial(_by_words, "tag")}),
     "endings": partial(_placed, "endings", {"file": partial(_by_words, None)}),
+    "ras": partial(_placed, "ras", _RAS, headed=~_BARE & pl.col("event").is_null()),
+    "ras_ranks": partial(_placed, "ras_ranks", _RAS, headed=pl.lit(False)),
     "watchdog": partial(_placed, "watchdog", {"file": _by_input, "rank": partial(_by_rank, "global_rank")}),
 }
 """What makes each table whose rows are placed."""

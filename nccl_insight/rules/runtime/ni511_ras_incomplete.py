@@ -7,7 +7,6 @@ from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
 from nccl_insight.facts.claims import RAS
-from nccl_insight.facts.tallies import in_job
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits
 
@@ -30,8 +29,7 @@ def check(ctx: Context) -> Hits:
     processes = members.filter(pl.col("pid").is_not_null()).unique(["host", "pid"], maintain_order=True)
     named = [f"{p} on {h}" for h, p in processes.select("host", "pid").iter_rows()]
     known = places(run)
-    columns = ("comm_hash", "rank", "pid", "host")
-    placed = {in_job(run, known, *row) for row in members.select(columns).iter_rows()}
+    placed = set(members["global_rank"])
     # Each communicator of a report numbers its ranks.
     if None not in placed or members["comm_hash"].n_unique() > 1:
         ranks = tuple(sorted(r for r in placed if r is not None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -127,3 +128,31 @@ def test_rows_of_trouble_come_placed_and_say_by_what(tmp_path: Path) -> None:
     assert known.select("host", "pid", "rank", "local_rank").rows() == [
         (f"node{n // 2}", 100 + n, n, n % 2) for n in range(4)
     ]
+
+
+def test_rows_of_ras_reports_come_placed_and_say_by_what(tmp_path: Path) -> None:
+    """A group of the upper two of four ranks, by process, by its own numbers, and without any line of a job."""
+    alone = json.dumps({
+        "nccl_version": "2.29.1",
+        "communicators": [
+            {"hash": hash_, "size": len(members), "missing_ranks": [], "ranks": [
+                {"rank": r, "host": host, "pid": pid, "cuda_dev": pid % 2, "status": {"init_state": 0}}
+                for r, (host, pid) in enumerate(members)
+            ]}
+            for hash_, members in (
+                ("0xa1", [("10.0.0.1", 100), ("10.0.0.1", 101), ("10.0.0.2", 100), ("10.0.0.2", 101)]),
+                ("0xb2", [("10.0.0.2", 100), ("10.0.0.2", 101)]),
+            )
+        ],
+    })  # fmt: skip
+    (tmp_path / "ras.json").write_text(alone)
+    rows = load(str(tmp_path / "ras.json")).table("ras_ranks", "comm_hash", "rank", "global_rank", "placed_by").rows()
+    assert [row[1:] for row in rows] == [(n, n, "report") for n in range(4)] + [(0, 2, "report"), (1, 3, "report")]
+    job = _log(tmp_path / "run.log", *((f"node{n // 2}", 100 + n % 2, n % 2, n, "a1", "") for n in range(4)))
+    numbered = job.read_text().replace("nranks 2", "nranks 4")
+    job.write_text(numbered + "node0:100:100 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n")
+    found = load([str(job), str(tmp_path / "ras.json")]).table("ras_ranks", "pid", "global_rank", "placed_by").rows()
+    # Two hosts use the same process numbers: the address of node0 stands in the log, that of node1 does not.
+    assert found[:2] == [(100, 0, "process"), (101, 1, "process")]
+    assert found[2:4] == [(100, 2, "communicator"), (101, 3, "communicator")]
+    assert found[4:] == [(100, None, "line"), (101, None, "line")]
