@@ -97,7 +97,8 @@ def ends(run: Run) -> tuple[End, ...]:
     said = pl.coalesce("end_kind", "diagnosis").alias("kind")
     rows = with_time(run, errors.with_columns(said).filter(pl.col("kind").is_in(list(KINDS))), *ERROR_STAMPS)
     rows = rows.filter(pl.col("exit_code").fill_null(1) != 0)
-    rows = rows if rows.height else _told_to_end(run, errors)
+    if plays(rows, "passing").all():
+        rows = pl.concat([rows, _told_to_end(run, errors)])
     # torch elastic names the first failure behind the others.
     named = rows.filter(plays(rows, "first-failure"))["input_id"].unique()
     if named.len():
@@ -127,7 +128,7 @@ def _given(value: T | None) -> tuple[T, ...]:
 
 def _told_to_end(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     """Processes that SIGTERM ended, where nothing else says why the job ended: whoever sent it ended the job."""
-    lowered = pl.col("task_end").cast(pl.String).str.to_lowercase()
+    lowered = pl.coalesce("task_end", "end_reason").cast(pl.String).str.to_lowercase()
     told = (pl.col("signal") == 15) | lowered.str.contains("terminated").fill_null(False)
     rows = errors.filter((pl.col("end_kind").cast(pl.String) == EFFECT) & told.fill_null(False))
     return with_time(run, rows.with_columns(kind=pl.lit(ENDED)), *ERROR_STAMPS)
