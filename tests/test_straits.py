@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -115,20 +114,13 @@ def test_a_command_ends_in_order(tmp_path: Path, command: str, strait: str) -> N
             shell, stdin=stdin, stdout=subprocess.PIPE, stderr=said, start_new_session=True,
             env={**environ, "TMPDIR": str(temporary), **way.environ},
         )  # fmt: skip
-        # Where no thread of it has memory left to raise in, a command may wait for itself.
-        given_up = threading.Timer(30 if strait == "little memory" else 600, process.kill)
-        given_up.start()
         way.then(process)
         assert process.stdout is not None
         if not process.stdout.closed:
             process.stdout.read()
             process.stdout.close()
         code = process.wait(600)
-        given_up.cancel()
     text = errors.read_text(errors="replace")
-    if strait == "little memory" and code == -signal.SIGKILL:
-        assert not text or "emory" in text or "Exception ignored" in text, text[-600:]
-        return
     allowed = DOCUMENTED | _TERMINATED if strait in ("terminated", "interrupted", "reader gone") else DOCUMENTED
     # Neither an allocator of Rust nor glibc, which finds no room for a thread, gives way.
     if strait == "little memory" and code in (-signal.SIGABRT, 127):

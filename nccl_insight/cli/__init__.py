@@ -143,7 +143,8 @@ def _unraisable(event: sys.UnraisableHookArgs) -> None:
         number = value.code - _SIGNALLED
         signal.signal(number, _end)
     else:
-        sys.__unraisablehook__(event)
+        if not isinstance(value, MemoryError):  # who waits for the thread says so
+            sys.__unraisablehook__(event)
         return
     import threading
 
@@ -212,7 +213,7 @@ def main() -> None:
     except OSError as error:
         _silence()
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", ExitCode.USAGE)
-    except Exception as error:
+    except BaseException as error:  # a library of Rust panics with one that is no Exception
         # Before Python 3.12 what a signal raises while a class is made arrives wrapped.
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise SystemExit(ExitCode.INTERRUPTED) from None
@@ -232,7 +233,7 @@ def main() -> None:
         _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)
 
 
-def _refused(error: Exception) -> None:
+def _refused(error: BaseException) -> None:
     """The way out of an error of usage. Typer ships its own copy of click in some releases, so these have no importable
     class."""
     message = getattr(error, "format_message", None)
@@ -244,10 +245,10 @@ def _refused(error: Exception) -> None:
         _fail(_usage(said, getattr(error, "ctx", None)), ExitCode.USAGE)
 
 
-def _starved(error: Exception) -> bool:
+def _starved(error: BaseException) -> bool:
     """Whether memory ran out. A library that gets none under a limit may return without an exception of its own, which
-    the interpreter tells as one of the system."""
-    if not isinstance(error, SystemError):
+    the interpreter tells as one of the system, or panic where it finds no room for a thread."""
+    if not isinstance(error, SystemError) and type(error).__name__ != "PanicException":
         return isinstance(error, MemoryError)
     try:
         import resource

@@ -1,6 +1,5 @@
 """``tables`` and ``query``: the tables as files, and SQL over them."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +23,7 @@ def tables(
     empty: bool = option("tables --empty", False),
 ) -> None:
     """Write the typed tables of a run, one file per table."""
+    from nccl_insight.base.threads import in_order
     from nccl_insight.base.writing import writing_directory
     from nccl_insight.cli.frames import write_frames
     from nccl_insight.share import api
@@ -35,8 +35,7 @@ def tables(
         def write(name: str) -> bool:
             return write_frames(run.pieces(name), folder / f"{name}.{format_}", format_, empty)
 
-        with ThreadPoolExecutor(2) as pool:
-            written = sum(pool.map(write, sorted(run.tables, key=run.height, reverse=True)))
+        written = sum(in_order(write, sorted(run.tables, key=run.height, reverse=True), 2))
     typer.echo(f"{written} tables written to {output}", err=True)
 
 

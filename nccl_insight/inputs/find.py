@@ -8,13 +8,13 @@ import io
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.errors import NotJudgedError, UsageError
+from nccl_insight.base.threads import in_order
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.limits import DEFAULT, Limits
@@ -237,14 +237,11 @@ def _at_url(argument: str, limits: Limits, in_place: bool) -> Iterator[_Found]:
             return _Found(_nothing(), shown(file.display), None, f"it cannot be read ({error})")
 
     kept = pairs if in_place else pairs[:refused]
-    with ThreadPoolExecutor(_TRANSFERS) as pool:
-        for begin in range(0, len(kept), 8 * _TRANSFERS):
-            group = kept[begin : begin + 8 * _TRANSFERS]
-            for (_, within), one in zip(group, pool.map(found, group), strict=True):
-                if one.remote is not None:
-                    yield one
-                else:
-                    yield from _opened(one, within, limits)
+    for (_, within), one in zip(kept, in_order(found, kept, _TRANSFERS, 8 * _TRANSFERS), strict=True):
+        if one.remote is not None:
+            yield one
+        else:
+            yield from _opened(one, within, limits)
     if len(kept) < len(pairs):
         note = f"the URL has more than {limits.spool_mib:,} MiB (limit spool-mib); the rest was not read"
         yield _Found(_nothing(), shown(pairs[len(kept)][0].display), None, note)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from nccl_insight.base.errors import UsageError
-from nccl_insight.inputs.chunks import Chunk, FileLines
+from nccl_insight.base.threads import Threads, in_order
+from nccl_insight.inputs.chunks import FileLines
 from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.loading.assemble.milestones import Milestones
@@ -20,7 +21,6 @@ from nccl_insight.loading.assemble.tables import FloodTable
 from nccl_insight.loading.joining import join_parts
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
 from nccl_insight.readers import discover
-from nccl_insight.readers.nccl_log.keep import Kept
 from nccl_insight.readers.nccl_log.log import LogPart, cores, log_reader
 from nccl_insight.tables import schema
 from nccl_insight.tables.once import beside
@@ -31,16 +31,6 @@ if TYPE_CHECKING:
 
 # Inputs of more bytes take longer to read than another thread takes to be worth its while.
 _LONG_BYTES: Final = 32 << 20
-
-
-def _made_by(thread: Executor, details: bool) -> Callable[[Chunk], Kept]:
-    """What takes chunks apart, being made by another thread: the first chunk waits for it."""
-    made = thread.submit(log_reader, details)
-
-    def read(chunk: Chunk) -> Kept:
-        return made.result()(chunk)
-
-    return read
 
 
 def read_inputs(
@@ -64,17 +54,17 @@ def read_inputs(
     plain = [file for file in files if chosen[file.input_id] is None]
     parts: list[Part] = []
     logs: list[LogPart] = []
-    with ThreadPoolExecutor(1) as aside:
-        # The grammar takes longer than a small trace, and as long as the first chunk of a large log.
-        reader = _made_by(aside, details) if plain else None
+    with Threads(1) as aside:
+        # The grammar takes longer than a small trace, and as long as the first chunk of a large log, which waits for
+        # it.
+        made = aside.begin(partial(log_reader, details)) if plain else None
         if meanwhile is not None:
-            aside.submit(meanwhile)
-        if reader is not None:
-            parts, logs = read_log_groups(plain, reader)
+            aside.begin(meanwhile)
+        if made is not None:
+            parts, logs = read_log_groups(plain, lambda chunk, made=made: aside.get(made)(chunk))  # type: ignore[misc]
         traces = [(file, found) for file in files if (found := chosen[file.input_id]) is not None]
         small = [pair for pair in traces if pair[0].small]
-        with ThreadPoolExecutor(cores()) as pool:
-            parts += pool.map(lambda pair: read_with(*pair), small)
+        parts += in_order(lambda pair: read_with(*pair), small, cores())
         parts += [read_with(*pair) for pair in traces if not pair[0].small]
     return sorted(parts, key=lambda part: part.file.input_id), logs
 

@@ -1,10 +1,10 @@
 """Rows of all inputs to the tables of a run."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
+from nccl_insight.base.threads import in_order
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.loading.assemble.base import stack
@@ -144,10 +144,9 @@ def join_parts(
     # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
     joined = {"tuning_choice"} if "collectives" in frames else set()
     now = [n for n in later if n in frames or n in joined or not (lazy or n in DETAIL_TABLES or later[n].streams)]
-    with ThreadPoolExecutor(min(4, cores())) as pool:
-        for name, made_frames in zip(now, pool.map(lambda n: list(later[n].last()), now), strict=True):
-            frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
-            del later[name]
+    for name, made_frames in zip(now, in_order(lambda n: list(later[n].last()), now, min(4, cores())), strict=True):
+        frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
+        del later[name]
     tables = {name: stack(group) for name, group in frames.items() if group}
     tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
     return match.finish(tables), later

@@ -2,18 +2,18 @@
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.threads import Result, Threads
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class _Value:
-    made: Future[Any]
+    made: Result[Any]
     maker: int
 
 
@@ -34,24 +34,24 @@ class Once:
         Raises RuntimeError: the value is made from itself.
         """
         me = threading.get_ident()
+
+        def attempt() -> T:
+            try:
+                return make()
+            except BaseException:
+                with self._lock:
+                    del self._values[key]
+                raise
+
         with self._lock:
             known = self._values.get(key)
-            value = self._values[key] = known or _Value(Future(), me)
+            value = self._values[key] = known or _Value(Result(attempt), me)
         if known is None:
-            self._make(key, value.made, make)
-        elif value.maker == me and not value.made.done():
+            value.made.make()
+        elif value.maker == me and not value.made.done:
             raise RuntimeError(f"{key} is made from itself")
-        result: T = value.made.result()
+        result: T = value.made.get()
         return result
-
-    def _make(self, key: Hashable, made: Future[Any], make: Callable[[], T]) -> None:
-        try:
-            made.set_result(make())
-        except BaseException as error:
-            with self._lock:
-                del self._values[key]
-            made.set_exception(error)
-            raise
 
 
 @contextmanager
@@ -61,6 +61,6 @@ def beside(work: Callable[[], object] | None) -> Iterator[None]:
     if work is None:
         yield
         return
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(work)
+    with Threads(1) as threads:
+        threads.begin(work)
         yield

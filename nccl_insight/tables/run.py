@@ -5,16 +5,17 @@ from __future__ import annotations
 import difflib
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial, update_wrapper
 from html import escape
+from itertools import count
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.errors import UsageError
+from nccl_insight.base.threads import in_order
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables import schema
 from nccl_insight.tables.once import Once
@@ -85,16 +86,8 @@ class Partial:
     messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
-# Of more rows than this the next piece is put together while one is looked at.
+# Of more rows than this another thread puts the pieces together.
 _LARGE: Final = 100_000
-
-
-def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, frames, None)
-        while (frame := coming.result()) is not None:
-            coming = pool.submit(next, frames, None)
-            yield frame
 
 
 def picked(name: str, frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -229,7 +222,10 @@ class Tables(TableMap):
         frames = (
             picked(name, frame, columns) if columns else schema.complete(name, frame) for frame in table.frames(columns)
         )
-        return _ahead(frames) if table.streams and table.height > _LARGE else frames
+        if not table.streams or table.height <= _LARGE:
+            return frames
+        # The next one is put together while one is looked at.
+        return iter(partial(next, in_order(lambda _: next(frames, None), count(), 1, 1)), None)
 
 
 @dataclass(frozen=True, repr=False)

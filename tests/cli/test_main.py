@@ -73,12 +73,14 @@ def test_completion_can_be_shown() -> None:
         (MemoryError(), resource.RLIM_INFINITY, 3, "not enough memory"),
         (SystemError("error return without exception set"), 1 << 30, 3, "not enough memory"),
         (SystemError("error return without exception set"), resource.RLIM_INFINITY, 4, "internal error"),
+        (type("PanicException", (BaseException,), {})("could not spawn threads"), 1 << 30, 3, "not enough memory"),
+        (type("PanicException", (BaseException,), {})("out of bounds"), resource.RLIM_INFINITY, 4, "internal error"),
     ],
 )
 def test_too_little_memory_is_one_line_and_no_internal_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    error: Exception,
+    error: BaseException,
     limit: int,
     code: int,
     told: str,

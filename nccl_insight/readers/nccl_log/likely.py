@@ -31,8 +31,9 @@ _HEAD_END: Final = r":[0-9]+:[0-9]*(?: \[-?[0-9]*\]?)?(?: N(?:CC?L?)?)?(?: [A-Z]
 _ENOUGH: Final = 12
 # Fewer lines are asked about by all: making the pattern takes as long.
 _LEAST: Final = 5_000
-# Up to so many texts are looked through by Python for each of two thousand literals.
+# Up to so many texts of so many bytes together are looked through by Python for each of two thousand literals.
 _FEW: Final = 64
+_SHORT: Final = 32 << 10
 
 
 def headless_signs(catalog: Catalog) -> list[str]:
@@ -40,9 +41,13 @@ def headless_signs(catalog: Catalog) -> list[str]:
     return [*catalog.headless_keys(), QUOTE, TORCH]
 
 
+def _many(texts: pl.Series) -> bool:
+    return texts.len() > _FEW or texts.str.len_bytes().sum() > _SHORT
+
+
 def holding(texts: pl.Series, signs: list[str]) -> pl.Series:
     """Which texts hold one of the signs; of few texts each is looked through, as an automaton takes longer to make."""
-    if texts.len() > _FEW:
+    if _many(texts):
         return texts.str.contains_any(signs)
     found = [text is not None and any(sign in text for sign in signs) for text in texts.to_list()]
     return pl.Series(texts.name, found, dtype=pl.Boolean)
@@ -50,7 +55,7 @@ def holding(texts: pl.Series, signs: list[str]) -> pl.Series:
 
 def held(texts: pl.Series, signs: list[str]) -> pl.Series:
     """The signs that each text holds, once each; found as by :func:`holding`."""
-    if texts.len() > _FEW:
+    if _many(texts):
         return texts.str.extract_many(signs, overlapping=True).list.unique()
     found = [[sign for sign in signs if sign in text] for text in texts.to_list()]
     return pl.Series(texts.name, found, dtype=pl.List(pl.String))

@@ -1,15 +1,14 @@
 """Reading of one NCCL log: chunks in parallel, one result in line order."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.threads import in_order
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, Span, read_chunks, read_together
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
@@ -19,7 +18,6 @@ from nccl_insight.readers.nccl_log.keep import Keeper, Kept, fold, processes_of
 from nccl_insight.readers.nccl_log.records import HEAD, ChunkResult, Counts, Fate, attach_heads, moved, shifted
 from nccl_insight.readers.nccl_log.unknown import merge_templates
 
-T = TypeVar("T")
 C = TypeVar("C", bound=Counts)
 
 
@@ -56,21 +54,6 @@ def neighbours(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
         yield from [members] if small else [[file] for file in members]
 
 
-def _map(chunks: Iterator[Chunk], work: Callable[[Chunk], T], workers: int) -> Iterator[T]:
-    """Results of chunks in order; at most one chunk more than workers is in memory."""
-    if workers == 1:
-        yield from map(work, chunks)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[T]] = deque()
-        for chunk in chunks:
-            waiting.append(pool.submit(work, chunk))
-            if len(waiting) > workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
 def _results(
     sources: Sources, work: Callable[[Chunk], C], workers: int, span: Span | None = None
 ) -> Iterator[tuple[C, int]]:
@@ -78,7 +61,8 @@ def _results(
     indexes = {file.input_id: index for file, index in sources}
     together = len(sources) > 1
     chunks = read_together(sources, workers) if together else read_chunks(*sources[0], workers, span=span)
-    for result in _map(chunks, work, workers):
+    # At most one chunk more than workers is in memory.
+    for result in map(work, chunks) if workers == 1 else in_order(work, chunks, workers, workers):
         # Of several inputs in a chunk each is whole, so none has lines before it.
         (before,) = {indexes[input_id].counted(fate.lines) for input_id, fate in result.fates.items()}
         yield result, before
