@@ -22,7 +22,7 @@ from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.base.natures import names, nearness
 from nccl_insight.base.units import plural
 from nccl_insight.engine.draft import Draft
-from nccl_insight.facts.clock import SAME_HOST_SKEW_S, SKEW_S, since
+from nccl_insight.facts.clock import DAY_S, SAME_HOST_SKEW_S, SKEW_S, since
 from nccl_insight.facts.course import Course, course
 from nccl_insight.facts.errors import causes
 from nccl_insight.tables.normalise.ends import CRASHED, FAILED, GONE, KILLED, TIMED_OUT
@@ -99,10 +99,6 @@ def _after(cause: Draft, effect: Draft) -> bool:
     return began > effect.first_s + (SAME_HOST_SKEW_S if near else SKEW_S)
 
 
-# No zone of time is further off, and no job waits so long for a process that is gone.
-_OLD_S: Final = 26 * 3600.0
-
-
 def old(drafts: Sequence[Draft]) -> set[int]:
     """Ends and errors that the kernel's log holds of earlier days: stamped more than a day before all other failures.
 
@@ -115,7 +111,7 @@ def old(drafts: Sequence[Draft]) -> set[int]:
     found: set[int] = set()
     for i, draft in enumerate(drafts):
         last = draft.last_s if draft.last_s is not None else draft.first_s
-        if draft.name not in names("logged") or last is None or begun is None or begun < last + _OLD_S:
+        if draft.name not in names("logged") or last is None or begun is None or begun < last + DAY_S:
             continue
         here = set(draft.hit.hosts)
         elsewhere = here and all(d.hit.hosts and here.isdisjoint(d.hit.hosts) for d in failed)

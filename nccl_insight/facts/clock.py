@@ -19,6 +19,8 @@ from nccl_insight.tables.run import Run, fact
 SKEW_S: Final = 30.0
 """Clocks of two hosts may differ by this much."""
 SAME_HOST_SKEW_S: Final = 5.0
+# No zone of time is further off, and no job waits so long for a process that is gone.
+DAY_S: Final = 26 * 3600.0
 """Lines of one host may be stamped or written out of order by this much."""
 
 _DATED: Final = r"([0-9]{4})[-/]([0-9]{2})[-/]([0-9]{2})[T _]([0-9]{2}):([0-9]{2}):([0-9]{2}(?:[.,][0-9]{1,6})?)"

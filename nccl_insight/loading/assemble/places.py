@@ -180,6 +180,9 @@ class Places:
             if {*numbers} <= {None} and "local-rank" in parts:
                 numbers = (self.at_local_rank(row.get("local_rank"), host),)
             found = [self.rank(number, host) for number in numbers]
+            here = self.ranks_of_host.get(host or "", ())
+            if pod and {*numbers} <= {None} and len(here) == 1:
+                found = [self.rank(here[0], host)]
         sure = [place for place in found if place is not None]
         return {rank for _, rank in sure}, hosts.union(filter(None, (host for host, _ in sure)))
 

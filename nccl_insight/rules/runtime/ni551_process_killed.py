@@ -2,13 +2,27 @@
 
 from typing import Final
 
+import polars as pl
+
 from nccl_insight.base.model import Step
-from nccl_insight.facts.clock import SKEW_S
+from nccl_insight.facts.clock import DAY_S, SKEW_S
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
+from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import named
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import before_the_close
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.tables.normalise.ends import GONE
+from nccl_insight.tables.run import Run
+
+
+def _of_its_day(run: Run, found: tuple[End, ...]) -> tuple[End, ...]:
+    """Without those of a day before peers lost one: a process of an earlier job may have had the same number."""
+    lost_s = causes(run).filter(pl.col("cause") == GONE)["time_s"].drop_nulls()
+    begun = lost_s.min() if lost_s.len() else None
+    if isinstance(begun, float):
+        found = tuple(e for e in found if e.time_s is None or e.time_s > begun - DAY_S) or found
+    return found
 
 
 def _of_one_time(found: list[End]) -> list[End]:
@@ -28,7 +42,7 @@ _LESS: Final = Step(
 def check(ctx: Context) -> Hits:
     """At most one finding: those killed for memory, else the first one killed."""
     run = ctx.run
-    found = outside.of_kind(run, KILLED)
+    found = _of_its_day(run, outside.of_kind(run, KILLED))
     if not found:
         return
     memory = _of_one_time([e for e in found if e.memory])

@@ -123,7 +123,7 @@ def check(ctx: Context) -> Hits:
     yield ctx.says(
         "found-scheduler-signal",
         outside.refs_of([first, *(e for e in found if e is not first)]),
-        whom=hosts,
+        whom=(*(first.ranks if strong else ()), *hosts),
         title=what,
         steps=_steps(run, "hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
         observed=first.text,
