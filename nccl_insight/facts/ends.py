@@ -43,6 +43,8 @@ _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in fro
 BARE: Final = "bare_word"
 # What is said in our own words of the block of torch elastic.
 FIRST_FAILURE: Final = "torch elastic: first failure"
+# In that block the line of the rank stands so far below its heading.
+_NAMES_RANK: Final = 4
 # A line that is known by its form alone.
 LAST_WORDS: Final = "last_words"
 _LAST_LINES: Final = 8
@@ -325,7 +327,7 @@ def _of_line(
     return End(
         kind=kind,
         text=_words(row, text),
-        ref=Ref(int(row["input_id"]), int(row["line"])),
+        ref=Ref(int(row["input_id"]), int(row["line"]) + (_NAMES_RANK if "first-failure" in parts else 0)),
         ranks=tuple(sorted(ranks)),
         hosts=tuple(sorted(hosts)),
         time_s=row["time_s"],

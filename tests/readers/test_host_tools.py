@@ -123,6 +123,20 @@ def test_stacks_say_where_a_process_stands(tmp_path: Path) -> None:
     assert "process 4250" in api.analyze(run).outputs[0].says
 
 
+def test_the_stack_of_a_collective_is_torchs_and_no_debuggers(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(
+        "[rank0]:[E1118 20:32:23.957466207 ProcessGroupNCCL.cpp:667] Stack trace of the failed collective: \n"
+        "#0 all_reduce from /opt/torch/distributed/distributed_c10d.py:2501\n#1 <module> from /app/train.py:88\n\n"
+    )
+    run = api.load([path])
+    assert run.table("stacks").select("depth", "function", "file", "line_number").rows() == [
+        (0, "all_reduce", "/opt/torch/distributed/distributed_c10d.py", 2501),
+        (1, "<module>", "/app/train.py", 88),
+    ]
+    assert [output.tool for output in api.analyze(run).outputs] == ["torch"]
+
+
 def test_output_within_a_log_is_cited(tmp_path: Path) -> None:
     log = "".join(
         f"gpu07:42{r}0:42{r}1 [{r}] NCCL INFO Bootstrap : Using eth0:10.0.0.7<0>\n"

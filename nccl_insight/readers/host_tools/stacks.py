@@ -110,6 +110,15 @@ def _gdb(out: Output, found: Found) -> str:
     return "; ".join([*parts, *([now.says()] if now.tops else [])]) or "no frame"
 
 
+def _torch(out: Output, found: Found) -> str:
+    """What torch's watchdog kept of where a collective was called: innermost first."""
+    now = _Thread(out, found)
+    for line, text in out.lines:
+        if frame := re.match(r"#[0-9]+ (?P<what>\S.*) from (?P<file>\S+):(?P<line>[0-9]+)\s*$", text):
+            now.frame(line, frame["what"], None, frame["file"], frame["line"])
+    return now.says()
+
+
 def _faulthandler(out: Output, found: Found) -> str:
     now = _Thread(out, found)
     for line, text in out.lines:
@@ -158,6 +167,7 @@ def _kernel(out: Output, found: Found) -> str:
 READERS: Final = {
     "py-spy dump": _py_spy,
     "cuda-gdb": _gdb,
+    "torch": _torch,
     "gdb": _gdb,
     "faulthandler": _faulthandler,
     "backtrace": _backtrace,

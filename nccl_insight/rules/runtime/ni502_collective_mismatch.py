@@ -1,9 +1,10 @@
 """Ranks of one communicator issue different collectives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from nccl_insight.base.data import replace
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder
@@ -28,28 +29,50 @@ from nccl_insight.tables.run import Run
 def check(ctx: Context) -> Hits:
     """What NCCL says, what the dumps say, and what the call logs show."""
     run = ctx.run
-    yield from (_recorded(found) for found in flight_recorder.mismatches(run))
+    recorded = [_recorded(found) for found in flight_recorder.mismatches(run)]
+    yield from _joined(recorded, [*map(_waits_elsewhere, odd_calls(run)), *_told(ctx)])
     crossed = verdict(run, DUMPS).crossed or verdict(run, WATCHDOG).crossed
     if not absences(run):
         yield from (_crossed(run, found) for found in crossed)
-    for odd_call in odd_calls(run):
-        yield _waits_elsewhere(odd_call)
-    said = ctx.lines()
-    if said is not None:
-        odd = _odd_rank(said)
-        yield from ctx.tells(
-            "found",
-            whom=None if odd is None else (odd, *places(run).hosts((odd,))),
-            guessed=bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all()),
-            has_odd=odd is not None,
-            odd=odd,
-        )
     if not run.has("calls"):
         return
     if log_is_cut(run):
         yield ctx.cannot("untold")
         return
     yield from _differences(run)
+
+
+def _joined(recorded: Sequence[Hit], told: Sequence[Hit]) -> Iterator[Hit]:
+    """Of one difference, which dumps and lines tell, the dumps' words with the lines, hosts and times of the others."""
+    if len(recorded) != 1:
+        yield from (*recorded, *told)
+        return
+    one, ranks = recorded[0], set(recorded[0].ranks)
+    same = [hit for hit in told if not ranks or not hit.ranks or ranks <= set(hit.ranks) or ranks >= set(hit.ranks)]
+    begun, ended = ([getattr(h, key) for h in same if getattr(h, key) is not None] for key in ("first_s", "last_s"))
+    yield replace(
+        one,
+        ranks=one.ranks or tuple(sorted({r for hit in same for r in hit.ranks})),
+        hosts=one.hosts or tuple(sorted({h for hit in same for h in hit.hosts})),
+        evidence=(*one.evidence[:2], *(ref for hit in same for ref in hit.evidence[:2])),
+        first_s=min(begun, default=one.first_s),
+        last_s=max(ended, default=one.last_s),
+    )
+    yield from (hit for hit in told if hit not in same)
+
+
+def _told(ctx: Context) -> Iterator[Hit]:
+    """What NCCL and torch's wrapper say."""
+    said = ctx.lines()
+    if said is not None:
+        odd = _odd_rank(said)
+        yield from ctx.tells(
+            "found",
+            whom=None if odd is None else (odd, *places(ctx.run).hosts((odd,))),
+            guessed=bool(said.rows["message"].is_in(playing("counters")).fill_null(False).all()),
+            has_odd=odd is not None,
+            odd=odd,
+        )
 
 
 def _waits_elsewhere(found: Odd) -> Hit:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import nccl_insight
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Role, Severity
 from nccl_insight.inputs.find import InputFile, find_inputs
 from nccl_insight.readers.flight_recorder import format as flight_recorder
@@ -140,6 +141,24 @@ def test_the_mismatch_is_a_finding_with_the_minority_named(tmp_path: Path) -> No
     assert hit.ranks == (1,)
     assert "rank 1 issued broadcast 1024x2 Float" in hit.title
     assert hit.expected == "all_reduce 1024x2 Float"
+
+
+def test_dumps_and_the_log_tell_one_mismatch_once(tmp_path: Path) -> None:
+    dumps(tmp_path, {r: [done(1), entry(2, "broadcast" if r == 1 else "all_reduce")] for r in range(4)})
+    (tmp_path / "run.log").write_text(
+        "".join(
+            f"[rank{r}]:[E1117 12:00:02.049474725 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective "
+            f"operation timeout: WorkNCCL(SeqNum=2, OpType={'BROADCAST' if r == 1 else 'ALLREDUCE'}, NumelIn=2048, "
+            "NumelOut=2048, Timeout(ms)=600000) ran for 600046 milliseconds before timing out.\n"
+            for r in range(4)
+        )
+    )
+    (found,) = [f for f in nccl_insight.analyze([tmp_path]).findings if f.name == "collective-mismatch"]
+    assert (found.ranks, found.role.value) == ((1,), "root")
+    assert "rank 1 issued broadcast 1024x2 Float" in found.title
+    assert {Path(e.input).name for e in found.evidence} == {"dump_0", "dump_1", "run.log"}
+    assert found.first_time is not None
+    assert "12:00:02" in found.first_time
 
 
 def test_all_started_and_none_finished_is_a_stalled_transfer(tmp_path: Path) -> None:

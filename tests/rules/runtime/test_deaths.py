@@ -261,6 +261,7 @@ def test_a_death_is_told_once_with_all_that_is_known(tmp_path: Path, death: Deat
     assert (first.name, first.ranks, first.hosts) == (death.kind, death.ranks, death.hosts), told
     assert death.words in first.title, told
     assert first.first_time is None or "12:00:0" in first.first_time, told
+    assert not [e.text for e in first.evidence if e.text.startswith("Root Cause")]
     assert [f.name for f in loud if f.severity.value == "error"] == [death.kind], told
 
 
