@@ -16,7 +16,8 @@ _OFFERED: Final = late.compiled(
     re.IGNORECASE,
 )
 _HIDES: Final = late.compiled(
-    r"disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING", re.IGNORECASE
+    r"(?i)disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING"
+    r"|(?:n't|\bnot|unable to|failed to|error|when|while) (?:set(?:ting)?|us(?:e|ing)|try(?:ing)?) "
 )
 _BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|(?<=Error: )|(?<=Exception: )|\n\s*\n|\n {2,}|\n-+$")
 _ADVISES: Final = late.compiled(
@@ -27,9 +28,8 @@ _ADVISES: Final = late.compiled(
     r"|increase|reduce|decrease|lower|raise|you (?:may|should|need|must)) "
 )
 _ELSEWHERE: Final = late.compiled(
-    r"\b(?:report|file an issue|open an issue|bug|https?:|documentation|docs|traceback|stack ?trace|debug(?:ging)?"
-    r"|for details|for more|try again|logs?|see above|ignore|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:report|file an issue|open an issue|bug|https?:|documentation|docs|traceback|stack ?trace|debug(?:ging)?"
+    r"|for details|for more|try again|logs?|see above|ignore|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b"
 )
 _MOST: Final = 240
 

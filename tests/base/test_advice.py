@@ -104,3 +104,4 @@ def test_a_setting_to_launch_with_is_offered() -> None:
     assert step is not None
     assert step.text == "export UB_SKIPMC=1"
     assert offered("It was built and run with USE_NCCL=1 on this host") is None
+    assert offered("Couldn't set FI_OPT_EFA_EMULATED_WRITE. RC: -92") is None

@@ -15,6 +15,9 @@ from nccl_insight.facts.parts.rows import END, Span
 from nccl_insight.readers.embedded.endings import AT_THE_END
 from nccl_insight.tables.run import Run
 
+# So many lines behind a restart say nothing of the attempt that it begins: they are the launcher's own.
+_SILENT = 20
+
 
 @dataclass(frozen=True)
 class World:
@@ -84,10 +87,12 @@ def _between_restarts(run: Run) -> list[World]:
     again = _restarts(run)
     failures = _failures(run) if again else {}
     cuts: dict[int, list[int]] = {}
+    lengths = dict(run.table("inputs").select("input_id", pl.col("lines").fill_null(END)).iter_rows())
     for input_id, lines in again.items():
         failed, own = sorted(set(failures.get(input_id, ())) - set(lines)), [0]
+        seen = max(*failed, lengths.get(input_id, END) - _SILENT) if failed else 0
         for line in sorted(lines):
-            if bisect_left(failed, own[-1]) < bisect_left(failed, line):
+            if bisect_left(failed, own[-1]) < bisect_left(failed, line) and line < seen:
                 own.append(line + 1)
         cuts[input_id] = [*own, END]
     most = max(map(len, cuts.values()), default=2)

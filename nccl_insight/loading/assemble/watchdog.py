@@ -28,7 +28,12 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
         return None
     # The report of a rank names others, by their numbers in the group that its own lines are of.
     listed = column(rows, "rank_list", pl.String).str.extract_all("[0-9]+").cast(pl.List(pl.Int32))
-    rows = rows.with_columns(listed=listed).explode("listed")
+    rows = rows.with_columns(listed=listed).explode("listed").sort("input_id", "line", maintain_order=True)
+    # It counts from 1, the numbers of earlier torch from 0: whom it names did not come to the operation above it.
+    timed_out = pl.when(pl.col("message").is_in(playing("time-out"))).then(column(rows, "seq", pl.Int64))
+    completed, told = column(rows, "completed_seq", pl.Int64), pl.col("listed").is_not_null()
+    last = pl.when(told & completed.is_not_null()).then(timed_out.forward_fill().over("input_id") - 1)
+    completed = pl.min_horizontal(completed, last)
     tag = pl.col("launcher").fill_null("")
     number = column(rows, "pg_id", pl.Int64).cast(pl.String)
     named = pl.coalesce(
@@ -45,15 +50,13 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
         pl.coalesce(
             "listed", tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank"
         ).alias("of"),
-        pl.when(pl.col("listed").is_null()).then("launcher_rank").alias("global_rank"),
+        pl.when(~told).then("launcher_rank").alias("global_rank"),
         column(rows, "seq", pl.Int64).alias("seq"),
         pl.coalesce(
             column(rows, "enqueued_seq", pl.Int64),
-            pl.when(pl.col("listed").is_not_null()).then(
-                pl.coalesce(column(rows, "seq", pl.Int64), column(rows, "completed_seq", pl.Int64), 0)
-            ),
+            pl.when(told).then(pl.coalesce(column(rows, "seq", pl.Int64), completed, 0)),
         ).alias("enqueued_seq"),
-        column(rows, "completed_seq", pl.Int64).alias("completed_seq"),
+        completed.alias("completed_seq"),
         column(rows, "work_op", pl.String).alias("work_op"),
         column(rows, "numel_in", pl.Int64).alias("numel"),
         _members(column(rows, "work_op", pl.String), rows).alias("group_size"),
@@ -75,7 +78,6 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
         own = own.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
         marked = marked.join(own, on=key, how="left", nulls_equal=True, maintain_order="left")
         marked = marked.with_columns(pl.coalesce("group", "only").alias("group")).drop("only")
-    told = pl.col("listed").is_not_null()
     above = pl.when(told).then(pl.col("group").forward_fill().over("input_id"))
     marked = marked.with_columns(pl.coalesce("group", above, pl.lit(UNKNOWN)).alias("group"))
     alike = pl.col("of").eq(pl.col("global_rank")).all().over("group") & pl.col("group").is_in([DEFAULT, UNKNOWN])

@@ -11,8 +11,8 @@ from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
-# Docker and libvirt, loopback, and link-local.
-_BRIDGE = r"^(172\.(?:17|18)\.[0-9]+\.[0-9]+|192\.168\.122\.[0-9]+|127\.[0-9.]+|169\.254\.[0-9]+\.[0-9]+)(?:<|$)"
+# Docker and libvirt (of later bridges of Docker the host's own end), loopback, and link-local.
+_BRIDGE = r"^(172\.(1[78]\.|(19|2[0-9]|30)\.0\.1(<|$))|192\.168\.122\.|127\.|169\.254\.)[0-9.]*"
 _LINK_LOCAL = "169.254."
 # The USB interface of a BMC: by driver, by the address that systemd names it after, or by its maker.
 _MANAGED = r"^(?:usb|enx|idrac|bmc|ilo)"
@@ -68,15 +68,9 @@ def _listed(run: Run) -> pl.DataFrame:
     ``alone``: the line lists all interfaces that are used; a line about the speed of one does not.
     """
     columns: dict[str, type[pl.DataType]] = {
-        "host": pl.String,
-        "pid": pl.Int64,
-        "name": pl.String,
-        "address": pl.String,
-        "alone": pl.Boolean,
-        "of": pl.String,
-        "input_id": pl.UInt16,
-        "line": pl.UInt64,
-    }
+        "host": pl.String, "pid": pl.Int64, "name": pl.String, "address": pl.String, "alone": pl.Boolean,
+        "of": pl.String, "input_id": pl.UInt16, "line": pl.UInt64,
+    }  # fmt: skip
     # NCCL asks for the speed of the interfaces that it uses, and of no others.
     read = pl.col("device_path").str.extract(r"^/sys/class/net/([^/]+)/speed$")
     listed = run.table("interfaces").with_columns(

@@ -59,3 +59,13 @@ def test_the_last_one_did_not_fail(tmp_path: Path) -> None:
 def test_causes_on_other_hosts_are_not_the_same(tmp_path: Path) -> None:
     found = several(tmp_path, attempt(1, "KeyError: 'labels'"), attempt(2, "KeyError: 'labels'", rank=1))
     assert "each for another cause" in found.title
+
+
+def test_an_attempt_of_which_nothing_is_said_is_not_judged_in_place_of_the_one_that_failed(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    failed = ["Traceback (most recent call last):", '  File "main.py", line 29, in main', "KeyError: 'labels'", RESTART]
+    log.write_text("\n".join([*failed, "[default] Stopping worker group", ""]))
+    analysis = nccl_insight.analyze([log])
+    assert [f.name for f in analysis.findings if f.severity == "error"] == ["application-exception"]
+    log.write_text("\n".join([*failed, *(f"step {n} loss 2.1" for n in range(40)), ""]))
+    assert [f.name for f in nccl_insight.analyze([log]).findings if f.severity == "error"] == []
