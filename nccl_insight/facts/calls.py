@@ -360,6 +360,23 @@ def unmatched(run: Run) -> pl.DataFrame:
     return counts.sort("comm_id", "src", "dst")
 
 
+@fact
+def unheld(run: Run) -> frozenset[frozenset[int]]:
+    """The ranks of the job that issued calls together with some whose init the log does not hold: those of a
+    communicator, and each one that sent to or received from such a rank."""
+    made = completed(run).select("comm_id", "rank", "nranks").drop_nulls().unique()
+    known = {(comm, rank) for comm, rank, _ in made.iter_rows()}
+    lacks = {c for c, n, size in made.group_by("comm_id").agg(pl.len(), pl.col("nranks").max()).iter_rows() if n < size}
+    told = sums(run).progress.filter(pl.col("comm_id").is_in(lacks)).select("comm_id", "rank")
+    found = {(comm, -1): set(rows["rank"]) for (comm,), rows in told.partition_by("comm_id", as_dict=True).items()}
+    for comm, src, dst in sums(run).pairs.select("comm_id", "src", "dst").iter_rows():
+        for one, other in ((src, dst), (dst, src)):
+            if comm in lacks and (comm, other) not in known:
+                found.setdefault((comm, int(other)), set()).add(one)
+    placed = ((rank_in_job(run, comm, int(r)) for r in ranks) for (comm, _), ranks in found.items())
+    return frozenset(frozenset(r for r in ranks if r is not None) for ranks in placed)
+
+
 def waiting_pairs(run: Run) -> tuple[tuple[int, int], ...]:
     """Who waits in a send or a receive for whom, by their ranks in the job."""
     return tuple(pair for row in unmatched(run).iter_rows(named=True) if (pair := waits_for(run, row)) is not None)

@@ -19,7 +19,7 @@ from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder, watchdog
-from nccl_insight.facts.calls import matched_pairs, waiting_pairs
+from nccl_insight.facts.calls import matched_pairs, unheld, waiting_pairs
 from nccl_insight.facts.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
@@ -182,6 +182,7 @@ class _Graph:
         fewer = {r for g in self.placed if g.comparable for r in g.ranks_never} - behind
         never = self._alone(fewer) - self.waiting - (self.by_dumps if fewer else frozenset())
         never = self._unexcused(never) or never
+        never = {r for r in never if not self._apart(r)}
         if behind or never:
             own = [c for group in self.placed for c in self._own_words(group, behind, never)]
             # Of ranks that the report of another one names, others may be late, for which these wait.
@@ -235,6 +236,12 @@ class _Graph:
         paired = matched_pairs(self.run) if self.source == CALLS else ()
         late = late - {r for pair in paired if stuck.issuperset(pair) for r in pair}
         return late - {r for g in self.placed for r in (g.members & late) - less[g.name] if g.members & stuck - {r}}
+
+    def _apart(self, late: int) -> bool:
+        """Whether a rank that issued fewer calls may wait for one whose log is not here, and which none of those that
+        went on has to wait for, too."""
+        ahead = {r for g in self.placed if late in g.ranks_never for r in g.ranks_inside}
+        return self.source == CALLS and any(late in c and not ahead <= c for c in unheld(self.run))
 
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""
@@ -334,6 +341,7 @@ class _Graph:
         world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
         left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
         left -= self._came(left, None)
+        left = left & self.known or left
         # A rank of which the lines of init know nothing never began; that is another fault.
         unknown = bool(known.world) and not left <= self.known
         # How it ended says its launcher, so that its output is not just lost.
@@ -357,7 +365,7 @@ class _Graph:
         silent = late - waiting
         # Where most of a job says nothing, the log was cut among the time-outs.
         told = max(places(self.run).world, len(self.known.union(*(g.members for g in self.placed))))
-        torn = len(self.waiting) * 2 < told or (not silent <= self.known and watchdog.cut_short(self.run))
+        torn = len(self.waiting) * 2 < told or watchdog.cut_short(self.run)
         if len(silent) > 1 and self.source == WATCHDOG and torn:
             return False
         few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)

@@ -157,7 +157,7 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     }
     size_of = {name: _size(rows) for name, rows in kinds.items()}
     ranks = [int(r) for rows in kinds.values() for r in rows["global_rank"].drop_nulls()]
-    most = max((*ranks, *known.ranks), default=-1) + 1
+    most = max((*ranks, *known.ranks, *known.rank_of_input.values()), default=-1) + 1
     told = size_of.get(DEFAULT) or known.world
     # The last rank may be the silent one: jobs of odd sizes are rare.
     sizes = {most + most % 2, most + -most % BLOCK} if pairs else {most}
@@ -173,7 +173,9 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     ]
     told_by = [sum(len(pairs[n]) for n in pairs if f[n] is not None) for f in found]
     best = [f for f, told in zip(found, told_by, strict=True) if told == max(told_by)]
-    return {n: how for n, how in best[0].items() if _agree(pairs.get(n, ()), [f[n] for f in best])} if best else {}
+    # Where one rank alone has a number in groups of a kind, all sizes have to agree on its mates.
+    sure = {n: best if len(pairs.get(n, ())) > 1 else found for n in size_of}
+    return {n: how for n, how in best[0].items() if _agree(pairs.get(n, ()), [f[n] for f in sure.get(n, best)])} if best else {}
 
 
 def _agree(pairs: Iterable[tuple[int, int]], grids: Sequence[Grid | None]) -> bool:
@@ -259,11 +261,13 @@ def reported(run: Run) -> frozenset[tuple[int, int]]:
 
 @fact
 def cut_short(run: Run) -> bool:
-    """Whether an input ends among the time-outs: its last line is one."""
-    own = {"input_id": pl.UInt16, "line": pl.UInt64}
-    last = run.table("inputs").select("input_id", line="lines").cast(own)  # type: ignore[arg-type]
-    lines = causes(run).filter(plays(causes(run), "time-out")).select(list(own)).cast(own)  # type: ignore[arg-type]
-    return lines.join(last, on=list(own), how="semi").height > 0
+    """Whether an input ends among the time-outs of several ranks: its last line is one."""
+    own, rows = ("input_id", "line", "rank"), causes(run)
+    lines = pl.concat([rows.filter(plays(rows, "time-out")).select(own), states(run).select(own)], how="vertical_relaxed")
+    last = lines.group_by("input_id").agg(pl.col("line").max(), pl.col("rank").n_unique())
+    # The line behind a time-out tells where its rank stood.
+    ends = last.join(run.table("inputs").select("input_id", "lines"), on="input_id")
+    return ends.filter((pl.col("rank") > 1) & (pl.col("lines") <= pl.col("line") + 1)).height > 0
 
 
 def begun(run: Run) -> Mapping[tuple[int, int], float]:

@@ -1,9 +1,15 @@
 """Entries of the dumps by process group, and how far each rank got."""
 
+from typing import Final
+
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.facts.clock import SKEW_S
+from nccl_insight.facts.watchdog import states
 from nccl_insight.tables.run import Run, fact
+
+_DONE: Final = pl.col("retired") | (pl.col("state") == "completed")
 
 
 @dataclass(frozen=True)
@@ -46,17 +52,32 @@ def entries_of(run: Run) -> pl.DataFrame:
     The columns of table ``flight_recorder``, ``key`` of the process group, ``done`` (retired or completed), and
     ``label``: the operation with its sizes.
     """
-    table = run.table("flight_recorder")
-    known = table.filter(pl.col("rank").is_not_null())
+    known = _of_hang(run, run.table("flight_recorder"))
     first = known.group_by("rank").agg(pl.col("input_id").min())
     known = _with_key(known.join(first, on=["rank", "input_id"], how="semi"))
-    done = pl.col("retired") | (pl.col("state") == "completed")
-    return known.with_columns(done.alias("done"), _label().alias("label")).drop("_mark", "_members")
+    return known.with_columns(_DONE.alias("done"), _label().alias("label")).drop("_mark", "_members")
+
+
+@fact
+def outdated(run: Run) -> frozenset[int]:
+    """The ranks whose dump is of another moment than the hang: all is done in it, while their watchdog gave up an
+    operation; and those whose dump is not newer."""
+    table, said = run.table("flight_recorder"), states(run).drop_nulls("timed_out_seq")["global_rank"]
+    each = table.drop_nulls("rank").group_by("rank").agg(_DONE.all().alias("done"), pl.col("time_created_ns").max())
+    limit = each.filter(pl.col("done") & pl.col("rank").is_in(said.implode()))["time_created_ns"].max()
+    if not isinstance(limit, int):
+        return frozenset()
+    return frozenset(each.filter(pl.col("time_created_ns") <= limit + int(SKEW_S * 1e9))["rank"].to_list())
+
+
+def _of_hang(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of known ranks whose dump is not :func:`outdated`."""
+    return rows.filter(pl.col("rank").is_not_null() & ~pl.col("rank").is_in(list(outdated(run))))
 
 
 def status_of(run: Run) -> pl.DataFrame:
     """Counters of the process groups of known ranks: rows of table ``flight_recorder_groups``."""
-    return run.table("flight_recorder_groups").filter(pl.col("rank").is_not_null())
+    return _of_hang(run, run.table("flight_recorder_groups"))
 
 
 def groups_of(entries: pl.DataFrame) -> dict[str, Group]:

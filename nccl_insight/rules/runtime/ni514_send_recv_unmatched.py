@@ -8,7 +8,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import plural
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import held_up
-from nccl_insight.facts.calls import unmatched, waits_for
+from nccl_insight.facts.calls import unheld, unmatched, waits_for
 from nccl_insight.facts.claims import CALLS
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.waitfor import verdict, waiting
@@ -68,6 +68,8 @@ def _counted(run: Run) -> Iterator[Hit]:
     follows = held_up(run, missing) or bool(missing - waits and missing <= verdict(run, CALLS).held)
     # Pairs whose missing side waits itself only follow.
     roots = rows.filter(pl.Series([p is None or p[1] not in waits for p in pairs], dtype=pl.Boolean))
+    if unheld(run) and not follows:
+        return  # what lacks may wait for those that the log does not hold
     for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)
