@@ -181,8 +181,8 @@ class _Graph:
         behind = {r for g in self.placed if g.comparable for r in g.ranks_behind}
         fewer = {r for g in self.placed if g.comparable for r in g.ranks_never} - behind
         never = self._alone(fewer) - self.waiting - (self.by_dumps if fewer else frozenset())
-        never = self._unexcused(never) or never
-        never = {r for r in never if not self._apart(r)}
+        apart = {r for r in never if self._apart(r)}
+        never = self._unexcused(never) - apart or (set() if apart else never)
         if behind or never:
             own = [c for group in self.placed for c in self._own_words(group, behind, never)]
             # Of ranks that the report of another one names, others may be late, for which these wait.
@@ -235,13 +235,33 @@ class _Graph:
         stuck = self.waiting | late
         paired = matched_pairs(self.run) if self.source == CALLS else ()
         late = late - {r for pair in paired if stuck.issuperset(pair) for r in pair}
-        return late - {r for g in self.placed for r in (g.members & late) - less[g.name] if g.members & stuck - {r}}
+        return late - {
+            r
+            for g in self.placed
+            for r in (g.members & late) - less[g.name]
+            if g.members & stuck - {r} and not self._past(g, r)
+        }
+
+    def _past(self, group: Instance, late: int) -> bool:
+        """Whether all that went on where this one has issued less did so behind their last call of this group: if it
+        held up this one, it would hold up them as far."""
+        went = [(g, r) for g in self.placed if late in g.ranks_never for r in g.ranks_inside]
+        return all(self._calls.get((group.name, r), math.inf) < self._calls.get((g.name, r), 0) for g, r in went)
+
+    @cached_property
+    def _calls(self) -> dict[tuple[str, int], int]:
+        """The line of the last call of each rank in each group of a call log."""
+        of = ((g, g.rows.select("global_rank", "line")) for g in self.placed if self.source == CALLS)
+        return {(g.name, rank): line for g, rows in of for rank, line in rows.iter_rows()}
 
     def _apart(self, late: int) -> bool:
         """Whether a rank that issued fewer calls may wait for one whose log is not here, and which none of those that
         went on has to wait for, too."""
-        ahead = {r for g in self.placed if late in g.ranks_never for r in g.ranks_inside}
-        return self.source == CALLS and any(late in c and not ahead <= c for c in unheld(self.run))
+        return self.source == CALLS and any(late in c and not self._ahead(late) <= c for c in unheld(self.run))
+
+    def _ahead(self, late: int) -> set[int]:
+        """The ranks that went on where this one has issued less."""
+        return {r for g in self.placed if late in g.ranks_never for r in g.ranks_inside}
 
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""

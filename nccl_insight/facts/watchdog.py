@@ -263,7 +263,9 @@ def reported(run: Run) -> frozenset[tuple[int, int]]:
 def cut_short(run: Run) -> bool:
     """Whether an input ends among the time-outs of several ranks: its last line is one."""
     own, rows = ("input_id", "line", "rank"), causes(run)
-    lines = pl.concat([rows.filter(plays(rows, "time-out")).select(own), states(run).select(own)], how="vertical_relaxed")
+    placed = states(run).with_columns(rank="global_rank").select(own)
+    lines = pl.concat([rows.filter(plays(rows, "time-out")).select(own), placed], how="vertical_relaxed")
+    lines = lines.drop_nulls("rank")
     last = lines.group_by("input_id").agg(pl.col("line").max(), pl.col("rank").n_unique())
     # The line behind a time-out tells where its rank stood.
     ends = last.join(run.table("inputs").select("input_id", "lines"), on="input_id")

@@ -9,6 +9,8 @@ from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.watchdog import states
 from nccl_insight.tables.run import Run, fact
 
+# One in so many may not have written all.
+_FEW: Final = 3
 _DONE: Final = pl.col("retired") | (pl.col("state") == "completed")
 
 
@@ -60,12 +62,14 @@ def entries_of(run: Run) -> pl.DataFrame:
 
 @fact
 def outdated(run: Run) -> frozenset[int]:
-    """The ranks whose dump is of another moment than the hang: all is done in it, while their watchdog gave up an
-    operation; and those whose dump is not newer."""
+    """The ranks whose dump is of another moment than the hang: several whose watchdog gave up an operation show no
+    open one in their dump. And those whose dump is not newer."""
     table, said = run.table("flight_recorder"), states(run).drop_nulls("timed_out_seq")["global_rank"]
     each = table.drop_nulls("rank").group_by("rank").agg(_DONE.all().alias("done"), pl.col("time_created_ns").max())
-    limit = each.filter(pl.col("done") & pl.col("rank").is_in(said.implode()))["time_created_ns"].max()
-    if not isinstance(limit, int):
+    waits = each.filter(pl.col("rank").is_in(said.implode()))
+    done = waits.filter("done")
+    limit = done["time_created_ns"].max()
+    if not isinstance(limit, int) or (done.height < 2 and done.height * _FEW <= waits.height):
         return frozenset()
     return frozenset(each.filter(pl.col("time_created_ns") <= limit + int(SKEW_S * 1e9))["rank"].to_list())
 
