@@ -95,7 +95,11 @@ def _of_ras(run: Run) -> Iterator[Instance]:
         ):
             yield found
     # What is sent and received is not counted: who has no count may still wait.
-    rows = run.table("ras_ranks").join(run.table("ras_counts"), on="comm_hash", how="anti").drop_nulls(["comm_hash", "rank"])
+    rows = (
+        run.table("ras_ranks")
+        .join(run.table("ras_counts"), on="comm_hash", how="anti")
+        .drop_nulls(["comm_hash", "rank"])
+    )
     for (comm,), part in rows.partition_by("comm_hash", as_dict=True, maintain_order=True).items():
         each = part.unique("rank", keep="last", maintain_order=True).with_columns(last_enqueued=0, ranks=1, line=0)
         place = [in_job(run, known, comm, *row) for row in each.select("rank", "pid", "host").iter_rows()]

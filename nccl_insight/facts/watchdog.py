@@ -175,7 +175,11 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     best = [f for f, told in zip(found, told_by, strict=True) if told == max(told_by)]
     # Where one rank alone has a number in groups of a kind, all sizes have to agree on its mates.
     sure = {n: best if len(pairs.get(n, ())) > 1 else found for n in size_of}
-    return {n: how for n, how in best[0].items() if _agree(pairs.get(n, ()), [f[n] for f in sure.get(n, best)])} if best else {}
+    return (
+        {n: how for n, how in best[0].items() if _agree(pairs.get(n, ()), [f[n] for f in sure.get(n, best)])}
+        if best
+        else {}
+    )
 
 
 def _agree(pairs: Iterable[tuple[int, int]], grids: Sequence[Grid | None]) -> bool:

@@ -9,7 +9,8 @@ from nccl_insight.facts.claims import DUMPS
 from nccl_insight.facts.waitfor import verdict
 from tests.checks import check
 from tests.dumps import claims, done, dumps, entry
-from tests.hangs import judged, log, timeout
+from tests.hangs import dumps as given
+from tests.hangs import inits, judged, log, timeout
 
 
 def test_a_rank_whose_gpu_has_not_come_to_it_is_ahead_and_does_not_wait(tmp_path: Path) -> None:
@@ -107,3 +108,68 @@ def test_numbers_of_unlike_operations_without_a_group_are_not_compared(tmp_path:
     alike = [old.format(r, 2 if r > 5 else 8, "ALLREDUCE") for r in range(8)]
     _, found = judged(log(tmp_path / "alike.log", *alike))
     assert [(f.name, f.ranks) for f in found] == [("rank-desync", (6, 7))]
+
+
+def test_of_a_group_in_which_all_stand_nobody_is_late(tmp_path: Path) -> None:
+    """Data-parallel group of ranks 0 and 4 stands still; the tensor mates of both wait for them, and say so."""
+    pair = [_group(r, 2, "9(dp)", r // 4, 7) for r in (0, 4)]
+    mates = [_group(r, 1, f"{5 + r // 4}(tp)", r % 4, 40) for r in range(8) if r % 4]
+    _, found = judged(log(tmp_path / "run.log", *pair, *mates))
+    assert [f.name for f in found] == ["collective-stalled"]
+
+
+def test_a_silent_file_is_not_the_mate_of_one_rank_alone(tmp_path: Path) -> None:
+    """Rank 10 alone gave up, number 0 of a group of two: with a stride of 1 its mate is rank 11, of 4 rank 14."""
+    waits = _group(10, 3, "23(dp)", 0, 1, "_REDUCE_SCATTER_BASE").replace("NumelIn=16384", "NumelIn=32768")
+    steps = {r: ["step 10 loss 2.5"] for r in range(16) if r not in (8, 14)}
+    _, found = judged(_files(tmp_path, steps | {10: [waits]}))
+    assert found == []
+
+
+def test_several_silent_ranks_of_a_log_that_ends_among_time_outs_are_not_named(tmp_path: Path) -> None:
+    waits = [_group(r, 1, f"{5 + r // 4}(tp)", r % 4, 40) for r in range(16) if r not in (5, 14)]
+    steps = [f"[rank{r}]: step 10 loss 2.5" for r in range(16)]
+    _, found = judged(log(tmp_path / "cut.log", *steps, *waits))
+    assert found == []
+
+
+def test_orders_that_cross_name_both_groups(tmp_path: Path) -> None:
+    """All have issued number 2 of both groups; then two go on in the one, and two in the other."""
+    groups = {"tp": {"process_group": ["1", "tp"], "pg_id": 1}, "dp": {"process_group": ["2", "dp"], "pg_id": 2}}
+    before = [{**done(2), **group} for group in groups.values()]
+    by_rank = {r: [*before, {**entry(3), **groups["tp" if r < 2 else "dp"]}] for r in range(4)}
+    crossed = verdict(dumps(tmp_path, by_rank), DUMPS).crossed
+    assert [(c.ranks, c.others) for c in crossed] == [((0, 1), (2, 3))]
+
+
+def test_dumps_of_another_moment_do_not_speak_of_the_hang(tmp_path: Path) -> None:
+    """In the dumps rank 1 is behind and all else is done; by the time-outs it came, and rank 3 did not."""
+    lines = [line for r in (0, 1, 2) for line in timeout(r, 60, 60, 59)]
+    _, alone = judged(log(tmp_path / "run.log", *inits(), *lines))
+    by_rank = {r: [done(33), entry(34)] if r == 2 else [done(33)] for r in range(4)}
+    _, found = judged(str(tmp_path / "run.log"), given(tmp_path / "dumps", by_rank))
+    assert [f.ranks for f in alone] == [f.ranks for f in found] == [(3,)]
+
+
+def test_who_may_wait_for_a_rank_whose_log_is_lost_is_not_named(tmp_path: Path) -> None:
+    """Ranks 0 to 3: 0 and 1 are one group, 0 and 2 another. Rank 0 does not issue what rank 2 waits in; the log of
+    rank 1, for which it may wait, is not here."""
+    hashes, members = ("8a1f5f0c3d2e1b00", "8a1f5f0c3d2e1b01", "8a1f5f0c3d2e1b02"), ((0, 1, 2, 3), (0, 1), (0, 2))
+    lines: dict[int, list[str]] = {r: [] for r in range(4)}
+    for n, (own, ranks) in enumerate(zip(hashes, members, strict=True)):
+        for r in ranks:
+            at = f"comm 0x55d0{n}{r} rank {ranks.index(r)} nranks {len(ranks)} cudaDev 0 nvmlDev 0 busId 1b000 "
+            text = f"node{r}:400{r}:410{r} [0] NCCL INFO ncclCommInitRank {at}commId 0x{own} - Init "
+            lines[r] += [f"{text}START", f"{text}COMPLETE"]
+    for r, n, count in ((0, 1, 2), (1, 1, 1), (2, 2, 1)):
+        size = len(members[n])
+        lines[r] += [
+            f"node{r}:400{r}:410{r} [0] NCCL INFO AllReduce: opCount {i} sendbuff 0x7f00 recvbuff 0x7f00 count 16 "
+            f"datatype 7 op 0 root 0 comm 0x55d0{n}{r} [nranks={size}] stream 0x7f00" for i in range(count)
+        ]  # fmt: skip
+    (tmp_path / "all").mkdir()
+    _, found = judged(_files(tmp_path / "all", lines))
+    assert [f.ranks for f in found] == [(1,)]
+    (tmp_path / "some").mkdir()
+    _, found = judged(_files(tmp_path / "some", {r: own for r, own in lines.items() if r != 1}))
+    assert found == []
