@@ -95,15 +95,10 @@ def _of_ras(run: Run) -> Iterator[Instance]:
         ):
             yield found
     # What is sent and received is not counted: who has no count may still wait.
-    rows = (
-        run.table("ras_ranks")
-        .join(run.table("ras_counts"), on="comm_hash", how="anti")
-        .drop_nulls(["comm_hash", "rank"])
-    )
-    for (comm,), part in rows.partition_by("comm_hash", as_dict=True, maintain_order=True).items():
-        each = part.unique("rank", keep="last", maintain_order=True).with_columns(last_enqueued=0, ranks=1, line=0)
-        place = [in_job(run, known, comm, *row) for row in each.select("rank", "pid", "host").iter_rows()]
-        each = each.with_columns(global_rank=pl.Series(place, dtype=pl.Int64), op=pl.lit(None, pl.String))
+    none = run.table("ras_ranks").join(run.table("ras_counts"), on="comm_hash", how="anti").drop_nulls("comm_hash")
+    for (comm,), part in none.partition_by("comm_hash", as_dict=True, maintain_order=True).items():
+        each = part.unique("rank", keep="last", maintain_order=True)
+        each = each.with_columns(last_enqueued=0, ranks=1, line=0, op=pl.lit(None, pl.String))
         yield _tally(str(comm), each.select(list(_ROWS)).cast(_ROWS), "counts")  # type: ignore[arg-type]
 
 
