@@ -130,7 +130,7 @@ def _given(value: T | None) -> tuple[T, ...]:
 
 def _told_to_end(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     """Processes that SIGTERM ended, where nothing else says why the job ended: whoever sent it ended the job."""
-    lowered = pl.coalesce("task_end", "end_reason").cast(pl.String).str.to_lowercase()
+    lowered = pl.coalesce("task_end", "end_reason", "signal_text").cast(pl.String).str.to_lowercase()
     told = (pl.col("signal") == 15) | lowered.str.contains("terminated").fill_null(False)
     rows = errors.filter((pl.col("end_kind").cast(pl.String) == EFFECT) & told.fill_null(False))
     return with_time(run, rows.with_columns(kind=pl.lit(ENDED)), *ERROR_STAMPS)
