@@ -49,7 +49,6 @@ def endings(run: Run) -> pl.DataFrame:
     rows = rows.join(per_input, on="input_id", how="left", maintain_order="left")
     before = (pl.col("_whole") & (pl.col("line") < pl.col("_first"))).fill_null(False)
     over = (pl.col("_whole") & pl.col("_orderly") & (pl.col("line") < pl.col("_closed"))).fill_null(False)
-    # What a script started beside the job and ends behind it.
     swept = told(rows, "swept").is_not_null() & rows["_orderly"].fill_null(False)
-    kept = rows.filter(~before & ~over & ~swept)
-    return kept.drop("_first", "_whole", "_closed", "_orderly").sort("input_id", "line")
+    rows = rows.filter(~before & ~over & ~swept).sort("input_id", "line")
+    return rows.drop("_first", "_whole", "_closed", "_orderly")

@@ -38,7 +38,6 @@ _NOTHING: Final = Witness()
 _ABORT: Final = 6
 _OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
 
-
 # What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
 BARE: Final = "bare_word"
 # What is said in our own words of the block of torch elastic.

@@ -49,7 +49,6 @@ _NOT_COUNTED: Final = late.compiled(rf"WARN|ERROR|NCCL |{RAISED}")
 _THROUGH: Final = late.compiled(_PATTERNS["through"])
 _PART: Final = late.compiled(_PATTERNS["part"])
 _WARNING: Final = late.compiled(_PATTERNS["warning"])
-_TIDIES: Final = late.compiled(_PATTERNS["tidies"])
 _SAYS: Final = late.compiled(r"\w")
 _MOST: Final = 1000
 SIGNALS: Final = frozenset(_NAMES.values())
@@ -113,7 +112,7 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
         return EXIT, 1, None, None
     if _FAILED.search(_NONE.sub("", text)):
         return EXIT, None, None, None
-    if mentions or _WARNING.search(text) or _TIDIES.search(text):
+    if mentions or _WARNING.search(text):
         return None
     if _STATED.search(_NONE.sub("", text)):
         return EXIT, None, None, None

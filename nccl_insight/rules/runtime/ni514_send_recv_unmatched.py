@@ -18,7 +18,6 @@ from nccl_insight.tables.run import Run
 
 _HELD_UP = " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
 _UNSEEN = " They wait themselves, and not all ranks gave a dump: they may wait for one that did not."
-_NEXT = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P <the same job>   # then compare the calls of the two ranks"
 
 
 def check(ctx: Context) -> Hits:
@@ -77,7 +76,6 @@ def _counted(run: Run) -> Iterator[Hit]:
             "send-recv-unmatched.counted",
             refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
             whom=tuple(sorted({src, dst})),
-            next_step=_NEXT,
             caused_by=("rank-desync",) if follows else (),
             comm_id=str(comm_id[0]),
             src=src,
