@@ -30,15 +30,16 @@ def _always(ctx: Context) -> Iterator[Hit]:
     """GPUs of all ranks that wait for their CPUs throughout."""
     run = ctx.run
     rows = run.table("steps").filter(pl.col("rank").is_not_null() & (pl.col("duration_ns") > 0))
-    idle = pl.coalesce("idle_host_ns", "idle_ns").sum() / pl.col("duration_ns").sum()
-    shares = rows.group_by("rank").agg(share=idle).drop_nulls().sort("rank")
-    least = float(shares["share"].min() or 0.0)  # type: ignore[arg-type]
-    if least < ctx["named"]:
+    ranks = tuple(rows["rank"].unique().sort())
+    by_host = pl.coalesce("idle_host_ns", "idle_ns")
+    if float(_shares(rows, by_host)["share"].min() or 0.0) < ctx["told"]:  # type: ignore[arg-type]
         return
-    ranks = tuple(shares["rank"].to_list())
     why = why_all_idle(run, ranks)
-    # A tenth is told where the calls are named, and nothing that is to be mended first makes them wait.
-    limit = ctx["named"] if why.calls and not what_if(run).gains else ctx["share"]
+    # Where each launch takes longer than what it launches, the time until the work starts is the CPU's, too.
+    shares = _shares(rows, by_host if why.calls or not why.what else pl.col("idle_ns"))
+    least = float(shares["share"].min() or 0.0)  # type: ignore[arg-type]
+    # Little is told where the calls are named, and nothing that is to be mended first makes them wait.
+    limit = ctx["told"] if why.calls and not what_if(run).gains else ctx["share"]
     if not why.text or least < limit:
         return
     middle = float(shares["share"].median() or 0.0)  # type: ignore[arg-type]
@@ -52,7 +53,13 @@ def _always(ctx: Context) -> Iterator[Hit]:
         middle=middle,
         why=why,
         limit=limit,
+        little=least < ctx["named"],
     )
+
+
+def _shares(rows: pl.DataFrame, idle: pl.Expr) -> pl.DataFrame:
+    share = idle.sum() / pl.col("duration_ns").sum()
+    return rows.group_by("rank").agg(share=share).drop_nulls().sort("rank")
 
 
 _LOOK = "look at these steps in a trace: data loading (DataLoader workers, prefetch), checkpoints, evaluation, logging"
