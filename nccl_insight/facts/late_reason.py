@@ -75,6 +75,6 @@ def reason(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence
         return None
     ratio = float(mine["work"]) / others
     count = float(mine["kernels"] or 0) / float(usual["kernels"]) if usual["kernels"] else 1.0
-    if count - 1 >= _COUNT * (ratio - 1):
+    if count - 1 >= _COUNT * min(ratio - 1, 1.0):  # half as many again are other work, however long they are
         return Reason("work", round(excess), round(others), count, whole)
     return Reason("kernels", round(excess), round(others), ratio, whole)

@@ -56,7 +56,7 @@ def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequen
     words = {
         "kernels": f"{their} compute kernels take {found.ratio - 1:.0%} longer than those of the others, as many as "
         f"theirs ({excess} more {per}): slower GPUs or larger inputs.",
-        "work": f"{they} run{s} {found.ratio - 1:.0%} more kernels than the others ({excess} more {per}), none slower: "
+        "work": f"{they} run{s} {found.ratio - 1:.0%} more kernels than the others ({excess} more {per}): "
         f"{they.lower()} ha{'ve' if many else 's'} more work.",
         "host": f"{their} GPU{'s' if many else ''} stand{'' if many else 's'} idle until the CPU launches, {excess} "
         f"{per} longer than the others' ({others}): {their.lower()} CPU{'s launch' if many else ' launches'} kernels "

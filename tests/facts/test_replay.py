@@ -334,3 +334,19 @@ def test_processes_that_wait_for_a_processor_blame_nobody_else(seed: int) -> Non
     assert found.refused == ""
     assert found.gains[0].scenario.ranks == (2,)
     assert found.gains[0].gain_share > 0.4
+
+
+def test_a_rank_that_was_recorded_longer_has_peers_all_the_same() -> None:
+    """Three ranks were recorded before the first step, too, one to three times; rank 2 computes twice as long."""
+    run = Job([[0, 1, 2, 3]], slow=lambda rank, _step: 2.0 if rank == 2 else 1.0).run()
+    work = run.table("gpu_work")
+    before = [
+        work.filter(pl.col("rank") == rank, pl.col("step") == 0).with_columns(
+            pl.lit(None, pl.Int32).alias("step"), pl.col("start_ns", "end_ns") - 50_000_000 * (turn + 1)
+        )
+        for rank in (1, 2, 3)
+        for turn in range(rank)
+    ]
+    rest = {table: run.table(table) for table in ("collectives", "trace_info")}
+    longer = build_run({**rest, "gpu_work": pl.concat([work, *before])}, [])
+    assert [g.scenario.ranks for g in what_if(longer).gains] == [(2,)]

@@ -38,6 +38,7 @@ LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
 WIRE: Final = frozenset({"group", "pair", "rail"})
 """Kinds of scenarios: ranks, hosts and stages by their own work, and transfers."""
 _LEAST: Final = 0.01
+_LEAST_COARSE: Final = 0.03
 _LEAST_ON_CPU: Final = 0.05
 _EQUAL: Final = 0.01
 _UNEVEN: Final = 0.1
@@ -180,7 +181,14 @@ def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf
     if max(saved, default=0.0) >= max(_UNEVEN * window, 2 * _in_all(best)):
         steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
         best = _greedy(replayed, rest, saved, least, unions=True, ahead_of=steady)
-    return replace(found, gains=best)
+    return replace(found, gains=_from_on(best, _LEAST_COARSE * window) if coarse else best)
+
+
+def _from_on(gains: tuple[Gain, ...], least: float) -> tuple[Gain, ...]:
+    """The gains up to the first that adds less than that to those before it."""
+    before = (0, *(g.gain_ns for g in gains))
+    own = zip(gains, before, strict=False)
+    return tuple(g for g, _ in itertools.takewhile(lambda part: part[0].gain_ns - part[1] >= least, own))
 
 
 def _here_and_there(steps: tuple[int, ...]) -> float:

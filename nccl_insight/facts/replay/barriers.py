@@ -65,6 +65,8 @@ def _nearest(line: Timeline, rank: int, at: float) -> tuple[int, float, float]:
     near = int(np.clip(np.searchsorted(starts, at), 1, starts.size - 1))
     if at - starts[near - 1] < starts[near] - at and near > 1:
         near -= 1
+    # What it began just before, after the same wait, is no work of its own.
+    near = max(int(np.searchsorted(starts, starts[near] - _TOGETHER * _IDLE_NS)), 1)
     before = float(line.end[first : first + near].max())
     return rank, min(before, float(starts[near])), float(starts[near])
 

@@ -22,10 +22,11 @@ PLACE: Final = ("role", "step", "name", "nth")
 
 def roles(line: Timeline) -> Ints:
     """Per rank (index) the number of its role; one role for all where most ranks would be alone in theirs."""
-    met = _counts(line, line.what, line.what >= 0)
-    ran = _counts(line, line.name, np.ones(line.name.size, bool))
+    common = _in_common(line)
+    met = _counts(line, line.what, common & (line.what >= 0))
+    ran = _counts(line, line.name, common)
     by = np.lexsort((np.where(np.isfinite(line.launch), line.launch, line.start), line.rank))
-    by = by[line.received[by] >= 0]
+    by = by[common[by] & (line.received[by] >= 0)]
     got = [line.received[by[line.rank[by] == rank]] for rank in range(len(line.ranks))]
     found: list[list[int]] = []
     for rank in range(len(line.ranks)):
@@ -43,6 +44,13 @@ def roles(line: Timeline) -> Ints:
     for number, role in enumerate(found):
         numbers[role] = number
     return numbers
+
+
+def _in_common(line: Timeline) -> Bools:
+    """Which nodes stand in steps that all ranks recorded; all of them where there are none."""
+    ranks = pl.DataFrame({"step": line.step, "rank": line.rank}).select(pl.col("rank").n_unique().over("step"))
+    common = (line.step >= 0) & (ranks["rank"].to_numpy() == len(line.ranks))
+    return common if common.any() else np.ones(line.step.size, bool)
 
 
 def _counts(line: Timeline, kinds: Ints, of: Bools) -> list[Counter[int]]:

@@ -168,13 +168,16 @@ def _outweighs(suspects: list[int], excess: dict[int, float]) -> bool:
 
 
 def evenly(line: Timeline, rows: pl.DataFrame) -> list[Scenario]:
-    """Per role of three or more ranks: its work spread evenly over the ranks in every step."""
+    """Per role of three or more ranks: its work spread evenly over the ranks in every step; in a pipeline all of them,
+    whose stages handle the same micro-batches one after the other, and these evenly, too."""
     found = []
     for role in rows["role"].unique().sort():
         part = rows.filter(pl.col("role") == role)
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
         if len(ranks) > 2:
             found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
+    if len(found) > 1 and any(meeting.pair for meeting in line.groups):
+        found.append(Scenario("compute", _EVENLY, line.ranks, _even(rows, PLACE[:3]), uneven=True))
     return found
 
 
@@ -234,10 +237,10 @@ def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
         .sort("more", descending=True)
     )
     more = by_step["more"].to_numpy()
-    if more.size < 4:
-        return ()
     total = float(more[more > 0].sum())
-    least = int(np.searchsorted(np.cumsum(more), _MOSTLY * total)) + 1
+    if more.size < 4 or not total:
+        return ()
+    least = int(np.searchsorted(np.cumsum(np.maximum(more, 0.0)), _MOSTLY * total)) + 1
     high = int((more >= 0.5 * more[least - 1]).sum())
     rest = float(np.median(more[high:])) if high < more.size else 0.0
     if high > more.size / 2 or more[high - 1] < max(_STANDS_OUT * max(rest, 0.0), _SPREADS * _spread(each, who)):
@@ -430,12 +433,12 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
     return IDLE, dict(excess.select("step", "more").iter_rows()), change
 
 
-def _even(rows: pl.DataFrame) -> Change:
+def _even(rows: pl.DataFrame, alike: Sequence[str] = PLACE) -> Change:
     """Every node as it is on average over its role, without pauses that are not usual."""
     n, of = pl.len().over(PLACE), pl.col("rank").n_unique().over("role", "step")
     spread = pl.when(2 * n <= of).then(n / of).otherwise(1.0)  # what few of them have
     made = rows.with_columns(
-        length=(pl.col("took").mean().over(PLACE) + pl.min_horizontal("gap", pl.col("gap").median().over(PLACE)))
+        length=(pl.col("took").mean().over(alike) + pl.min_horizontal("gap", pl.col("gap").median().over(PLACE)))
         * spread
     ).filter(of > 1)
     return _nodes(made.select("node", "length"))
