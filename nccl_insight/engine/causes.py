@@ -25,6 +25,7 @@ from nccl_insight.engine.draft import Draft
 from nccl_insight.facts.clock import DAY_S, SAME_HOST_SKEW_S, SKEW_S, since
 from nccl_insight.facts.course import Course, course
 from nccl_insight.facts.errors import causes
+from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import CRASHED, FAILED, GONE, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run
 
@@ -377,6 +378,8 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
     # What the machine shows of itself in front of a job stays true.
     before = set(names("outside", "configuration")) - set(names("device"))
     completed = told.completed and not any(_stopped(d, told) for d in drafts)
+    lost = places(run).hosts_at(causes(run).filter(pl.col("cause") == GONE))
+    failed = any(d.hit.ranks and lost.issuperset(d.hit.hosts) and d.name in names("outside") for d in drafts)
     placed: list[Draft] = []
     for draft in drafts:
         said, most = "", Severity.INFO
@@ -384,6 +387,8 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
             pass
         elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks and told.outlived(draft.last_s):
             said = "The job counted steps long after it: it was none of its ranks."
+        elif draft.name == KILLED and not draft.hit.ranks and failed and lost.isdisjoint(draft.hit.hosts or lost):
+            said = "No peer lost a process there, but one of a rank that failed elsewhere: it was none of the ranks."
         elif not completed:
             pass
         elif draft.name in names("logged", "flap") and told.outside(draft.first_s, draft.last_s):

@@ -285,8 +285,10 @@ def kind_of_signal(signal: int) -> str:
 
 
 def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
-    """The names of pods by input and line, as descriptions of them begin."""
-    rows = run.table("pods").select("input_id", "line", "pod_name").drop_nulls().sort("input_id", "line")
+    """The names of pods by input and line, as descriptions of them begin; a name without namespace is a container's."""
+    own = pl.col("pod_namespace").is_not_null()
+    rows = run.table("pods").filter(own | ~own.any().over("input_id"))
+    rows = rows.select("input_id", "line", "pod_name").drop_nulls().sort("input_id", "line")
     return grouped((int(i), (int(line), str(name))) for i, line, name in rows.iter_rows())
 
 

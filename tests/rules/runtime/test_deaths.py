@@ -249,6 +249,78 @@ DEATHS = [
 ]
 
 
+PODS = tuple(f"trainer-worker-{n}" for n in range(4))
+_LOST = [
+    f"[2026-11-17 12:00:05] {p}:{70 + n}:{170 + n} [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by "
+    "remote peer trainer-worker-1<40110>"
+    for n, p in enumerate(PODS)
+    if n != 1
+]
+_OF_PODS = {
+    f"{p}.log": [
+        *(
+            f"{p}:{70 + n}:{70 + n} [0] NCCL INFO ncclCommInitRank comm 0x55d0a{n} rank {n} nranks 4 cudaDev 0 nvmlDev 0 "
+            f"busId 1b000 commId 0x7d1ab3c1 - Init {state}"
+            for state in ("START", "COMPLETE")
+        ),
+        *(line for line in _LOST if f" {p}:" in line),
+    ]
+    for n, p in enumerate(PODS)
+}
+DEATHS += [
+    Death(
+        "a pod's state and the NCCL lines of its peers",
+        {
+            **_OF_PODS,
+            "pod.yaml": [
+                "kind: Pod", "metadata:", "  name: trainer-worker-1", "  namespace: ml", "status:",
+                "  containerStatuses:", "  - lastState: {}", "    name: pytorch", "    state:", "      terminated:",
+                "        exitCode: 137", "        reason: OOMKilled",
+            ],
+        },
+        ranks=(1,),
+        hosts=("trainer-worker-1",),
+        words="memory",
+    ),
+    Death(
+        "PBS' limit of address space and hydra",
+        {
+            "job.o1": [
+                *job(),
+                "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+                "=   RANK 5 PID 5201 RUNNING AT gpu02",
+                "=   KILLED BY SIGNAL: 9 (Killed)",
+            ],
+            "job.e1": ["=>> PBS: job killed: vmem 598331212kb exceeded limit 524288000kb"],
+        },
+        words="memory",
+    ),
+    Death(
+        "a kill of the day before, of a process with the same number",
+        {
+            "job.log": [*job(), SRUN_KILLED],
+            "gpu02-dmesg.txt": [line.replace("Nov 17", "Nov 16") for line in dmesg_oom(5201)],
+        },
+        words="Rank 5 on gpu02 was killed",
+    ),
+    Death(
+        "an exception, and a stranger killed on the other host in the same minute",
+        {
+            "job.log": [
+                *job(echo=False),
+                "[rank5]: Traceback (most recent call last):",
+                '[rank5]:   File "/app/train.py", line 88, in <module>',
+                "[rank5]: KeyError: 'labels'",
+                *job(level="WARN"),
+                *elastic(5, "gpu02", 1, 5201),
+            ],
+            "gpu01-dmesg.txt": dmesg_oom(311),
+        },
+        kind="application-exception",
+    ),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("death", DEATHS, ids=lambda d: d.name)
 def test_a_death_is_told_once_with_all_that_is_known(tmp_path: Path, death: Death) -> None:
     for name, lines in death.files.items():
