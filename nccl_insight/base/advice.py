@@ -32,6 +32,10 @@ _ELSEWHERE: Final = late.compiled(
     r"|for details|for more|try again|logs?|see above|ignore|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b"
 )
 _MOST: Final = 240
+# An option, a name in quotes of code, a name of several words.
+_NAMED: Final = late.compiled(
+    r"(?<![\w.-])--[a-z][\w-]{2,40}|(?<=`)[A-Za-z][\w.-]{2,40}(?=[`=(])|(?<![\w./-])[a-z]\w*(?:\.\w+)*_\w+(?!\w|/|\.\w)"
+)
 
 
 def offered(text: str) -> Step | None:
@@ -56,3 +60,8 @@ def advised(text: str) -> str:
     found = [" ".join(s.split()) for s in _BETWEEN.split(text) if _ADVISES.search(s) and not _ELSEWHERE.search(s)]
     kept = " ".join(s for s in found if s.endswith((".", "!", "`", "'", '"', ")")))
     return kept if len(kept) <= _MOST else ""
+
+
+def named(text: str) -> str:
+    """The options, settings and keys that a message names, up to three in their order; empty where it names none."""
+    return ", ".join(list(dict.fromkeys(match[0] for match in _NAMED.finditer(text)))[:3])

@@ -17,7 +17,7 @@ from nccl_insight.language.meanings import Case, parse_case
 
 # What every line has beside the values that its message captures.
 PLACE: Final = frozenset(
-    {"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher", "advice", "package", "place"}
+    {"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher", "advice", "option", "package", "place"}
 )
 _PARTS: Final = ("says", "check", "where", "fix", "do")
 _KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})
@@ -126,7 +126,8 @@ def filled(template: str, values: Mapping[str, object], enums: Mapping[str, Mapp
         value = values.get(name)
         if value is None or value == "":
             return None
-        said = " ".join((str(value).splitlines()[-1] if how == ":last" else str(value)).split())
+        lines = [line for line in str(value).splitlines() if line.strip(" -")] or [""]
+        said = " ".join((lines[-1] if how == ":last" else " ".join(lines)).split())
         told = said if how == ":raw" else known.get(name, {}).get(said, said)
         return told if len(told) <= _VALUE_MOST or name == "advice" else f"{told[:_VALUE_MOST].rsplit(' ', 1)[0]} ..."
 

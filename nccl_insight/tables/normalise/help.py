@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from nccl_insight.base.advice import advised
+from nccl_insight.base.advice import advised, named
 from nccl_insight.base.model import Step
 from nccl_insight.language.help import Help, default_blocks, filled, own_help
 from nccl_insight.language.load import default_grammar
@@ -20,6 +20,7 @@ def help_of(row: pl.DataFrame, diagnosis: str, message: str) -> Mapping[str, str
     """
     values = {name: value for name, value in row.row(0, named=True).items() if value is not None}
     values["advice"] = advised(f"{values.get('text', '')} {values.get('help_text', '')}")
+    values["option"] = named(str(values.get("error_text") or values.get("text", "")))
     for help_ in _closest(row, diagnosis, message):
         said = {part: filled(text, values) for part, text in help_.parts.items()}
         if (said["says"] or not help_.says) and any(said[p] for p in ("says", "check", "fix", "do")):
