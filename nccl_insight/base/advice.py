@@ -29,7 +29,8 @@ _ADVISES: Final = late.compiled(
 )
 _ELSEWHERE: Final = late.compiled(
     r"(?i)\b(?:report|file an issue|open an issue|bug|https?:|documentation|docs|traceback|stack ?trace|debug(?:ging)?"
-    r"|for details|for more|try again|logs?|see above|ignore|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b"
+    r"|disable (?:this|the) (?:warning|message)|for details|for more|try again|logs?|see above|ignore"
+    r"|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b"
 )
 _MOST: Final = 240
 # An option, a name in quotes of code, a name of several words.

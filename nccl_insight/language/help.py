@@ -17,7 +17,7 @@ from nccl_insight.language.meanings import Case, parse_case
 
 # What every line has beside the values that its message captures.
 PLACE: Final = frozenset(
-    {"host", "pid", "rank", "cuda_device", "text", "function", "source", "launcher", "advice", "option", "package", "place"}
+    {"host", "pid", "rank", "cuda_device", "text", "function", "launcher", "advice", "option", "package", "place"}
 )
 _PARTS: Final = ("says", "check", "where", "fix", "do")
 _KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})

@@ -1,10 +1,12 @@
 """NCCL reported trouble that no diagnosis explains."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
@@ -19,24 +21,7 @@ from nccl_insight.tables.run import Run
 
 _SHOWN = 8
 # What is behind a result code as a rule, where nothing else is known.
-_USUAL: Final = {
-    "unhandled cuda error": "an Xid of a GPU (dmesg -T | grep -i xid), driver and CUDA that do not fit, GPU "
-    "memory full",
-    "unhandled system error": "a network interface that peers cannot reach (NCCL_SOCKET_IFNAME), a small /dev/shm, "
-    "ulimit -n or -l",
-    "remote error": "another rank died or was killed first: read its output",
-    "invalid usage": "two ranks on one GPU, or ranks that call NCCL differently",
-    "invalid argument": "more ranks on a host than GPUs, a buffer or communicator that is not valid",
-    "internal error": "driver, library or plugin that do not fit, a topology that NCCL cannot read",
-}
-_ALONE: Final = (
-    "The line says that something failed elsewhere, and no other line of the inputs says what. The reason is in front "
-    "of it in the output of the process that it is about, which is not here."
-)
-_PASSED_ON: Final = (
-    "The exception passes on NCCL's result code. The reason stands in a line of level WARN, which is not in this "
-    "input: NCCL_DEBUG was not set, or its output went elsewhere."
-)
+_USUAL: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 
 
 def _named() -> frozenset[str]:
@@ -82,9 +67,9 @@ def _passed_on(ctx: Context, found: Trouble) -> Iterator[Hit]:
     said = next(iter(told(found.rows, "result-words").drop_nulls()), "").replace("-", " ")
     if said:
         usual = _USUAL.get(said)
-        yield from ctx.tells("found-nccl-failed", explanation=_PASSED_ON, rows=found, said=said, usual=usual)
+        yield from ctx.tells("found-nccl-failed", explanation=_USUAL["passed on"], rows=found, said=said, usual=usual)
         return
-    yield from ctx.tells("passed-on", explanation=_ALONE, rows=found, found=found)
+    yield from ctx.tells("passed-on", explanation=_USUAL["alone"], rows=found, found=found)
 
 
 def _trail(run: Run, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool] | None:
