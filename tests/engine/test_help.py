@@ -211,7 +211,7 @@ def test_record_env_prints_exports() -> None:
         ("ValueError: warmup_ratio must be between 0 and 1, got 7", "within the limit that it states"),
         ("ValueError: Unknown scheduler wsdd", "name or value that the program knows"),
         ("ValueError: sharded states cannot be used with offloading", "change one of the options"),
-        ("ValueError: `hub_model_id` must be set", "give what the exception names"),
+        ("ValueError: `hub_model_id` must be set", "give hub_model_id (an option"),
         ("ImportError: `frob` must be installed. Please install it via `pip install frob`", "install the package"),
         (
             "RuntimeError: unable to mmap 512 bytes from file </torch_1>: Cannot allocate memory (12)",
