@@ -6,27 +6,32 @@ import polars as pl
 
 from nccl_insight.base.model import Ref
 from nccl_insight.loading.assemble.places import places
-from nccl_insight.readers.embedded.endings import LAST, alike, tells
+from nccl_insight.readers.embedded.endings import LAST, OF_RANK, alike, rank_of, tells
 from nccl_insight.tables.run import Run
 
 _MOST = 160
 
 
 def last_said(run: Run, ranks: Collection[int]) -> tuple[tuple[int, Ref], ...]:
-    """Each rank with its own last line, of ranks that have a file of their own beside those of others.
+    """Each rank with its own last line: of its file beside those of others, or the last that begins with its number.
 
     Lines that count steps are no reason, and lines that differ in numbers and addresses alone are alike.
     """
     of_input = places(run).rank_of_input
-    rows = run.table("endings").filter((pl.col("kind") == LAST) & tells(pl.col("text")))
-    rows = rows.with_columns(
-        rank=pl.col("input_id").cast(pl.Int64).replace_strict(of_input, default=None, return_dtype=pl.Int64),
-        form=alike(pl.col("text")),
-    ).drop_nulls("rank")
-    if rows["rank"].n_unique() < 2:
-        return ()
-    alone = pl.col("rank").n_unique().over("form") == 1
-    own = rows.filter(alone & pl.col("rank").is_in(list(ranks)))
-    last = own.sort("rank", "input_id", "line").group_by("rank", maintain_order=True).last()
-    told = last.select("rank", "input_id", "line", pl.col("text").str.strip_chars().str.slice(0, _MOST))
-    return tuple((rank, Ref(input_id, line, text)) for rank, input_id, line, text in told.iter_rows())
+    rows, text = run.table("endings"), pl.col("text")
+    own = pl.col("input_id").cast(pl.Int64).replace_strict(of_input, default=None, return_dtype=pl.Int64)
+    found = {
+        rank: Ref(input_id, line, said)
+        for kind, rank_ in ((OF_RANK, rank_of(text)), (LAST, own))
+        for rank, input_id, line, said in _alone(rows.filter((pl.col("kind") == kind) & tells(text)), rank_).iter_rows()
+        if rank in ranks
+    }
+    return tuple(sorted(found.items()))
+
+
+def _alone(rows: pl.DataFrame, rank: pl.Expr) -> pl.DataFrame:
+    """The last line of each rank in a form that no other rank's has; none where only one rank has lines."""
+    rows = rows.with_columns(rank=rank, form=alike(pl.col("text"))).drop_nulls("rank")
+    rows = rows.filter((pl.col("rank").n_unique().over("form") == 1) & (pl.col("rank").n_unique() > 1))
+    last = rows.sort("rank", "input_id", "line").group_by("rank", maintain_order=True).last()
+    return last.select("rank", "input_id", "line", pl.col("text").str.strip_chars().str.slice(0, _MOST))

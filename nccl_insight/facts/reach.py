@@ -44,10 +44,14 @@ def nodes_are_processes(run: Run) -> bool:
 
 
 def _met_over_loopback(run: Run) -> bool:
-    """Whether every communicator finished its init, and no interface but loopback is told (NCCL_HOSTID parts nodes)."""
+    """Whether processes of several nodes made a communicator together, and no interface but loopback is told.
+
+    They are on one host, then; NCCL_HOSTID parts its nodes.
+    """
     addresses = pl.concat([run.table(table)["address"].drop_nulls() for table in ("interfaces", "net_devices")])
     known = comms(run)
-    if addresses.is_empty() or not known or not all(c.init_complete for c in known):
+    met = any((c.nodes or 1) > 1 for c in known) or (known and all(c.init_complete for c in known))
+    if addresses.is_empty() or not met:
         return False
     return bool(addresses.str.contains(_LOOPBACK).all())
 

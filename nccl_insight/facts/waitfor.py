@@ -153,6 +153,19 @@ class _Graph:
         """The ranks that wait by their own dumps, where another source is asked."""
         return _of_dumps(self.run, frozenset()).waiting if self.source == WATCHDOG else frozenset()
 
+    @cached_property
+    def issued_by_dumps(self) -> frozenset[int]:
+        """The ranks whose dumps list what others wait in by the lines; these do not count what nobody has to await."""
+        if self.source != WATCHDOG:
+            return frozenset()
+        low = min((g.low for g in self.placed if g.name == watchdog.DEFAULT and g.low is not None), default=None)
+        every = max(
+            (g for g in flight_recorder.instances(self.run) if g.world), key=lambda g: len(g.members), default=None
+        )
+        if low is None or every is None or not every.members >= flight_recorder.dumped(self.run):
+            return frozenset()
+        return every.ranks(every.rows.filter(pl.col("last_enqueued") >= low))
+
     def verdict(self) -> Verdict:
         claims = tuple(self._claims())
         late = {(c.group, r) for c in claims for r in c.waiting}
@@ -178,9 +191,11 @@ class _Graph:
         for group in self.groups:
             if group.comparable and not group.world:
                 yield from self._own_words(group, group.ranks_behind, group.ranks_never)
-        behind = {r for g in self.placed if g.comparable for r in g.ranks_behind}
+        # Who called something else under that number ends it alone.
+        differs = {m.group.label for m in flight_recorder.mismatches(self.run)} if self.source == DUMPS else set()
+        behind = {r for g in self.placed if g.comparable and g.name not in differs for r in g.ranks_behind}
         fewer = {r for g in self.placed if g.comparable for r in g.ranks_never} - behind
-        never = self._alone(fewer) - self.waiting - (self.by_dumps if fewer else frozenset())
+        never = self._alone(fewer) - self.waiting - ((self.by_dumps | self.issued_by_dumps) if fewer else frozenset())
         apart = {r for r in never if self._apart(r)}
         never = self._unexcused(never) - apart or (set() if apart else never)
         if behind or never:

@@ -36,6 +36,7 @@ def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
         hit,
         explanation=" ".join(filter(None, (hit.explanation, *_others(item)))),
         next_step=hit.next_step.replace(READ_LAST, f"find out why: {quoted}") if quoted else hit.next_step,
+        observed="; ".join(filter(None, ("" if READ_LAST in hit.next_step else quoted, hit.observed))),
         ranks=item.lead.ranks if item.lead.world else (),
         hosts=item.hosts,
         evidence=(

@@ -31,7 +31,9 @@ BEGUN: Final = "first stamp"
 STEP: Final = "last step"
 DONE: Final = "good end"
 COURSE: Final = (BEGUN, STEP, DONE)
-AT_THE_END: Final = (LEVEL, TORN, LAST, *COURSE)
+# The last line that each rank of a shared output begins with its number.
+OF_RANK: Final = "last of a rank"
+AT_THE_END: Final = (LEVEL, TORN, LAST, OF_RANK, *COURSE)
 _STAMP: Final = _PATTERNS["stamp"]
 _NOT_OWN: Final = r" kernel: | systemd\[|slurm|kubelet"
 # Words that a sentence quotes and goes on about: nobody said them now.
@@ -89,6 +91,16 @@ def alike(text: pl.Expr) -> pl.Expr:
     return text.str.replace_all(r"(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*", "#")
 
 
+# A rank in front of what it says: [rank3]: , Rank 3 | , 2026-11-27 04:04:08 INFO rank=3: , 3: of srun, [3] of Hydra.
+_RANKS: Final = (
+    r"(?i)^[\[(]?(?:[0-9][0-9TZ:.,/ +-]{3,40})?[\])]?\s*(?:[\[(]?[A-Z]{4,8}[\])]?[ :]\s*)?"
+    r"[\[(<]?(?:global[ _-]?)?rank[ _:=]{0,2}([0-9]{1,7})(?:[\])>:|]| - )",
+    r"^\s*\[([0-9]{1,7})\][: ]",
+    r"^\s*([0-9]{1,7}): ",
+    r"^\[(?:[\w.@-]+,)?([0-9]{1,7})\]<std",
+)
+_LABEL: Final = r"^\s*(?:[0-9]{1,7}: |\[[0-9]{1,7}\][: ]|.{0,80}\b(?i:rank).?[0-9]|\[[\w.@-]*,?[0-9]+\]<std)"
+_STACK: Final = r'Traceback \(most recent|File ".*", line [0-9]|\[[EWIF][0-9]{3,4} [0-9]{2}:|: {3,}|\]: *$'
 _FRAME: Final = r"^(?:\[[^\[\]]{1,40}\]:? ?)?\s*(?:frame )?#[0-9]{1,3}[: ]"
 
 
@@ -97,8 +109,23 @@ def tells(text: pl.Expr) -> pl.Expr:
     return text.str.contains(r"\S") & ~text.str.contains(PROGRESS) & ~text.str.contains(_FRAME)
 
 
+def rank_of(text: pl.Expr) -> pl.Expr:
+    """The rank by which a line begins; null where it begins with none."""
+    return pl.coalesce(text.str.extract(pattern) for pattern in _RANKS).cast(pl.Int64)
+
+
+def last_of_ranks(texts: pl.Series) -> pl.Series:
+    """Where the last words of each rank stand among the last lines; no stacks, and no steps counted."""
+    text = pl.col("text")
+    tail = texts.alias("text").to_frame().with_row_index("at").tail(_TAIL).filter(text.str.contains(_LABEL))
+    said = tail.filter(tells(text) & ~text.str.contains(rf"{_STACK}|{RAISED}")) if tail.height else tail
+    said = said.with_columns(rank=rank_of(text)).drop_nulls("rank")
+    return said.group_by("rank").agg(pl.col("at").max())["at"].sort()
+
+
 def _course(lines: pl.DataFrame) -> pl.DataFrame:
-    """The first line with a stamp, the last that counts steps, and the last that says that the program is through."""
+    """The first line with a stamp, the last that counts steps, and the last that says that the program is through; and
+    the last words of each rank."""
     text = pl.col("text")
     begun = lines.head(_HEAD).filter(text.str.contains(_STAMP) & ~text.str.contains(_NOT_OWN)).head(1)
     tail = lines.tail(_TAIL)
@@ -108,7 +135,7 @@ def _course(lines: pl.DataFrame) -> pl.DataFrame:
     done = done.filter([through(t) for t in done["text"]]).tail(1) if done.height else done
     found = [
         rows.select("line", pl.lit(kind).alias("kind"), _plain(text).str.slice(0, 300))
-        for kind, rows in ((BEGUN, begun), (STEP, steps), (DONE, done))
+        for kind, rows in ((BEGUN, begun), (STEP, steps), (DONE, done), (OF_RANK, lines[last_of_ranks(lines["text"])]))
     ]
     return pl.concat(found)
 

@@ -27,6 +27,7 @@ def tool_lines(frame: pl.DataFrame, ends: Mapping[int, int]) -> pl.DataFrame:
     if counted.any():
         kept = progress.thinned(frame.with_row_index("_at").filter(counted))
         wanted = wanted.scatter(kept.filter(progress.near(pl.col("_text")))["_at"], True)
+    wanted = wanted.scatter(endings.last_of_ranks(texts), True)
     # Of an input of blank lines none is its last.
     before = [end - endings.LAST_LINES if end else _NEVER for end in ends.values()]
     if len(before) == 1:

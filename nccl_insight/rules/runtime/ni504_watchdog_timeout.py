@@ -7,6 +7,7 @@ import polars as pl
 from nccl_insight.facts.topics import plays
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.normalise.ends import EFFECT
 
 
 def _first(rows: pl.DataFrame) -> bool:
@@ -36,7 +37,6 @@ def check(ctx: Context) -> Hits:
     seq = (
         f"sequence {numbers[0]}" if len(numbers) == 1 else f"sequences {numbers[0]} to {numbers[-1]}" if numbers else ""
     )
-    after = f" after {int(limit) / 1000:,g} s" if limit and len(limit) < 12 else ""
     first = _first(rows)
     names = rows["pg_guid"].str.extract(r"\(([^()]+)\)").drop_nulls().unique()
     group = str(names[0]) if names.len() == 1 and not str(names[0]).startswith("default") else ""
@@ -46,7 +46,11 @@ def check(ctx: Context) -> Hits:
     elif group:
         what = f"{what or 'a collective '}of {group}, "
     who = "Gloo" if by_gloo else "The watchdog"
-    timed = by_gloo or first or plays(rows, "time-out").any()
+    # Whom NCCL told of an error did not wait until its time was up.
+    over, every = rows.filter(plays(rows, "time-out")), ctx.run.table("errors")
+    told = every.filter(plays(every, "standing") & (pl.col("diagnosis").cast(pl.String) == EFFECT))["rank"]
+    timed = by_gloo or first or (over.height > 0 and set(told.drop_nulls()) <= set(over["rank"].drop_nulls()))
     verb = "timed out on" if timed else "gave up on"
+    after = f" after {int(limit) / 1000:,g} s" if timed and limit and len(limit) < 12 else ""
     headline = " ".join(f"{who} {verb} {what or 'a collective '}{seq}{after}".split())
     yield from ctx.tells("found", quiet=None, headline=headline, first=first, dumps=LIST_DUMPS)

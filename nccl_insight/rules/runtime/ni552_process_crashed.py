@@ -99,8 +99,10 @@ def check(ctx: Context) -> Hits:
     ]
     if not found:
         return
-    # A line without a signal tells of an abort, but where it says that a process is gone.
-    hard = [e for e in found if (_signal(e) or (0 if e.lost else outside.ABORT)) != outside.ABORT]
+    # A line without a signal tells of an abort, but where it says that a process is gone. The C library says why.
+    hard = [
+        e for e in found if "heap" in e.parts or (_signal(e) or (0 if e.lost else outside.ABORT)) != outside.ABORT
+    ]
     first = outside.first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
     before = outside.strong_before(run, first, (KILLED, FAILED))
@@ -172,6 +174,8 @@ def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool, before: tu
     how = _NAMES.get(number or 0, "it died of a signal")
     if thrown is not None:
         how = f"an uncaught exception, {cut(' '.join(': '.join(filter(None, thrown.groups())).split()), 90)}"
+    elif "heap" in first.parts:
+        how = f"its heap is damaged, {cut(first.text.strip(), 90)}"
     return says(
         "process-crashed.crashed",
         (),
