@@ -100,9 +100,7 @@ def check(ctx: Context) -> Hits:
     if not found:
         return
     # A line without a signal tells of an abort, but where it says that a process is gone. The C library says why.
-    hard = [
-        e for e in found if "heap" in e.parts or (_signal(e) or (0 if e.lost else outside.ABORT)) != outside.ABORT
-    ]
+    hard = [e for e in found if "heap" in e.parts or (_signal(e) or (0 if e.lost else outside.ABORT)) != outside.ABORT]
     first = outside.first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
     before = outside.strong_before(run, first, (KILLED, FAILED))
