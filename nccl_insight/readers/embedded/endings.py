@@ -120,7 +120,8 @@ def last_of_ranks(texts: pl.Series) -> pl.Series:
     tail = texts.alias("text").to_frame().with_row_index("at").tail(_TAIL).filter(text.str.contains(_LABEL))
     said = tail.filter(tells(text) & ~text.str.contains(rf"{_STACK}|{RAISED}")) if tail.height else tail
     said = said.with_columns(rank=rank_of(text)).drop_nulls("rank")
-    return said.group_by("rank").agg(pl.col("at").max())["at"].sort()
+    last: pl.Series = said.group_by("rank").agg(pl.col("at").max())["at"].sort()
+    return last
 
 
 def _course(lines: pl.DataFrame) -> pl.DataFrame:
