@@ -157,9 +157,15 @@ def _followed(
     return follow(paths, judge, show, idle, most_bytes=most_bytes, warn=warn) or judge()
 
 
+def _picture(drawing: str) -> bytes:
+    from nccl_insight.report.picture import png
+
+    return png(drawing)
+
+
 def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Analysis:
     """Writes all that is wanted; the analysis as it is shown, with names replaced where the policy says so."""
-    from nccl_insight.cli.output import parse_output, terminal_width, write_text
+    from nccl_insight.cli.output import parse_output, terminal_width, write_bytes, write_text
 
     redactor = None
     if policy.redact:
@@ -179,8 +185,13 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
                 f"{wanted.timeline}: an empty timeline: no collective of these inputs has times (give traces)", err=True
             )
     rendered = [(target, _render(kind, analysis, run, policy, wanted.js, redactor)) for kind, target in wanted.outputs]
+    drawn = {target for kind, target in wanted.outputs if kind == "card" and target.lower().endswith(".png")}
+    pictures = {target: _picture(content) for target, content in rendered if target in drawn}
     for target, content in rendered:
-        write_text(target, content)
+        if target in pictures:
+            write_bytes(target, pictures[target])
+        else:
+            write_text(target, content)
     if wanted.bundle is not None:
         from nccl_insight.cli.redacting import write_bundle
 

@@ -25,6 +25,7 @@ _SUFFIX: Final = {
     ".txt": "text",
     ".sarif": "sarif",
     ".svg": "card",
+    ".png": "card",
 }
 
 
@@ -77,8 +78,7 @@ def write_text(target: str, text: str) -> None:
     Raises UsageError: it cannot be written.
     """
     if target != "-":
-        with writing(target) as out:
-            out.write(text.encode("utf-8", "backslashreplace"))
+        write_bytes(target, text.encode("utf-8", "backslashreplace"))
         return
     try:
         # Text from inputs is sanitised, so an escape sequence is a color that was asked for: it stays in a pipe, too.
@@ -88,6 +88,15 @@ def write_text(target: str, text: str) -> None:
         raise
     except OSError as error:
         raise UsageError(f"standard output: cannot be written ({error.strerror or error})") from error
+
+
+def write_bytes(target: str, content: bytes) -> None:
+    """Writes to a file, whole or not at all.
+
+    Raises UsageError: it cannot be written.
+    """
+    with writing(target) as out:
+        out.write(content)
 
 
 def terminal_width() -> int | None:

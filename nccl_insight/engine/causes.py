@@ -388,7 +388,7 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
         elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks and told.outlived(draft.last_s):
             said = "The job counted steps long after it: it was none of its ranks."
         elif draft.name == KILLED and not draft.hit.ranks and failed and lost.isdisjoint(draft.hit.hosts or lost):
-            said = "No peer lost a process there, but one of a rank that failed elsewhere: it was none of the ranks."
+            said = "Peers lost no process there, but on the host of a rank that failed: it was none of the ranks."
         elif not completed:
             pass
         elif draft.name in names("logged", "flap") and told.outside(draft.first_s, draft.last_s):

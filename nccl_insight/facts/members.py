@@ -1,9 +1,13 @@
 """Who takes part: ranks with their hosts and processes, communicators, the main one."""
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.topics import plays
+from nccl_insight.loading.assemble.places import rank_in_job
 from nccl_insight.tables.run import Run, fact
 
 _VERSION = r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)"
@@ -113,6 +117,30 @@ def main_comm(run: Run) -> Comm | None:
     """The communicator with most ranks, the first of them; ``None`` when the run has none."""
     everyone = comms(run)
     return max(everyone, key=lambda c: c.nranks) if everyone else None
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A rank of the job in the init of a communicator of ``nranks``, to which only ``came`` came by the log."""
+
+    nranks: int
+    came: int
+    line: Ref
+
+
+def joining(run: Run, ranks: Iterable[int]) -> dict[int, Joining]:
+    """Of these ranks of the job those whose last init is of a communicator that nobody finished and not all began."""
+    rows = run.table("ranks").filter(pl.col("comm_id").is_not_null() & pl.col("init_started"))
+    came, over = pl.col("rank").n_unique(), pl.col("init_complete").fill_null(False).any()
+    rows = rows.with_columns(came=came.over("comm_id"), over=over.over("comm_id")).sort("line")
+    rows = rows.group_by("host", "pid", maintain_order=True).last()
+    stuck = rows.filter(~pl.col("over") & (pl.col("came") < pl.col("nranks")))
+    cells = stuck.select("comm_id", "rank", "nranks", "came", "input_id", "line").iter_rows()
+    found = {
+        rank_in_job(run, comm, rank): Joining(nranks, n, Ref(input_id, line))
+        for comm, rank, nranks, n, input_id, line in cells
+    }
+    return {rank: found[rank] for rank in ranks if rank in found}
 
 
 def unambiguous(run: Run, frame: pl.DataFrame) -> pl.DataFrame:

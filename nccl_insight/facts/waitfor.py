@@ -381,7 +381,7 @@ class _Graph:
         unknown = bool(known.world) and not left <= self.known
         # How it ended says its launcher, so that its output is not just lost.
         listed = len(left) == 1 and left <= ended_ranks(self.run)
-        if not left or unknown or not (listed or self._believed(left, set(self.waiting))):
+        if not left or unknown or not self.placed or not (listed or self._believed(left, set(self.waiting))):
             return
         rows = pl.concat([g.rows for g in self.placed])
         lost = own_files and rows["input_id"].n_unique() >= len(self.waiting)

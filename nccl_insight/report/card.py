@@ -18,6 +18,7 @@ _LEFT = 690
 """Width of the words beside a narrow figure."""
 _SMALLEST = 0.7
 """The scale below which the letters of a figure are too small to read."""
+_NAMED: Final = re.compile(r"(--[a-z-]+):([^;{}<]+)")
 _INK: Final = {"FAIL": "#b3192d", "WARN": "#8a4b00", "OK": "#11704a", "INCONCLUSIVE": "#1f4fb8"}
 _SANS: Final = "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
 _STYLE: Final = (
@@ -36,7 +37,7 @@ def render(analysis: Analysis, figure: Figure | None = None) -> str:
     first = next(iter(analysis.causes), None)
     told = story.told(analysis)
     fits = figure is not None and first is not None and not (figure.wide and told)
-    drawing = figure.svg if figure is not None and fits else ""
+    drawing = _colored(figure.svg) if figure is not None and fits else ""
     beside = bool(drawing) and not (figure is not None and figure.wide)
     box = (_LEFT + 70, 100, _WIDE - _LEFT - 110, 230) if beside else (_EDGE, 300, _WIDE - 2 * _EDGE, 190)
     if not _legible(drawing, *box[2:]):
@@ -61,7 +62,7 @@ def render(analysis: Analysis, figure: Figure | None = None) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDE}" height="{_TALL}" viewBox="0 0 {_WIDE} {_TALL}" '
         f'role="img" aria-label="{escape(f"{word}: {words.cause(analysis)}", quote=True)}">'
-        f"<style>{_STYLE}{_drawn() if drawing else ''}</style>{''.join(parts)}</svg>\n"
+        f"<style>{_STYLE}{_rules() if drawing else ''}</style>{''.join(parts)}</svg>\n"
     )
 
 
@@ -130,8 +131,13 @@ def _inside(drawing: str, x: float, y: float, wide: float, tall: float) -> str:
     return nested.replace("<svg ", '<svg preserveAspectRatio="xMidYMid meet" ', 1)
 
 
-def _drawn() -> str:
-    """The light colors and the rules of the page's style for drawings."""
+def _rules() -> str:
+    """The rules of the page's style for drawings, in its light colors."""
+    return _colored("".join(line for line in asset("report.css").splitlines() if line.startswith(".draw")))
+
+
+def _colored(text: str) -> str:
+    """With the page's light colors in place of their names, which few programs but browsers look up."""
     sheet = asset("report.css")
-    rules = [line for line in sheet.splitlines() if line.startswith(".draw")]
-    return f"svg{{{sheet[sheet.index('{') + 1 : sheet.index('}')]}}}{''.join(rules)}".replace("</", "")
+    colors = dict(_NAMED.findall(sheet[sheet.index("{") + 1 : sheet.index("}")].replace('"', "'")))
+    return re.sub(r"var\((--[a-z-]+)\)", lambda name: colors.get(name[1], name[0]), text)

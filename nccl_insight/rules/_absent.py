@@ -8,6 +8,7 @@ from nccl_insight.base.units import capital, rank_words
 from nccl_insight.facts.absent import Absent
 from nccl_insight.facts.claims import Claim
 from nccl_insight.facts.last_said import last_said
+from nccl_insight.facts.members import joining
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
 
@@ -32,16 +33,24 @@ def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
     low = item.confidence is Confidence.LOW
     last = last_said(run, item.lead.ranks)[:_QUOTED]
     quoted = " and ".join(f'rank {rank} last said: "{ref.text}"' for rank, ref in last)
+    met = joining(run, item.lead.ranks[:_QUOTED])
+    held = (
+        f"rank {rank} waits in the init of a communicator of {one.nranks:,} ranks, "
+        f"{'as for a first send or receive, ' if one.nranks == 2 else ''}"
+        f"which {'no other rank' if one.came == 1 else f'only {one.came:,}'} joined"
+        for rank, one in met.items()
+    )
     return replace(
         hit,
         explanation=" ".join(filter(None, (hit.explanation, *_others(item)))),
         next_step=hit.next_step.replace(READ_LAST, f"find out why: {quoted}") if quoted else hit.next_step,
-        observed="; ".join(filter(None, ("" if READ_LAST in hit.next_step else quoted, hit.observed))),
+        observed="; ".join(filter(None, (*held, "" if READ_LAST in hit.next_step else quoted, hit.observed))),
         ranks=item.lead.ranks if item.lead.world else (),
         hosts=item.hosts,
         evidence=(
             *(hit.evidence or item.lead.evidence),
             *(r for c in (*item.support, *item.against) for r in c.evidence[:1]),
+            *(one.line for one in met.values()),
             *(ref for _, ref in last),
         ),
         confidence=item.confidence,

@@ -19,6 +19,7 @@ from nccl_insight.base.data import dataclass
 SHARED: Final = "shared"
 CONTRACT: Final = "contract"
 READERS: Final = "readers"
+CAPTURED: Final = "captured"
 
 _TYPES: Final[Mapping[str, pl.DataType]] = {
     "bool": pl.Boolean(), "str": pl.String(), "i8": pl.Int8(), "i16": pl.Int16(), "i32": pl.Int32(),

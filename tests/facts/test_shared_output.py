@@ -34,6 +34,23 @@ def test_what_the_missing_rank_said_last_is_quoted_from_a_shared_output(tmp_path
     assert "last said" not in f"{found[0].next_step} {found[0].observed}"
 
 
+def test_a_missing_rank_that_waits_for_the_partner_of_a_first_receive_is_told(tmp_path: Path) -> None:
+    joins = (
+        "gpu01:4001:4101 [1] NCCL INFO ncclCommInitRankConfig comm 0x40923910 rank 0 nranks 2 cudaDev 1 nvmlDev 1 "
+        "busId 2b000 commId 0x3319b5da877e696 - Init START"
+    )
+    waits = [line for r in (0, 2, 3) for line in timeout(r, 7, 7, 6)]
+    _, found = judged(log(tmp_path / "run.log", *inits(), joins, *waits))
+    assert [f.ranks for f in found] == [(1,)]
+    assert "rank 1 waits in the init of a communicator of 2 ranks" in found[0].observed
+    assert "which no other rank joined" in found[0].observed
+    (tmp_path / "done").mkdir()
+    done_ = joins.replace("START", "COMPLETE")
+    _, found = judged(log(tmp_path / "done" / "run.log", *inits(), joins, done_, *waits))
+    assert [f.ranks for f in found] == [(1,)]
+    assert "waits in the init" not in found[0].observed
+
+
 def test_a_rank_whose_dump_lists_what_others_wait_in_came_to_it(tmp_path: Path) -> None:
     """Ranks 0, 1 and 3 are in a barrier, which the watchdog does not count; rank 2 left it out."""
     waits = timeout(2, 6, 6, 5)
