@@ -8,7 +8,7 @@ from typing import Final
 
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.units import format_ranks, plural
-from nccl_insight.live.watch.seen import OTHERS, Key, Seen
+from nccl_insight.live.watch.seen import DEAD, OTHERS, Key, Seen
 
 _MOST_SAID: Final = 10_000
 _MOST_GROUPS: Final = 50_000
@@ -121,7 +121,7 @@ class Watch:
         self._warned: float | None = None
         self._warner: tuple[str, int | None] = ("", None)
         self._closed = 0
-        self._gone: dict[tuple[str, int | None], str] = {}
+        self._gone: dict[tuple[str, int | str], str] = {}
         self._places: dict[Key, tuple[str, int | None]] = {}
         self._files: dict[Key, str] = {}
         self._gpus: dict[tuple[str, str], int] = {}
@@ -299,15 +299,16 @@ class Watch:
         for (comm, rank), why in seen.gone.items():
             if self._gone.get((comm, rank)) != why:
                 self._gone[comm, rank] = why
-                self._faulty = True
+                self._faulty |= why == DEAD
                 yield self._presence("missing", comm, rank, why)
         if seen.counts or seen.gone:
             for comm, rank in [key for key in self._gone if key[0] in seen.counts and key not in seen.gone]:
                 del self._gone[comm, rank]
                 yield self._presence("answers", comm, rank, "answers again")
 
-    def _presence(self, kind: str, comm: str, rank: int | None, what: str) -> Event:
-        return Event(kind, f"{self._name(comm, rank)} {what}{_of(comm)}", comm, () if rank is None else (rank,))
+    def _presence(self, kind: str, comm: str, rank: int | str, what: str) -> Event:
+        ranks = (rank,) if isinstance(rank, int) else ()
+        return Event(kind, f"{self._name(comm, rank)} {what}{_of(comm)}", comm, ranks)
 
     def _take_open(self, seen: Seen, now: float) -> bool:
         """Ranks that began or ended a communicator; whether any began."""
@@ -492,7 +493,7 @@ class Watch:
                 "stall", f"{head}, waiting for {self._names(name, ranks)}{_of(name)}", name, ranks,
                 self._hosts(name, ranks), least, comm.top, silent, self._commands([(name, r) for r in ranks]),
             )  # fmt: skip
-        gone = [(name, rank) for name, rank in self._gone if rank is not None]
+        gone = [(name, rank) for name, rank in self._gone if isinstance(rank, int)]
         if self._gone:
             names = ", ".join(self._name(*key) for key in list(self._gone)[:_NAMED])
             return Event("stall", f"{head}, without {names}", since_s=silent, commands=self._commands(gone))
@@ -525,11 +526,9 @@ class Watch:
     def _commands(self, keys: Sequence[Key]) -> tuple[str, ...]:
         return _next([self._places[key] for key in keys if key in self._places])
 
-    def _name(self, comm: str, rank: int | None) -> str:
-        if rank is None:
-            return "a rank"
-        if not comm:
-            return f"process {rank}"
+    def _name(self, comm: str, rank: int | str) -> str:
+        if isinstance(rank, str):
+            return rank  # a process whose rank is not told
         host, pid = self._places.get((comm, rank), ("", None))
         place = ", ".join(part for part in (host, f"process {pid}" if pid is not None else "") if part)
         return f"rank {rank}" + (f" ({place})" if place else "")

@@ -12,24 +12,25 @@ from nccl_insight.readers.embedded.endings import DONE
 from nccl_insight.tables.run import Run
 
 OTHERS: Final = -1
-_WHY: Final = ("does not answer", "is considered dead")
+DEAD: Final = "is considered dead"
+_WHY: Final = ("does not answer", DEAD)
 Key: TypeAlias = tuple[str, int]
-_RankKey: TypeAlias = tuple[str, int | None]
 
 
 @dataclass
 class Seen:
     """One look.
 
-    ``begun``: communicator -> rank -> collectives begun since the last look; ``counts``: the same, all since the start;
-    rank ``OTHERS`` stands for all that are not listed. ``touched``: communicators of any operation. ``opened``:
-    (communicator, rank) -> ranks in all, and whether init is complete; ``closed``. ``report``: all communicators there
-    are, from a service that knows; ``alike``: it names only those whose ranks differ. ``gone``: why a rank does not
-    answer. ``places``: host and process; ``files``: the input that told; ``gpus``: (host, GPU) -> process. ``errors``:
-    host and process that printed it, text, whether it can be a first cause. ``ends``: lines that say that a process or
-    the job ended badly: text, ranks, hosts. ``step`` of ``total``, in ``step_s`` seconds each; ``pause``: what the
-    program said last that it does between steps; ``done``: that it came to its end. ``grew``: there was anything new;
-    ``failure``: why it cannot be read. ``anew``: files that were emptied or replaced, so that lines may be lost.
+    ``begun``: communicator -> rank -> collectives begun since the last look; ``counts``: the same, all since the
+    start; rank ``OTHERS`` stands for all that are not listed. ``touched``: communicators of any operation.
+    ``opened``: (communicator, rank) -> ranks in all, and whether init is complete; ``closed``. ``report``: all
+    communicators there are, from a service that knows; ``alike``: it names only those whose ranks differ. ``gone``:
+    why a rank, or the process named where its rank is not told, does not answer. ``places``: host and process;
+    ``files``: the input that told; ``gpus``: (host, GPU) -> process. ``errors``: host and process that printed it,
+    text, whether it can be a first cause. ``ends``: lines that say that a process or the job ended badly: text,
+    ranks, hosts. ``step`` of ``total``, in ``step_s`` seconds each; ``pause``: what the program said last that it
+    does between steps; ``done``: that it came to its end. ``grew``: there was anything new; ``failure``: why it
+    cannot be read. ``anew``: files that were emptied or replaced, so that lines may be lost.
     """
 
     begun: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Seen:
     closed: set[Key] = field(default_factory=set)
     report: frozenset[str] | None = None
     alike: bool = False
-    gone: dict[_RankKey, str] = field(default_factory=dict)
+    gone: dict[tuple[str, int | str], str] = field(default_factory=dict)
     places: dict[Key, tuple[str, int | None]] = field(default_factory=dict)
     files: dict[Key, str] = field(default_factory=dict)
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -182,6 +183,7 @@ def _ras(run: Run, seen: Seen) -> None:
                 mine[rank] = row["op_count"]
                 seen.places[comm, rank] = (row["host"] or "", row["pid"])
         elif event in ("incomplete_member", "dead_member") and not ranks.height:
-            seen.gone[comm or "", rank if rank is not None else row["pid"]] = _WHY[event == "dead_member"]
+            of = f"process {row['pid']}" + (f" on {row['host']}" if row["host"] else "")
+            seen.gone[comm or "", of if rank is None else rank] = _WHY[event == "dead_member"]
             if rank is not None and row["host"]:
                 seen.places[comm or "", rank] = (row["host"], row["pid"])

@@ -87,6 +87,27 @@ def test_a_rank_that_is_gone(serve: Callable[..., Service]) -> None:
     ]
 
 
+def test_a_rank_that_is_out_of_reach_once_is_no_trouble(serve: Callable[..., Service]) -> None:
+    steps = [report([n, n], (1,) if n == 5 else ()) for n in (3, 4, 5, 6, 7, 8)]
+    lines, state = watched([], ("127.0.0.1", serve(steps).port), 30, Clock())
+    assert [line.split(" in ")[0] for line in lines] == [
+        "+10 rank 1 (10.0.0.1, process 5001) does not answer",
+        "+15 rank 1 (10.0.0.1, process 5001) answers again",
+    ]
+    assert not state.troubled
+
+
+def test_a_missing_process_whose_rank_the_text_does_not_tell_is_no_rank(serve: Callable[..., Service]) -> None:
+    text = TEXT.format(ahead=6650, behind=6650)
+    missing = text.replace("Warnings\n", (
+        "Errors\n======\n\n#0-0 (27a079b828ff1a75) INCOMPLETE\n  Missing communicator data from 1 job process\n"
+        "  Process 483075 on node 172.16.64.211 managing GPU 3\n\nWarnings\n"
+    ), 1)  # fmt: skip
+    assert missing != text
+    lines, _ = watched([], ("127.0.0.1", serve([text, missing], json_form=False).port), 10, Clock())
+    assert lines == ["+5 process 483075 on 172.16.64.211 does not answer in 27a079b828ff1a75"]
+
+
 def test_the_text_of_releases_without_json(serve: Callable[..., Service]) -> None:
     steps = [TEXT.format(ahead=6650, behind=6650), TEXT.format(ahead=6651, behind=6650)]
     service = serve(steps, json_form=False)
