@@ -260,8 +260,8 @@ class _Graph:
     def _past(self, group: Instance, late: int) -> bool:
         """Whether all that went on where this one has issued less did so behind their last call of this group: if it
         held up this one, it would hold up them as far."""
-        went = [(g, r) for g in self.placed if late in g.ranks_never for r in g.ranks_inside]
-        return all(self._calls.get((group.name, r), math.inf) < self._calls.get((g.name, r), 0) for g, r in went)
+        calls = self._calls
+        return all(calls.get((group.name, r), math.inf) < calls.get((g.name, r), 0) for g, r in self._ahead(late))
 
     @cached_property
     def _calls(self) -> dict[tuple[str, int], int]:
@@ -272,11 +272,12 @@ class _Graph:
     def _apart(self, late: int) -> bool:
         """Whether a rank that issued fewer calls may wait for one whose log is not here, and which none of those that
         went on has to wait for, too."""
-        return self.source == CALLS and any(late in c and not self._ahead(late) <= c for c in unheld(self.run))
+        ahead = {r for _, r in self._ahead(late)}
+        return self.source == CALLS and any(late in c and not ahead <= c for c in unheld(self.run))
 
-    def _ahead(self, late: int) -> set[int]:
-        """The ranks that went on where this one has issued less."""
-        return {r for g in self.placed if late in g.ranks_never for r in g.ranks_inside}
+    def _ahead(self, late: int) -> list[tuple[Instance, int]]:
+        """The ranks that went on where this one has issued less, with each group of which that is so."""
+        return [(g, r) for g in self.placed if late in g.ranks_never for r in g.ranks_inside]
 
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""

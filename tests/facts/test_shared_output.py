@@ -120,7 +120,7 @@ RAISED = {
 def test_what_a_program_raised_brings_the_step_that_mends_it(tmp_path: Path, said: str) -> None:
     stack = [
         "[rank1]: Traceback (most recent call last):",
-        '[rank1]:   File "/work/train.py", line 109, in <module>',
+        '[rank1]:   File "/home/user/train.py", line 109, in <module>',
         "[rank1]:     main()",
         f"[rank1]: {said}",
     ]
