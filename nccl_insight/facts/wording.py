@@ -63,6 +63,30 @@ def wording_clashes(run: Run) -> tuple[Clash, ...]:
     return tuple(found)
 
 
+def source_clashes(run: Run) -> tuple[Clash, ...]:
+    """Hosts that print a failure from another source file of NCCL than the first host that prints it.
+
+    Only failures that one place of NCCL prints (``source`` in the grammar) tell: it moved between their releases.
+    """
+    rules = default_grammar().messages
+    printed = (
+        run.table("errors")
+        .drop_nulls(["host", "source", "message", "input_id", "line"])
+        .with_columns(place=pl.col("source").str.extract(r"([^/]+):[0-9]+$"))
+        .unique(["message", "host", "place"], keep="first", maintain_order=True)
+        .filter(pl.len().over("message", "host") == 1, pl.col("place").n_unique().over("message") > 1)
+    )
+    found: dict[str, Clash] = {}
+    for (message,), rows in printed.group_by("message", maintain_order=True):
+        places = rules[str(message)].directives.get("source", ",")
+        first, *others = rows.select("host", "source", "place", "input_id", "line").rows()
+        for host, source, place, file, line in others if "," not in places else ():
+            if place != first[2]:
+                seen = (Ref(int(file), int(line)), Ref(int(first[3]), int(first[4])))
+                found.setdefault(host, Clash(host, source, first[0], first[1], seen))
+    return tuple(found.values())
+
+
 def _width(span: _Span) -> int:
     return (span.high[0] - span.low[0]) * 100 + span.high[1] - span.low[1]
 

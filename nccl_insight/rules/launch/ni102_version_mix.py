@@ -10,7 +10,7 @@ from nccl_insight.facts.members import comms, members
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.facts.wording import wording_clashes
+from nccl_insight.facts.wording import source_clashes, wording_clashes
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
@@ -60,3 +60,5 @@ def _unjoined(run: Run) -> Iterator[Hit]:
     for clash in wording_clashes(run) if not finished else ():
         yield says("version-mix.unjoined-prints-messages", clash.evidence, whom=(clash.host,), clash=clash)
         return
+    for clash in source_clashes(run)[:1] if not finished else ():
+        yield says("version-mix.unjoined-prints-from", clash.evidence, whom=(clash.host,), clash=clash)
