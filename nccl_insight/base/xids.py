@@ -60,3 +60,9 @@ def weight(xid: int | None, word: str | None, *, switch: bool = False) -> Litera
     if xid in NVLINK5:
         return "info" if word == "non-fatal" else "error"
     return "error" if xid in MEANINGS else "warning"
+
+
+def remedies(xid: int | None, weight: str, *, switch: bool = False) -> dict[str, bool]:
+    """Which kind of step helps against an Xid of this weight: the first that holds does."""
+    links = switch or xid == 74 or xid in NVLINK5
+    return {"program": xid in BY_PROGRAM, "later": weight != "error", "off_bus": xid == 79, "links": links}

@@ -6,6 +6,7 @@ from typing import Final
 from nccl_insight.base import xids
 from nccl_insight.engine.fill import without_holes
 from nccl_insight.rules import Rule, discover
+from nccl_insight.rules.says import said
 from nccl_insight.views.line import Known, Line, explained
 
 _ROLES: Final = {
@@ -88,14 +89,17 @@ def _advice(rule: Rule | None, role: str | None, values: Mapping[str, object]) -
     if rule is None or role is None:
         return []
     number = values.get("xid")
-    known = xids.meaning(number) if isinstance(number, int) else None
-    kind = "SXid" if isinstance(number, int) and number >= xids.FIRST_OF_SWITCHES else "Xid"
-    lines = ["", f"{kind} {number}: {known}" if known else rule.summary]
+    lines, remedy = ["", rule.summary], ""
+    if isinstance(number, int) and (known := xids.meaning(number)):
+        switch = number >= xids.FIRST_OF_SWITCHES
+        lines = ["", f"{'SXid' if switch else 'Xid'} {number}: {known}"]
+        kinds = xids.remedies(number, xids.weight(number, None, switch=switch), switch=switch)
+        remedy = said("xid-error.remedy", kinds | {"asked": ""})["next_step"]
     causes = tuple(dict.fromkeys(rule.caused_by))
     if 0 < len(causes) <= _MOST:  # more of them say no more than "anything"
         lines += ["", f"  comes before it  {', '.join(causes)}"]
     for title, heading in (("why it matters", "Why it matters"), ("what to do", "What to do")):
-        text = " ".join(rule.section(heading).split())
+        text = remedy if remedy and heading == "What to do" else " ".join(rule.section(heading).split())
         if text:
             lines += ["", f"  {title}: {text}"]
     lines += ["", f"  more: nccl-insight explain {rule.code}"]

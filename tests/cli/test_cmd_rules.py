@@ -88,7 +88,12 @@ def test_config_show_names_the_origin(
         ),
         ("Cuda failure 802 'system not yet initialized'", ["fabric-manager-issue"]),
         ("Using network Socket", ["over TCP sockets", "check"]),
-        ("NVRM: Xid (PCI:0000:4b:00): 79, pid=1, GPU has fallen off the bus.", ["Xid 79: GPU has fallen off"]),
+        (
+            "NVRM: Xid (PCI:0000:4b:00): 79, pid=1, GPU has fallen off the bus.",
+            ["Xid 79: GPU has fallen off", "power it off"],
+        ),
+        ("NVRM: Xid (PCI:0000:4b:00): 31, pid=1, MMU Fault", ["Xid 31: GPU memory page fault", "compute-sanitizer"]),
+        ("NVRM: Xid (PCI:0000:4b:00): 145, RLW", ["Xid 145: NVLink RLW", "nvidia-smi nvlink -e"]),
         ("gpu01:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>", ["nothing is wrong"]),
         ("gpu01:1:2 [0] x.cc:1 NCCL WARN Gone: no space left on device", ["shm-too-small", "a guess by its words"]),
         ("does not loop back to start", ["graph-inconsistent (NI321)"]),

@@ -8,7 +8,7 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.model import Action, Hit, Ref, Severity
-from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, NVLINK5, weight
+from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, remedies, weight
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
@@ -17,6 +17,7 @@ from nccl_insight.loading.assemble.places import gpus_at, places
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, with_who
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run, fact
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "rank", "host", "pci_address", "xid", "_word")
@@ -95,35 +96,14 @@ def _recovery(kind: _Kind) -> str:
     return str(kind.rows[-1]["text"]).partition(" to 0x")[2].partition("(")[2].partition(")")[0]
 
 
-def _next_step(kind: _Kind) -> str:
-    drain = "drain the host, wait until it is idle, then"
-    if kind.xid in BY_PROGRAM:
-        return (
-            "run the program under compute-sanitizer on one node for a few steps: an access that faults is a fault of "
-            "the program or a library (or of a setting that they use), not of the GPU"
-        )
-    if kind.severity is not Severity.ERROR:
-        return "nvidia-smi -q -d ECC,ROW_REMAPPER; reset the GPU when the host is idle"
-    if kind.xid == 154 and (asked := _recovery(kind)):
-        return f"{drain} do what the driver asks for ({asked}), and test: dcgmi diag -r 3"
-    if kind.xid == 79:
-        return (
-            "lspci -d 10de:; dmesg -T | grep -iE 'xid|aer|pcie'   # on the host named: nvidia-smi cannot ask this GPU; "
-            f"then {drain} power it off and on; if the GPU falls off again, have it and its slot examined"
-        )
-    if kind.switch or kind.xid == 74 or kind.xid in NVLINK5:
-        return f"nvidia-smi nvlink -s; nvidia-smi nvlink -e   # on the host named; then {drain} dcgmi diag -r 3"
-    return f"{drain}: dcgmi diag -r 3; nvidia-smi -q -d ECC,ROW_REMAPPER"
-
-
 def _hit(kind: _Kind) -> Hit:
     lines = [(int(str(r["input_id"])), int(str(r["line"]))) for r in kind.rows]
     times = [float(str(r["time_s"])) for r in kind.rows if r.get("time_s") is not None]
     name = "SXid" if kind.switch else "Xid"
     meaning = "an NVSwitch error" if kind.switch else MEANINGS.get(kind.xid or 0, "see NVIDIA's list")
-    if kind.xid == 154:
-        action = _recovery(kind)
-        meaning = f"the GPU needs: {action}" if action else meaning
+    asked = _recovery(kind) if kind.xid == 154 else ""
+    meaning = f"the GPU needs: {asked}" if asked else meaning
+    kinds = remedies(kind.xid, kind.severity.value, switch=kind.switch)
     hosts = tuple(sorted(kind.hosts))
     ranks = tuple(sorted(kind.ranks))
     return says(
@@ -133,7 +113,7 @@ def _hit(kind: _Kind) -> Hit:
         title=with_who(
             f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning}", ranks, hosts
         ),
-        next_step=_next_step(kind),
+        **said("xid-error.remedy", kinds | {"asked": asked}),
         observed=" ".join(str(kind.rows[0]["text"]).split())[:200],
         severity=kind.severity,
         first_s=min(times) if times else None,
