@@ -22,6 +22,8 @@ OWN: Final = _TWICE | _PLAIN
 BULK: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
 # No rank is through before all have come.
 SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")
+# With experts, as many bytes as the router sends tokens: no two of one size.
+BY_TOKENS: Final = ("AllToAll", "AllToAllv")
 
 _DTYPE_BYTES: Final = {
     **dict.fromkeys(("int8", "uint8", "char", "byte", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",

@@ -10,6 +10,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import BY_TOKENS
 from nccl_insight.readers import intervals
 from nccl_insight.tables.run import Run, fact
 
@@ -21,9 +22,7 @@ _ALIKE: Final = 0.7
 _SIZES: Final = 2
 _BETWEEN_NS: Final = 10_000
 _BALANCED: Final = 0.4
-_ALONE: Final = ("AllReduce", "AllToAll", "AllToAllv")
-_TOKENS: Final = ("AllToAll", "AllToAllv")
-"""Tokens of experts, as many as the router sends: no two of one size."""
+_ALONE: Final = ("AllReduce", *BY_TOKENS)
 _PAIRED: Final = ("AllGather", "ReduceScatter")
 _WHERE: Final = ("input_id", "rank", "device")
 
@@ -59,7 +58,7 @@ def critical_path(run: Run) -> pl.DataFrame:
     path = kinds.filter(
         (pl.col("count") >= _PER_STEP * pl.col("steps"))
         & (pl.col("inline") >= _INLINE)
-        & ((pl.col("alike") >= _ALIKE) | pl.col("op").is_in(_TOKENS))
+        & ((pl.col("alike") >= _ALIKE) | pl.col("op").is_in(BY_TOKENS))
     )
     group = [*_WHERE, "process_group"]
     paired = pl.col("op").is_in(_PAIRED)

@@ -4,9 +4,9 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.bandwidth import BY_TOKENS
 from nccl_insight.tables.run import Run, fact
 
-_EXCHANGES: Final = ("AllToAll", "AllToAllv")
 _UNEQUAL: Final = 1.1
 
 
@@ -24,7 +24,7 @@ def routed_ranks(run: Run) -> frozenset[int]:
 def routed_groups(run: Run) -> frozenset[str]:
     """Names of process groups in which most all-to-all exchanges have parts or sums that differ by 10 % or more."""
     table = run.table("collectives").filter(
-        pl.col("op").cast(pl.String).is_in(_EXCHANGES)
+        pl.col("op").cast(pl.String).is_in(BY_TOKENS)
         & (pl.col("size_bytes") > 0)
         & pl.col("process_group").is_not_null()
     )

@@ -5,11 +5,11 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
-from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.overlap import wait_share
-from nccl_insight.facts.replay import LATE, WIRE, Gain, what_if
+from nccl_insight.facts.replay import Gain, what_if
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
@@ -112,26 +112,6 @@ def uneven_hit(run: Run, one: Mended) -> Hit:
         proof=_proof(run),
         one=one,
     )
-
-
-def with_gains(run: Run, hits: Sequence[Hit], look: str) -> list[Hit]:
-    """Slow groups and pairs that cost time, with what mending gains; those that no comparison named by themselves."""
-    gains = mended(run, WIRE)
-    # Where late ranks explain the time, transfers that seem slow wait for them.
-    made = [] if gains or mended(run, LATE) else list(hits)
-    for seen in hits:
-        costs = [one for one in gains if set(one.gain.scenario.ranks) & set(seen.ranks)]
-        if costs:
-            one = costs[0]
-            made.append(
-                replace(
-                    seen,
-                    title=f"{seen.title} ({one.share:.0%} of the time lost)",
-                    explanation=f"{seen.explanation}{_hidden(one)}{_proof(run)}",
-                )
-            )
-    told = {r for h in made for r in h.ranks}
-    return made + [wire_hit(run, one, look) for one in gains if not told & set(one.gain.scenario.ranks)]
 
 
 def wire_hit(run: Run, one: Mended, look: str) -> Hit:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import polars as pl
 
+from nccl_insight.base.bandwidth import BY_TOKENS
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.units import format_bytes
@@ -25,6 +26,7 @@ IDLE: Final = "the idle time"
 _EVENLY: Final = "work spread evenly over the ranks in every step"
 _MORE: Final = 0.03
 _SLOWER: Final = 1.25
+_FAR: Final = 2.0
 _UNEVEN: Final = 1.2
 _MOSTLY: Final = 0.8
 _STANDS_OUT: Final = 4.0
@@ -38,7 +40,6 @@ _SIGMA: Final = 1.4826
 """Standard deviations in a median absolute deviation of normal values."""
 _Slow: TypeAlias = tuple[str, dict[int, float], Callable[[tuple[int, ...]], Change]]
 """What is slow, how much by step, and the change that mends some steps."""
-_BY_TOKENS: Final = ("AllToAll", "AllToAllv")
 
 
 @dataclass(frozen=True)
@@ -290,22 +291,21 @@ def _named(ranks: tuple[int, ...]) -> str:
 
 
 def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
-    """Groups and pairs whose transfers take longer than those of other groups of the same operation and size."""
+    """Groups and pairs whose transfers take longer than those of others of one operation and size that reach as far."""
     slow: dict[tuple[tuple[int, ...], str | None], dict[int, float]] = {}
-    most = _most_recorded(line)
     kinds: dict[tuple[object, ...], dict[tuple[int, ...], list[int]]] = {}
     for number, meeting in enumerate(line.groups):
-        if meeting.recorded < most[meeting.members]:
-            continue
-        size = None if meeting.op in _BY_TOKENS else meeting.size_bytes
-        kinds.setdefault((meeting.op, size, len(meeting.members)), {}).setdefault(meeting.members, []).append(number)
+        if meeting.recorded < len(meeting.members):
+            continue  # they may wait for those that were not recorded
+        size = None if meeting.op in BY_TOKENS else meeting.size_bytes
+        of_kind = kinds.setdefault((meeting.op, size, *_reach(line, meeting)), {})
+        of_kind.setdefault(meeting.members, []).append(number)
     names = {meeting.members: meeting.group for meeting in line.groups}
     for groups in kinds.values():
         if len(groups) < 2:
             continue
         medians = {members: float(np.median(replay.transfers[numbers])) for members, numbers in groups.items()}
-        ordered = sorted(medians.values())
-        usual = ordered[(len(ordered) - 1) // 2] if len(ordered) > 2 else ordered[0]
+        usual = _usual(line, medians)
         for members, median in medians.items():
             if median > _SLOWER * usual:
                 key = (tuple(sorted(members)), "pair" if line.groups[groups[members][0]].pair else None)
@@ -334,15 +334,49 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
     found = sorted(found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers)))[
         :_MOST
     ]
-    if len(found) > 1:
-        ranks = tuple(sorted({r for s in found for r in s.ranks}))
-        change = found[0].change
-        for other in found[1:]:
-            change = change.joined(other.change)
-        text = f"transfers of the {len(found)} slow groups as those of the others"
-        one = found[0]
-        found.append(Scenario("rail", text, ranks, change, cause=one.cause, took_ns=one.took_ns, usual_ns=one.usual_ns))
-    return found
+    return found + ([_all_of(line, found)] if len(found) > 1 else [])
+
+
+def _all_of(line: Timeline, found: list[Scenario]) -> Scenario:
+    """All of several slow groups or pairs: those of one rank, or of one host, where all of them have it."""
+    change = found[0].change
+    for other in found[1:]:
+        change = change.joined(other.change)
+    ranks = tuple(sorted({r for s in found for r in s.ranks}))
+    common = set.intersection(*(set(s.ranks) for s in found))
+    hosts = set.intersection(*(_hosts(line, s.ranks) for s in found))
+    if not common and len(hosts) == 1:
+        common = {r for r in ranks if _hosts(line, (r,)) == hosts}
+    if common and len(found) > 2:
+        own = tuple(sorted(common))
+        text = f"transfers of {_named(own)} as those of the others"
+        return replace(found[0], kind="group", text=text, ranks=own, change=change, group=None)
+    text = f"transfers of the {len(found)} slow groups as those of the others"
+    return replace(found[0], kind="rail", text=text, ranks=ranks, change=change, group=None)
+
+
+def _usual(line: Timeline, medians: dict[tuple[int, ...], float]) -> float:
+    """The time of most groups; where all that join one host are slow, of those without it."""
+    places = {members: _hosts(line, members) for members in medians}
+    for host in set[str].union(*places.values()):
+        own, rest = ([t for m, t in medians.items() if (host in places[m]) == here] for here in (True, False))
+        if len(own) > 1 and len(rest) > 1 and min(own) > _FAR * max(rest):
+            return float(np.median(rest))
+    ordered = sorted(medians.values())
+    return ordered[(len(ordered) - 1) // 2] if len(ordered) > 2 else ordered[0]
+
+
+def _hosts(line: Timeline, ranks: Iterable[int]) -> set[str]:
+    """The hosts of ranks, as far as known."""
+    host = dict(zip(line.ranks, line.hosts, strict=True))
+    return {name for r in ranks if (name := host.get(r)) is not None}
+
+
+def _reach(line: Timeline, meeting: Meeting) -> tuple[object, ...]:
+    """What groups and pairs are compared by: how many they are, over how many hosts, and how far their ranks are."""
+    hosts = len(_hosts(line, meeting.members))
+    apart = () if meeting.pair else tuple(b - a for a, b in itertools.pairwise(meeting.members))
+    return len(meeting.members), hosts, apart
 
 
 def _kind_of(meeting: Meeting) -> str:

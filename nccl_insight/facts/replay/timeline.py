@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nccl_insight.base.bandwidth import BY_TOKENS
 from nccl_insight.base.data import dataclass
 from nccl_insight.readers.kernels import COMM, OTHER
 from nccl_insight.tables.run import Run
@@ -149,7 +150,8 @@ def _what(work: pl.DataFrame) -> Ints:
     op = pl.col("op")
     upwards = pl.when(op.is_in(_POINT_TO_POINT)).then(pl.col("peer") > pl.col("rank"))
     known = pl.when(op.is_not_null() | pl.col("kind").is_in([COMM, OTHER]))
-    what = pl.struct(op, "size_bytes", upwards.alias("upwards"), name=pl.when(op.is_null()).then("name"))
+    size = pl.when(~op.is_in(BY_TOKENS)).then("size_bytes")
+    what = pl.struct(op, size, upwards.alias("upwards"), name=pl.when(op.is_null()).then("name"))
     return work.select(known.then(what.rank("dense").cast(pl.Int64)).fill_null(-1)).to_series().to_numpy()
 
 
@@ -221,12 +223,12 @@ def _hosts(run: Run, ranks: list[int]) -> list[str | None]:
 def _met(run: Run, work: pl.DataFrame) -> pl.DataFrame:
     """The rows with ``meeting, op, size_bytes, process_group, group_ranks, peer``."""
     table = run.table("collectives")
-    keys = ["rank", "device", "stream", "start_ns"]
+    keys = ["rank", "device", "stream", "start_ns", "end_ns"]
     wanted = ["match_id", "op", "size_bytes", "process_group", "group_ranks", "peer"]
     known = (
         table.filter(pl.col("source").cast(pl.String) == "kernel")
+        .with_columns(pl.col("op").cast(pl.String), end_ns=pl.col("start_ns") + pl.col("duration_ns"))
         .select(*keys, *wanted)
-        .with_columns(pl.col("op").cast(pl.String))
         .unique(keys, keep="first", maintain_order=True)
     )
     rows = work.join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")

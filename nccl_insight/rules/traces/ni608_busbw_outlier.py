@@ -7,20 +7,18 @@ import polars as pl
 from nccl_insight.base.bandwidth import SYNCHRONISING
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_ns, format_ranks
-from nccl_insight.facts.replay import TRANSFERS
+from nccl_insight.facts.replay import TRANSFERS, WIRE
 from nccl_insight.facts.wire import ends_after_last_arrival, transfers
-from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, with_gains
+from nccl_insight.rules._gains import mended, slow_steps_hit, wire_hit
 from nccl_insight.rules._late_reason import Why
-from nccl_insight.rules._pairs import LEAST_PER_GROUP, against_others, slow_node, slow_pairs
 from nccl_insight.rules._traces import trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
 _SOURCES = ("kernel", "inspector", "nccl_tests")
-_GROUP_SHARE = 0.7
-_OF_TWO_SHARE = 0.6
 _OPERATION_SHARE = 0.4
+_LEAST_PER_GROUP = 5
 _SIMILAR = 4
 _BESIDE = 0.5
 _BESIDE_SHARE = 0.6
@@ -40,7 +38,7 @@ _NEXT = (
 
 
 def check(ctx: Context) -> Hits:
-    """Groups first, then pairs, operations and ranks, then occasions; the first kind that explains is reported."""
+    """Groups, pairs and steps whose mending gains; else operations and ranks, then occasions."""
     run = ctx.run
     rows = transfers(run).filter(
         pl.col("source").is_in(_SOURCES)
@@ -50,54 +48,13 @@ def check(ctx: Context) -> Hits:
     )
     if rows.is_empty():
         return
-    hits = [*_groups(run, rows), *slow_pairs(run, rows, _NEXT)]
-    if replayed(run):
-        hits = with_gains(run, hits, _NEXT) + [
-            slow_steps_hit(run, one, "Transfers are slow", Why(), _CONGESTED)
-            for one in mended(run, {"step"})
-            if one.gain.scenario.cause == TRANSFERS
-        ]
+    hits = [wire_hit(run, one, _NEXT) for one in mended(run, WIRE)] + [
+        slow_steps_hit(run, one, "Transfers are slow", Why(), _CONGESTED)
+        for one in mended(run, {"step"})
+        if one.gain.scenario.cause == TRANSFERS
+    ]
     hits = hits or [*_operations(run, rows), *_ranks(run)]
     yield from hits or _occasions(rows)
-
-
-def _groups(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
-    keys = ["op", "size_bytes", "dtype", "group_size", "layout"]
-    layout = pl.col("ranks").list.diff(null_behavior="drop").cast(pl.List(pl.String)).list.join(",")
-    medians = (
-        rows.filter(pl.col("busbw_gbps").is_not_null() & pl.col("src").is_null())
-        .with_columns(layout=layout)
-        .group_by(*keys, "ranks", maintain_order=True)
-        .agg(busbw=pl.col("busbw_gbps").median(), count=pl.len(), input_id=pl.col("input_id").first())
-        .filter(pl.col("count") >= LEAST_PER_GROUP)
-    )
-    slow = (
-        against_others(medians, keys)
-        .filter(
-            (pl.col("peers") >= 2)
-            & (
-                pl.col("busbw")
-                < pl.when(pl.col("peers") == 2).then(_OF_TWO_SHARE).otherwise(_GROUP_SHARE) * pl.col("usual")
-            )
-        )
-        .sort("size_bytes", descending=True)
-        .unique("ranks", keep="first", maintain_order=True)
-    )
-    node = slow_node(run, medians, slow, _NEXT)
-    if node is not None:
-        yield node
-        return
-    for row in slow.iter_rows(named=True):
-        ranks = tuple(row["ranks"])
-        others = f"the other {row['peers'] - 1} groups" if row["peers"] > 2 else "the other group"
-        yield says(
-            "busbw-outlier.groups",
-            trace_refs([(row["input_id"], f"median of {row['count']} collectives")]),
-            whom=with_hosts(run, ranks),
-            next_step=_NEXT,
-            row=row,
-            others=others,
-        )
 
 
 def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
@@ -113,7 +70,7 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             input_id=pl.col("input_id").first(),
             beside=pl.col("beside").median().fill_null(0.0),
         )
-        .filter(pl.col("count") >= LEAST_PER_GROUP)
+        .filter(pl.col("count") >= _LEAST_PER_GROUP)
     )
     for part in kinds.partition_by("ranks", maintain_order=True):
         best = part.sort("busbw", descending=True).unique("op", keep="first", maintain_order=True)

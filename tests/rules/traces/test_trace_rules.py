@@ -101,14 +101,20 @@ def test_rank_whose_transfer_is_slow(tmp_path: Path) -> None:
 
 
 def test_one_slow_group(tmp_path: Path) -> None:
-    """Three pairs at 300 us, one at 900 us for the same message."""
+    """Three pairs take 300 us, one 900 us for the same message; then all meet, so that it costs each of them 600 us."""
     paths = []
     for r in range(8):
         pair = [r // 2 * 2, r // 2 * 2 + 1]
-        long = 900.0 if r in (4, 5) else 300.0
-        events = [all_reduce(5000.0 * i + r % 2, long, 1 << 20, pair, seq=i) for i in range(10)]
+        events = []
+        for i in range(10):
+            at, long = 5000.0 * i + r % 2, 900.0 if r in (4, 5) else 300.0
+            events.append(event("kernel", "gemm", at - 3000, 2990.0, device=0, stream=7))
+            events.append(all_reduce(at, long, 1 << 20, pair, seq=2 * i))
+            events.append(all_reduce(at + long, 1000.0 - long, 1 << 10, list(range(8)), seq=2 * i + 1))
         paths.append(write(tmp_path / f"t{r}.json", trace(r, 8, events)))
-    assert [h.ranks for h in hits(load(paths))["busbw-outlier"]] == [(4, 5)]
+    (found,) = hits(load(paths))["busbw-outlier"]
+    assert found.ranks == (4, 5)
+    assert "3.0 times as long" in found.title
 
 
 def test_rank_that_is_always_late(tmp_path: Path) -> None:
