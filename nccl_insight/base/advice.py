@@ -16,7 +16,7 @@ _OFFERED: Final = late.compiled(
     re.IGNORECASE,
 )
 _HIDES: Final = late.compiled(
-    r"(?i)disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING"
+    r"(?i)disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|_LOG_LEVEL|for more info"
     r"|(?:n't|\bnot|unable to|failed to|error|when|while) (?:set(?:ting)?|us(?:e|ing)|try(?:ing)?) "
 )
 _BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|(?<=Error: )|(?<=Exception: )|\n\s*\n|\n {2,}|\n-+$")

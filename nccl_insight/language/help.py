@@ -52,6 +52,13 @@ class Block:
     names: tuple[str, ...]
     cases: tuple[Case, ...]
 
+    def covers(self, case: Case, other: Help) -> bool:
+        """Whether this help speaks wherever a case of another holds, whose ``says`` has its values."""
+        known = {*needed(other.says), *(t.column for t in case.tests if "!" not in t.operator)}
+        says = [self.help.says] if self.help.says else [self.help.check, self.help.fix, self.help.do]
+        said = any(text and needed(text) <= known for text in says)
+        return said and any(all(t.follows(case.tests) for t in c.tests) for c in self.cases or (Case(()),))
+
 
 def _help(name: str, given: Mapping[str, str]) -> Help:
     return Help(name, **{part: given.get(part, "") for part in _PARTS})
@@ -113,6 +120,11 @@ def default_enumerations() -> Mapping[str, Mapping[str, str]]:
 def fields(template: str) -> Iterator[str]:
     """The columns that a template names."""
     return (match[1] for match in _FIELD.finditer(template))
+
+
+def needed(template: str) -> set[str]:
+    """The columns without which a template is left out."""
+    return set(fields(_OPTIONAL.sub("", template)))
 
 
 def filled(template: str, values: Mapping[str, object], enums: Mapping[str, Mapping[str, str]] | None = None) -> str:

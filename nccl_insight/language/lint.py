@@ -11,7 +11,7 @@ from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
 from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields
-from nccl_insight.language.meanings import HEAD_COLUMNS, WITNESS, Test, parse_cases
+from nccl_insight.language.meanings import HEAD_COLUMNS, WITNESS, Case, Test, parse_cases
 from nccl_insight.language.syntax import Grammar, Message, columns_of
 
 
@@ -82,6 +82,11 @@ def _help(grammar: Grammar, diagnoses: Collection[str]) -> Iterator[Problem]:
             yield Problem("help", block.help.name, f"{column} is no column{_nearest(column, columns)}")
         if all(name in diagnoses for name in block.names) and not block.cases:
             yield Problem("help", block.help.name, "help for a whole diagnosis is its page")
+    for at, block in enumerate(found):
+        for name in block.names:
+            front = [b for b in found[:at] if name in b.names]
+            if all(any(b.covers(case, block.help) for b in front) for case in block.cases or [Case(())]):
+                yield Problem("help", block.help.name, f"never speaks for {name}: blocks in front of it always do")
 
 
 def _nearest(name: str, known: Collection[str]) -> str:

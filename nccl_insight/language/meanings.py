@@ -5,7 +5,7 @@ The syntax is described in docs/grammar.md ("What a message means"). This module
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from nccl_insight.base.data import dataclass, replace
@@ -48,6 +48,18 @@ class Test:
     column: str
     operator: str
     values: tuple[str, ...]
+
+    def follows(self, tests: Collection["Test"]) -> bool:
+        """Whether it holds wherever all these tests hold, as far as their values tell."""
+        for test in tests:
+            mine, given = [v.lower() for v in self.values], [v.lower() for v in test.values]
+            if test.column == self.column and (
+                (self.operator == "~" and test.operator in ("~", "=") and all(any(m in g for m in mine) for g in given))
+                or (self.operator == test.operator == "=" and {*given} <= {*mine})
+                or (self.operator == test.operator and "!" in self.operator and {*mine} <= {*given})
+            ):
+                return True
+        return False
 
     def __str__(self) -> str:
         return f"{self.column} {self.operator} {' | '.join(self.values)}"

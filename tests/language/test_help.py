@@ -58,6 +58,34 @@ def test_lint_names_the_nearest_column_and_message() -> None:
     assert "knd is no column; did you mean kind?" in said
 
 
+@pytest.mark.parametrize(
+    ("front", "case", "hidden"),
+    [
+        ("", "errno = 110", True),
+        ("errno = 110|111", "errno = 110", True),
+        ("errno = 110", "errno = 110|111", False),
+        ("kind ~ low", "kind = slow", True),
+        ("kind ~ low", "kind ~ slower & errno = 1", True),
+        ("kind ~ low & errno = 2", "kind ~ slower", False),
+        ("kind !~ low", "kind !~ low | fast", True),
+        ("kind !~ low | fast", "kind !~ low", False),
+        ("kind ~ slow", "kind ~ low", False),
+    ],
+)
+def test_lint_names_help_that_can_never_speak(front: str, case: str, hidden: bool) -> None:
+    rule = '//! diagnosis: x\n//! role: root\nfailed: "failed " errno " " kind\n'
+    when = f"//! when: {front}\n" if front else ""
+    blocks = (
+        f"//! help: wide\n//! for: failed\n{when}//! says: it failed\n\n"
+        f"//! help: close\n//! for: failed\n//! when: {case}\n//! says: it failed so\n\n"
+    )
+    found = lint(read_grammar({"fields.lark": FIELDS, "help.lark": blocks, "x.lark": rule}), {"x"})
+    assert ["close" in str(p) for p in found] == [True] * hidden
+    # Help in front whose own words lack a value leaves room for what stands behind it.
+    unsure = blocks.replace("it failed\n", "{host} failed\n")
+    assert not lint(read_grammar({"fields.lark": FIELDS, "help.lark": unsure, "x.lark": rule}), {"x"})
+
+
 def test_no_two_blocks_of_help_have_one_name() -> None:
     names = [b.help.name for b in help_blocks(default_grammar().sources)]
     assert len(names) == len(set(names))

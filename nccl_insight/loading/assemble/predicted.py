@@ -109,13 +109,14 @@ def _costs(model: pl.DataFrame) -> Iterator[tuple[str, str, list[Cost]]]:
         found: dict[str, list[Cost]] = {}
         pairs: list[tuple[str, str]] = []
         for row in rows.sort("input_id", "line").iter_rows(named=True):
-            labels = row["labels"] or []
+            # Of a table that is cut off, not every column is there.
+            labels = row.get("labels") or []
             if row["row"] == "algorithms":
                 pairs = [(a, p) for a in labels for p in PROTOCOLS]
             elif row["row"] == "columns":
                 pairs = [(a, p) for a, _, p in (label.partition("/") for label in labels)]
             elif row["row"] == "function":
-                cells = zip(row["latency_us"] or [], row["model_bw_gbps"] or [], strict=False)
+                cells = zip(row.get("latency_us") or [], row.get("model_bw_gbps") or [], strict=False)
                 found.setdefault(row["table_function"], []).extend(
                     Cost(a, p, latency, bandwidth)
                     for (a, p), (latency, bandwidth) in zip(pairs, cells, strict=False)

@@ -40,7 +40,7 @@ _CHANGING: Final = late.compiled(_PATTERNS["changing"])
 _NUMBERED: Final = late.compiled(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
 _TIME: Final = late.compiled(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
 _LIBRARY: Final = late.compiled(r"site-packages|dist-packages|/lib/python|<frozen|<string>|/bin/[\w.-]+$")
-_PACKAGE: Final = late.compiled(r"(?:site|dist)-packages/([A-Za-z_]\w{0,60})")
+_PACKAGE: Final = late.compiled(_PATTERNS["package"])
 _REACH: Final = 400
 _NEXT: Final = 3
 _TAG_MOST: Final = 300
@@ -99,7 +99,7 @@ class _Reader:
                 opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
             if opened is not None:
                 place, package = f"{frame[1]}:{frame[2]}", _PACKAGE.search(frame[1])
-                opened.package = package[1] if package and "pydantic" not in package[1] else None
+                opened.package = package[1] if package else None
                 if _LIBRARY.search(frame[1]):
                     opened.library = place
                 else:

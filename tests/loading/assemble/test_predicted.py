@@ -55,3 +55,16 @@ def test_every_algorithm_and_protocol_of_the_table_has_a_row(rows: pl.DataFrame)
     assert small.filter("chosen").select("algorithm", "protocol").rows() == [("RING", "LL")]
     assert small.sort("predicted_ns").row(0, named=True)["algorithm"] == "RING"
     assert (small["line"] == 12).all()
+
+
+@pytest.mark.parametrize("row", [" Max NThreads |            512 |", "    AllReduce |     8.4/   8.0 |    15.6/ 147.5 |"])
+def test_a_table_without_its_headers_predicts_nothing(tmp_path: Path, row: str) -> None:
+    comm = "ncclCommInitRank comm 0x55d0a1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x8a1f5f0c3d2e1b00"
+    call = (
+        "AllReduce: opCount 0 sendbuff 0x7f00 recvbuff 0x7f00 count 1024 datatype 7 op 0 root 0 comm 0x55d0a1 "
+        "[nranks=2] stream 0x55"
+    )
+    said = (f"{comm} - Init START", row, f"{comm} - Init COMPLETE", call, "4096 Bytes -> Algo 1 proto 0 time 9.4")
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"gpu01:4121:4190 [0] NCCL INFO {line}\n" for line in said), encoding="utf-8")
+    assert nccl_insight.load([log]).table("predicted")["predicted_ns"].to_list() == [9400.0]
