@@ -1,42 +1,22 @@
 """What a line itself tells its reader to do: a setting to use, or a sentence of advice."""
 
 import re
+from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.base.model import Step
 
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # "Set NCCL_X=1 to enable", "consider setting X to Y", "launch app with X=Y", "increase X".
-_OFFERED: Final = late.compiled(
-    r"(?:\b(?:set(?:ting)?|us(?:e|ing)|try(?:ing)?|export|specify|(?:de|in)creas(?:e|ing))"
-    r"|(?:^|[.:;!,] |\bplease )(?:re)?(?:launch|run|start)(?: (?:the|your|app|job|program|again)){0,3} with) (?:the )?"
-    r"(?:environment variable |env(?:ironment)? )?"
-    r"[`'\"]?(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
-    r"(?:(?P<words> to (?:an?|the|your) [a-z]+(?: [a-z]+)?)|(?P<value>(?:=| to )[`'\"]?[A-Za-z0-9_./:-]*[A-Za-z0-9]))?",
-    re.IGNORECASE,
-)
-_HIDES: Final = late.compiled(
-    r"(?i)disable (?:this|the) (?:warning|message)|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|_LOG_LEVEL|for more info"
-    r"|(?:n't|\bnot|unable to|failed to|error|when|while) (?:set(?:ting)?|us(?:e|ing)|try(?:ing)?) "
-)
-_BETWEEN: Final = late.compiled(r"(?<=[.!?;])\s+(?=[A-Z])|(?<=Error: )|(?<=Exception: )|\n\s*\n|\n {2,}|\n-+$")
-_ADVISES: Final = late.compiled(
-    r"^(?:Please|Set (?![A-Z0-9]+_)|Try|Make sure|Ensure|Consider|Check|Verify|Add|Install|Upgrade|Update|Downgrade"
-    r"|Increase|Reduce|Decrease|Use|Pass|Specify|Provide|Disable|Enable|Remove|Select|Choose|Switch to|Reinstall"
-    r"|Change|Lower|Raise|Adjust|Either|Instead|Don't|You (?:may|might|should|need|must|can)"
-    r"|To (?:resolve|fix|avoid|work around) )\b|\bplease [a-z]|[,:;] (?:try|make sure|consider|instead|use|set|pass"
-    r"|increase|reduce|decrease|lower|raise|you (?:may|should|need|must)) "
-)
-_ELSEWHERE: Final = late.compiled(
-    r"(?i)\b(?:report|file an issue|open an issue|bug|https?:|documentation|docs|traceback|stack ?trace|debug(?:ging)?"
-    r"|disable (?:this|the) (?:warning|message)|for details|for more|try again|logs?|see above|ignore"
-    r"|NCCL_DEBUG|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA)\b"
-)
+_OFFERED: Final = late.compiled(_PATTERNS["offered"])
+_HIDES: Final = late.compiled(_PATTERNS["hides"])
+_BETWEEN: Final = late.compiled(_PATTERNS["between"])
+_ADVISES: Final = late.compiled(_PATTERNS["advises"])
+_ELSEWHERE: Final = late.compiled(_PATTERNS["elsewhere"])
 _MOST: Final = 240
 # An option, a name in quotes of code, a name of several words.
-_NAMED: Final = late.compiled(
-    r"(?<![\w.-])--[a-z][\w-]{2,40}|(?<=`)[A-Za-z][\w.-]{2,40}(?=[`=(])|(?<![\w./-])[a-z]\w*(?:\.\w+)*_\w+(?!\w|/|\.\w)"
-)
+_NAMED: Final = late.compiled(_PATTERNS["named"])
 
 
 def offered(text: str) -> Step | None:

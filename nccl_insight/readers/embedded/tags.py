@@ -1,11 +1,13 @@
 """What a launcher, collector or service puts in front of a process's lines: its rank, local rank, number and host."""
 
 import re
+from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 _RANK: Final = (
     late.compiled(r"\[rank ?:? ?([0-9]{1,7})\]"),
     late.compiled(r"\brank[= ]([0-9]{1,7})\b", re.I),
@@ -65,17 +67,10 @@ def read_tag(text: str | None) -> Tag:
 
 
 # Words of file and directory names that number processes, and those that number anything.
-_RANKS: Final = late.compiled(
-    r"(?i)(?:^|[._-])(?:global[._-]?)?(?:rank|task|proc|process)[._-]?([0-9]{1,7})(?=$|[._-])"
-)
+_RANKS: Final = late.compiled(_PATTERNS["ranks"])
 _LOCAL_DIR: Final = late.compiled(r"(?:^|/)attempt_[0-9]+/([0-9]{1,4})/[^/]*$")
 _NAME: Final = late.compiled(r"^[A-Za-z][A-Za-z0-9-]*?[-_]?[0-9]{1,5}$")
-_NO_HOST: Final = late.compiled(
-    r"(?i)(?:^|[-_0-9])(?:rank|task|proc|process|attempt|try|run|log|logs|out|output|err|error|stdout|stderr|job|slurm|part|"
-    r"file|nccl|train|step|epoch|local|trace|debug|dump|test|exp|experiment|restart|v|iter|id|dmesg|journal|"
-    r"kernel|messages|syslog|screen|console|case|sample|page)(?=[-_0-9]|$)"
-    r"|^(?:gpu|cuda|device|dev)[-_]?[0-9]$"
-)
+_NO_HOST: Final = late.compiled(_PATTERNS["no_host"])
 _ENDINGS: Final = late.compiled(r"(?:\.(?:log|txt|out|err|gz|zst|xz|bz2|dmesg|journal|[0-9]{1,3}))+$")
 
 

@@ -4,32 +4,24 @@ Test scripts check a collective with known values (the sum of all ranks, the num
 where it names a collective or a sending rank beside two numbers that differ.
 """
 
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.tables.schema import of_input
 
 SCHEMA: Final = of_input("value_checks")
 SIGNS: Final = ("xpected", "XPECTED")
-_NUMBER: Final = r"(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
-_GAP: Final = r"[\s,;:)\]|.]{1,6}"
-_PAIR: Final = (
-    rf"(?i)\bexpected(?: value)?[:= ]{{1,3}}{_NUMBER}{_GAP}(?:but )?"
-    rf"(?:got|actual(?:ly)?|received|found|was|result|value)(?: value)?[:= ]{{1,3}}{_NUMBER}(?:[^0-9.eE]|$)"
-)
-_TURNED: Final = (
-    rf"(?i)\b(?:got|actual|received|result)[:= ]{{1,3}}{_NUMBER}{_GAP}(?:but )?expected(?: value)?[:= ]{{1,3}}{_NUMBER}"
-    r"(?:[^0-9.eE]|$)"
-)
-_ABOUT: Final = (
-    r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|\bfrom rank [0-9]|\bsendrecv\b"
-    r"|\bcollective\b"
-)
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PAIR: Final = _PATTERNS["pair"]
+_TURNED: Final = _PATTERNS["turned"]
+_ABOUT: Final = _PATTERNS["about"]
 # The check of vLLM's troubleshooting guide and of many others: the sum of ones over all ranks.
-_ASSERTED: Final = r"AssertionError: Expected [0-9]{1,6}, (?:but )?got -?[0-9.]+$"
+_ASSERTED: Final = _PATTERNS["asserted"]
 # Who reports: a rank at the beginning of the line; "from rank 1" is the sender.
-_RANK: Final = r"(?i)^[\s\[(]{0,8}rank[ :=]*([0-9]{1,7})"
+_RANK: Final = _PATTERNS["rank"]
 
 
 def check_lines(text: pl.Expr) -> pl.Expr:
