@@ -57,7 +57,7 @@ def test_every_algorithm_and_protocol_of_the_table_has_a_row(rows: pl.DataFrame)
     assert (small["line"] == 12).all()
 
 
-@pytest.mark.parametrize("row", [" Max NThreads |            512 |", "    AllReduce |     8.4/   8.0 |    15.6/ 147.5 |"])
+@pytest.mark.parametrize("row", [" Max NThreads |            512 |", "    AllReduce | 8.4/   8.0 |    15.6/ 147.5 |"])
 def test_a_table_without_its_headers_predicts_nothing(tmp_path: Path, row: str) -> None:
     comm = "ncclCommInitRank comm 0x55d0a1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x8a1f5f0c3d2e1b00"
     call = (
