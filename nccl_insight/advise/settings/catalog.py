@@ -100,7 +100,7 @@ class Catalog:
             head, rest = name[: mark.start()], name[mark.end() :]
             near = (p for p in PREFIXES if "CCL" in p and p + rest in self.variables)
             # HCCL, MCCL and the like are other libraries, and RCCL is none of NCCL's slips.
-            slips = (p for p in near if head == p[1:-1] or (p[0] == head[0] and edit_distance(head, p[:-1], 1) == 1))
+            slips = (p for p in near if head == p[1:-1] or (p[0] == head[:1] and edit_distance(head, p[:-1], 1) == 1))
             if found := next(slips, None):
                 return found + rest
         return None

@@ -25,8 +25,8 @@ _PID: Final = late.compiled(r"\bpid=([0-9]{1,9})|" + _SYSLOG + r"[A-Za-z][\w.@/-
 _SURE: Final = (
     late.compiled(_SYSLOG + r"(?:kernel|systemd|earlyoom)\b"),
     late.compiled(r"\bip=([0-9A-Fa-f.:]+)"),
-    # UCX and Open MPI: [host:pid  :0:tid] and [host:pid]
-    late.compiled(r"^[\s>]*\[([A-Za-z][\w.-]*):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
+    # UCX and Open MPI: [host:pid  :0:tid] and [host:pid], where a container may be the host
+    late.compiled(r"^[\s>]*\[([A-Za-z][\w.-]*|[0-9a-f]{12}):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
     late.compiled(r"^[\s>]*\[pod/([a-z0-9][\w.-]*)/"),  # kubectl logs --prefix
     # pdsh and Docker Compose in front of a tag of torchrun
     late.compiled(r"^\s*([A-Za-z][\w-]*[0-9][\w.-]*)(?:: +| +\| ?)\[[a-z]+[0-9]{1,4}\]:"),

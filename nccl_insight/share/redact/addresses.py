@@ -1,8 +1,12 @@
 """Pseudonyms of addresses that keep their kind and which of them share a subnet."""
 
 import ipaddress
+import re
+from typing import Final
 
 from nccl_insight.base.data import dataclass, field
+
+V4: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
 
 
 def parse_v4(text: str) -> str | None:

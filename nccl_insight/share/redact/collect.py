@@ -7,7 +7,7 @@ from itertools import chain
 import polars as pl
 
 from nccl_insight.share.redact import keyed, patterns, rows, said, shapes
-from nccl_insight.share.redact.addresses import parse_v4, parse_v6
+from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6
 from nccl_insight.share.redact.names import certain
 from nccl_insight.share.redact.redactor import Redactor
 from nccl_insight.tables.run import Run
@@ -19,7 +19,6 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
 _LETTER = re.compile(r"[A-Za-z]")
 _GLUED = re.compile(r"(?:0x[0-9a-f]+|[0-9]+)(?=[A-Za-z])")
-_V4 = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
 
 
 def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = False) -> Redactor:
@@ -38,10 +37,11 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = Fals
         alike = "".join(dict.fromkeys(shapes.representatives(lines)))
         found.by_patterns(alike, ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)])
         found.by_rows([line for line in lines if len(line) < _LONGEST_ROW])
-        names.book.originals.update(_V4.findall(alike))
-    for name in [n for n in found.hosts if n not in seen]:
+        names.book.originals.update(V4.findall(alike))
+    for name in list(found.hosts):
         # Two lines written into one another glue digits before a name: 00ip-10-0-0-1, 0x55a1e27node4.
-        if any(name[m.end() :] in found.hosts for m in [_GLUED.match(name)] if m):
+        glued = _GLUED.match(name)
+        if glued and name[glued.end() :] in found.hosts:
             del found.hosts[name]
     names.reserved = {*found.hosts, *found.users, *found.jobs}
     for name in found.hosts:

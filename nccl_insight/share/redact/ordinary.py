@@ -15,7 +15,7 @@ from nccl_insight.share.redact.names import Names
 from nccl_insight.share.redact.vocabulary import listed
 
 _CACHE: Final = 200_000
-_PIECE: Final = re.compile(r"0[xX][0-9a-fA-F]+|[^\W_]+")
+_PIECE: Final = re.compile(r"0[xX][0-9a-fA-F]+|remoteGids(?=[0-9a-f]{4}:)|[^\W_]+")
 _LETTERS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _GLUED: Final = re.compile(r"[A-Za-z]{2,40}[0-9][A-Za-z0-9]*")
 _RUNS: Final = re.compile(r"[A-Za-z]+")
@@ -34,6 +34,7 @@ _MASK: Final = re.compile("[a-f]{4}|[a-f]{8}")
 _HEX: Final = re.compile(r"[0-9a-f]{1,8}|0{6}[0-9a-f]*|[0-9]{8}T[0-9]{4,9}Z?")
 # Names that redaction gives to files and to hardware.
 _OURS: Final = re.compile(r"(?:dir|file|input|id)[0-9]+")
+_LAST_NAME: Final = re.compile(r"(?:node|user|job)[0-9]+\Z")
 _NUMBERED: Final = listed("numbered")
 
 
@@ -83,6 +84,9 @@ class Ordinary:
     def _ordinary(self, found: str) -> bool:
         if found.isdecimal() or found.startswith(("0x", "0X")) or found in self._names.given:
             return True
+        name = _LAST_NAME.search(found)
+        if name and name[0] in self._names.given:  # what is left of a line that another was written into: 80node1
+            return self._ordinary(found[: name.start()])
         if not found.isascii():
             return False
         if found.isalpha():

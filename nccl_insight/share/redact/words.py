@@ -4,14 +4,13 @@ import re
 from typing import Final
 
 from nccl_insight.share.redact import patterns
-from nccl_insight.share.redact.addresses import parse_v4, parse_v6
+from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6
 from nccl_insight.share.redact.names import LONGEST, Names, certain
 
 _CACHE: Final = 200_000
 _UUID: Final = re.compile(patterns.UUID)
 _COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
 _HEX_RUN: Final = re.compile(r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])")
-_V4_IN: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])", re.ASCII)
 # An interface of systemd that is called after its address.
 _MAC_DEVICE: Final = re.compile(r"(?:enx|wlx|ibx)[0-9a-f]{12}")
 # What stands between the parts of a word, and how many parts are looked at: their number is squared.
@@ -56,22 +55,24 @@ class Words:
         if kind == "uuid":
             return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
         if kind == "v4":
-            address = parse_v4(found)
-            return self._names.book.ipv4(address) if address else found
+            return self._v4(found)
         if kind == "v6":
             if _COLON_GUID.fullmatch(found):
                 return self._names.identifier("guid", found)
             six = parse_v6(found)
-            return self._names.book.ipv6(found, six) if six else _V4_IN.sub(self._v4, found)
-        if kind == "path":
-            return self._path(found)
+            return self._names.book.ipv6(found, six) if six else V4.sub(lambda m: self._v4(m[0]), found)
+        if kind in ("path", "spelled"):
+            mark = match["mark"] or "/"
+            return self._path(found.replace(mark, "/")).replace("/", mark)
         if kind == "url":
             return self._url(found)
+        if kind == "mail":
+            return self._word(found.replace("%40", "@")).replace("@", "%40")
         return self._names.identifier(str(kind), found)
 
-    def _v4(self, match: re.Match[str]) -> str:
-        address = parse_v4(match[0])
-        return self._names.book.ipv4(address) if address else match[0]
+    def _v4(self, found: str) -> str:
+        address = parse_v4(found)
+        return self._names.book.ipv4(address) if address else found
 
     def _word(self, found: str) -> str:
         if found.isdigit() or _POINTER.fullmatch(found) or found in self._names.given:
@@ -157,17 +158,10 @@ class Words:
 
     def _path(self, found: str) -> str:
         parts = [p for p in found.split("/") if p and p not in ("~", ".", "..")]
-        public = bool(parts) and parts[0] in patterns.SYSTEM_ROOTS
-        if (
-            public
-            and parts[0] == "opt"
-            and len(parts) > 2
-            and parts[1].lower().split("-")[0] not in patterns.PUBLIC_OPT
-        ):
-            public = parts[1].lower() in patterns.PUBLIC_OPT
-        if not found.startswith("~") and public:
-            return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)
-        if len(parts) < 2 and not found.startswith("~"):
+        root, *below = parts or [""]
+        owner = below[0].lower() if root == "opt" and len(below) > 1 else ""
+        public = root in patterns.SYSTEM_ROOTS and (not owner or patterns.PUBLIC_OPT & {owner, owner.split("-")[0]})
+        if not found.startswith("~") and (public or not below):
             return re.sub(r"[^/]+", lambda m: self._word(m[0]), found)
         ends = found.endswith("/")
         folder = found.rstrip("/") if ends else found.rsplit("/", 1)[0]
@@ -189,12 +183,6 @@ class Words:
         if scheme in patterns.BUCKETS:
             tail = self._path(after) if len(after) > 1 else after
             return f"{scheme}://{self._names.host(place.lower()) if place else ''}{tail}"
-        address = parse_v4(place)
-        name = (
-            self._names.book.ipv4(address)
-            if address
-            else place
-            if parse_v6(place) or ("." not in place and (place.lower() in patterns.COMMON or not certain(place)))
-            else self._names.host(place)
-        )
+        plain = parse_v6(place) or ("." not in place and (place.lower() in patterns.COMMON or not certain(place)))
+        name = self._v4(place) if parse_v4(place) else place if plain else self._names.host(place)
         return f"{scheme}://{name}" + patterns.TOKEN.sub(self._token, after)

@@ -105,7 +105,7 @@ def test_valid_names_are_known(name: str) -> None:
 
 def test_other_peoples_names_are_not_ours() -> None:
     data = catalog()
-    for name in ("PATH", "CCL_ATL_TRANSPORT", "HCCL_SOCKET_IFNAME", "MASTER_ADDR", "CUDA_VISIBLE_DEVICES"):
+    for name in ("PATH", "CCL_ATL_TRANSPORT", "HCCL_SOCKET_IFNAME", "MASTER_ADDR", "CUDA_VISIBLE_DEVICES", "_DEBUG"):
         assert not data.relevant(name)
     assert all(data.relevant(f"{prefix}X") for prefix in PREFIXES)
 

@@ -73,11 +73,21 @@ def test_promised_classes_go(kind: str) -> None:
         "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB",
         "mlx5_0:1/RoCE rdmap0s6 enp65s0np0 bnxt_re3 hsn0 eth2 INET6 isAllCudaP2p fp8 bfloat16 sm_90 48xlarge",
         "slurmstepd: error: Detected 1 oom_kill event in StepId=12.batch cgroup.",
+        "wandb: WARNING Tried to log to step 5789 that is less than the current step 8383.",
         "step 120 loss 2.31 grad norm 0.4 tokens/s 81920 straggler on rank3",
     ],
 )
 def test_what_diagnoses_need_stays(line: str) -> None:
     assert _strict(line) == line
+
+
+def test_lines_written_into_one_another_name_one_host() -> None:
+    text = (
+        "qhw:7:7 [1] NCCL INFO cudaDriverVersion 12020\n"
+        "qhw:7:9 [1] NCCL INFO nranks 2 cudaDev 0qhw:8:9 [1] NCCL INFO Setting affinity for GPU 1 toqhw:8:80qhw:7:9 [1]"
+        " NCCL INFO Trees [0] -1/-1/-1->1->0\n"
+    )
+    assert _strict(text) == text.replace("qhw", "node1")
 
 
 def test_a_word_has_one_name_everywhere() -> None:
@@ -151,6 +161,15 @@ ALSO = [
     ("zqlab-train", "#PBS -N zqlab-train"),
     ("zqgroup", "#BSUB -P zqgroup"),
     ("8f6d1c2e", "GPU-8f6d1c2e fell off the bus"),
+    ("d54:9781", "(Send) localGid fe80::77 remoteGidsfe80::d54:9781 hca mlx5_3"),
+    ("zqglued", "mysql -uroot -pzqglued db"),
+    ("zqpiped7", "echo zqpiped7 | docker login -u u --password-stdin"),
+    ("zqescaped", r"path \/home\/zqescaped\/x"),
+    ("zqcoded", "file%2Fhome%2Fzqcoded%2Fx"),
+    ("zqdrive", r"D:\zqdrive\z"),
+    ("zq.user", "zq.user%40corp.example"),
+    ("zqcont", "failed container zqcont in pod trainer-0_ml(00000000-0000-0000-0000-000000000005)"),
+    ("zqspace", "failed container c1 in pod trainer-0_zqspace(00000000-0000-0000-0000-000000000005)"),
 ]
 
 
