@@ -229,7 +229,7 @@ def measure(plan: Plan, directory: Path) -> None:
     nodes = _nodes(store, rank, world, local, plan, recorder) if plan.pair_bytes or plan.verdict else []
     ranks = list(range(world))
     if plan.pair_bytes and len(nodes) > 1:
-        recorder.add("enter", op="pairs of nodes")
+        recorder.add("enter", op="pairs of nodes", at=time.time())
         pairs = Pairs(torch, dist, plan, device, store, rank, nodes, recorder.add)
         try:
             dead = pairs.run()
@@ -245,7 +245,7 @@ def measure(plan: Plan, directory: Path) -> None:
     rank, world = _begin(dist, plan, store, rank, ranks)
     for op in plan.ops:
         for size in plan.sizes:
-            recorder.add("enter", op=op, size_bytes=size)
+            recorder.add("enter", op=op, size_bytes=size, at=time.time())
             found = operations.measure(torch, dist, plan, device, op, size)
             if found and rank == 0:
                 recorder.add("skipped" if "skipped" in found else "row", **found)

@@ -10,14 +10,15 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.objects import object_of
-from nccl_insight.base.units import format_bytes, plural
+from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nccl_settings, save_node_facts
 from nccl_insight.live.capture.plan import Plan
 from nccl_insight.live.capture.processes import Outcome, Task, run_group, run_short
@@ -64,6 +65,12 @@ class Captured:
         for path in sorted(self.directory.glob("capture.rank*.jsonl")):
             yield from _items(path, kind)
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the deadline cut off ranks that still went on, which is no hang."""
+        last = max((float(item.get("at", 0)) for item in self._every("enter")), default=0.0)
+        return self.outcome.timed_out and time.time() - last < self.outcome.seconds / 4
+
     def stage(self, name: str) -> str:
         """How far a rank (named as its child) got, from the lines it wrote."""
         path = self.directory / f"capture.rank{name.removeprefix('rank ')}.jsonl"
@@ -90,15 +97,14 @@ class Captured:
         most = max((count for count, _, _ in last.values()), default=0)
         late = sorted(rank for rank, (count, _, _) in last.items() if count < most)
         named = sorted(stopped) or (late if len(late) < len(last) else [])
-        if not named:
+        if not named or (self.unfinished and not stopped):
             return "", ""
         hosts = {last[rank][2] for rank in named}
-        shown = ", ".join(f"rank {rank} ({last[rank][2]})" for rank in named[:4])
-        more = f" and {len(named) - 4} more" if len(named) > 4 else ""
+        shown = listed(f"rank {rank} ({last[rank][2]})" for rank in named)
         what = "was stopped (SIGSTOP, a debugger, the batch system)"
         if not stopped:
             what = f"did not get to {next(where for count, where, _ in last.values() if count == most)}"
-        return f"{shown}{more} {what}", hosts.pop() if len(hosts) == 1 else ""
+        return f"{shown} {what}", hosts.pop() if len(hosts) == 1 else ""
 
     @property
     def started(self) -> bool:
@@ -168,10 +174,14 @@ def require_gpu(environ: Mapping[str, str], dev: str = "/dev") -> int:
 
 def make_directory(path: Path) -> Path:
     """The directory, made if need be. Raises UsageError: it holds something already or cannot be written."""
+    return _directory(path, lambda: any(not p.name.startswith(".") for p in path.iterdir()), f"{path} is not empty")
+
+
+def _directory(path: Path, taken: Callable[[], bool], why: str) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if any(not p.name.startswith(".") for p in path.iterdir()):
-            raise UsageError(f"{path} is not empty; name a new directory with -o")
+        if taken():
+            raise UsageError(f"{why}; name a new directory with -o")
     except OSError as error:
         raise UsageError(f"{path}: cannot be used ({error.strerror})") from error
     return path.resolve()
@@ -272,16 +282,10 @@ def join_directory(output: Path | None, world: World) -> Path:
     """
     if output is None:
         raise UsageError("under a launcher every rank needs the same new directory: name it with -o")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        if any((output / name.format(world.rank)).exists() for name in _OWN_FILES):
-            raise UsageError(
-                f"{output} holds an earlier run of rank {world.rank}: name a new directory with -o "
-                "(a requeued Slurm job keeps its job id; add $SLURM_RESTART_COUNT)"
-            )
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be used ({error.strerror})") from error
-    return output.resolve()
+    why = f"holds an earlier run of rank {world.rank} (a requeued Slurm job keeps its id: add $SLURM_RESTART_COUNT)"
+    return _directory(
+        output, lambda: any((output / name.format(world.rank)).exists() for name in _OWN_FILES), f"{output} {why}"
+    )
 
 
 def wrap(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Finding, Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import listed, plural
 from nccl_insight.live.capture.parent import Captured, Launch, capture, describe
 from nccl_insight.live.capture.plan import OPS, Plan
 from nccl_insight.live.capture.processes import Output
@@ -64,28 +65,28 @@ def measure(plan: Plan, launch: Launch, around: Surroundings | None = None, give
     ``around`` and ``given`` as in :func:`bandwidth_checks`.
     """
     done = capture(replace(plan, nvlink_domain=around.domain if around else ""), launch, diagnostics=True)
-    world = launch.world
-    if world is not None and world.rank != 0:  # rank 0 reads what all ranks left
-        return Measured((_ended(done),), {}, done.hung, judged=not done.unusable)
-    if done.unusable:
-        return Measured((_ended(done),), {}, timed_out=False, judged=False)
+    other = launch.world is not None and launch.world.rank != 0  # rank 0 reads what all ranks left
+    ended = _ended(done, other)
+    judged, hung = ended.status is not Status.SKIP, done.hung and ended.status is Status.FAIL
+    if other or done.unusable:
+        return Measured((ended,), {}, hung, judged)
     run = api.load([launch.directory])
-    checks = [*_absent(done), _ended(done), *_results(run, done)]
+    checks = [*_absent(done), ended, *_results(run, done)]
     checks += [_finding(f) for f in api.analyze(run).loud if f.name not in _JUDGED_HERE]
     checks += bandwidth_checks(run, around or Surroundings(), given)
-    return Measured(tuple(checks), _facts(run, done), done.hung)
+    return Measured(tuple(checks), _facts(run, done), hung, judged)
 
 
 def _absent(done: Captured) -> Iterator[Check]:
     ranks, hosts = done.absent
     if ranks:
-        shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+        shown = listed(map(str, ranks), 8)
         where = f", on {', '.join(hosts[:8])}" if hosts else ""
         node, every = hosts[0] if len(hosts) == 1 else "", done.ranks + len(ranks)
         yield check_of("ranks", node=node, shown=shown, where=where, done=done, all_ranks=every)
 
 
-def _ended(done: Captured) -> Check:
+def _ended(done: Captured, other: bool) -> Check:
     if done.unusable:
         return Check("all-reduce", Status.SKIP, done.unusable)
     if done.outcome.stuck:
@@ -93,6 +94,8 @@ def _ended(done: Captured) -> Check:
     if done.hung:
         what, code = ("hang: ", "NI506") if done.started else ("", "-")
         node, said = done.behind()[1], describe(done)
+        if done.unfinished or (other and node != socket.gethostname()):
+            return Check("all-reduce", Status.SKIP, f"not judged, this node went on: {said}")
         return check_of("all-reduce-end-within", code=code, node=node, what=what, describe=said, done=done)
     if not done.outcome.ok:
         return check_of("all-reduce-all-processes", describe=describe(done), done=done)

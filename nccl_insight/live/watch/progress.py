@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from nccl_insight.base.data import dataclass, field
-from nccl_insight.base.units import format_ranks, plural
+from nccl_insight.base.units import format_ranks, listed, plural
 from nccl_insight.live.watch.seen import DEAD, OTHERS, Key, Seen
 
 _MOST_SAID: Final = 10_000
@@ -148,13 +148,11 @@ class Watch:
     @property
     def state(self) -> str:
         """``starting``, ``running``, ``behind``, ``stalled``, ``failed`` or ``ended``."""
-        if self._failed or self._ended:
-            return "failed" if self._failed else "ended"
-        if self._stalled or self._initing:
-            return "stalled"
-        if self.behind or self._gone:
-            return "behind"
-        return "running" if self._alive is not None else "starting"
+        states = {
+            "failed": self._failed, "ended": self._ended, "stalled": self._stalled or self._initing,
+            "behind": self.behind or self._gone, "running": self._alive is not None,
+        }  # fmt: skip
+        return next((name for name, holds in states.items() if holds), "starting")
 
     @property
     def over(self) -> bool:
@@ -266,8 +264,7 @@ class Watch:
         names = sorted({self._name(*key) for key in keys})
         if keys and others:
             self._faulty = True
-            text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-            text += ": the process is gone, without having closed its communicators"
+            text = f"{listed(names, _NAMED)}: the process is gone, without having closed its communicators"
             ranks, hosts = tuple(sorted({rank for _, rank in keys})), tuple(sorted({host for host, _ in left}))
             yield Event("end", text, ranks=ranks, hosts=hosts)
         for name, rank in keys:

@@ -338,6 +338,17 @@ def test_the_node_that_holds_the_others_up_is_that_of_the_last_line(tmp_path: Pa
     assert _hung(tmp_path).behind()[1] == ""
 
 
+@pytest.mark.parametrize(("ago_s", "unfinished"), [(1.0, True), (40.0, False)])
+def test_a_slow_machine_at_the_deadline_is_no_hang_and_nobody_is_named(
+    ago_s: float, unfinished: bool, tmp_path: Path
+) -> None:
+    _files(tmp_path, {0: 2, 1: 2, 2: 1})
+    with (tmp_path / "capture.rank0.jsonl").open("a") as stream:
+        stream.write(json.dumps({"kind": "enter", "op": "all_gather", "at": time.time() - ago_s}) + "\n")
+    done = _hung(tmp_path)  # after 60 s
+    assert (done.unfinished, "did not get to" in describe(done)) == (unfinished, not unfinished)
+
+
 def test_an_output_that_another_rank_of_the_world_removed_is_none(tmp_path: Path) -> None:
     (tmp_path / "output.rank1.log").symlink_to(tmp_path / "removed")
     done = Captured(tmp_path, Outcome((Ended("rank 1", 1, killed=False),), timed_out=False, seconds=1.0), 2)

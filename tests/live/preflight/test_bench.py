@@ -86,6 +86,15 @@ def test_a_slow_link_is_reported(tmp_path: Path) -> None:
     assert (found["expected busbw"].status, found["expected busbw"].code) == (Status.WARN, "NI640")
 
 
+def test_a_node_of_a_world_that_nobody_names_is_not_judged_where_the_deadline_passes(tmp_path: Path) -> None:
+    world = World(1, 2, 0, "127.0.0.1", 29501)
+    child = (sys.executable, str(FAKE), "hang")
+    done = measure(Plan(), Launch(make_directory(tmp_path / "c"), 1, 3.0, dict(os.environ), world, child=child))
+    result = Result(done.checks, "full", "n", judged=done.judged, timed_out=done.timed_out)
+    assert [check.status for check in done.checks] == [Status.SKIP]
+    assert result.last_line() == "NCCL-INSIGHT preflight SKIP - node=n action=none exit=3"
+
+
 def test_operations_and_sizes_can_be_chosen(tmp_path: Path) -> None:
     plan = plan_for("nccl", together=True, ops=("all_to_all",), sizes=(1 << 30,))
     assert (plan.ops, plan.sizes, plan.pair_bytes) == (("all_to_all",), (1 << 30,), 64 << 20)
