@@ -75,12 +75,6 @@ def build_app(command: str = "") -> typer.Typer:
     return app
 
 
-def commands_of(app: typer.Typer) -> frozenset[str]:
-    """Names of the commands of an application, groups included."""
-    found = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}
-    return frozenset(found | {str(group.name) for group in app.registered_groups if group.name})
-
-
 def with_command(arguments: Sequence[str], commands: frozenset[str]) -> list[str]:
     """``nccl-insight run.log`` means ``nccl-insight analyze run.log``: the default job needs no name.
 

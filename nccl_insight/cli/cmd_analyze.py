@@ -24,26 +24,23 @@ if TYPE_CHECKING:
     from nccl_insight.tables.run import Run
 
 
+# What writes the formats that need the analysis alone.
+_PLAIN = {k: f"{k}.render" for k in ("sarif", "text")} | {
+    "json": "json_.render", "chat": "ticket.chat", "story": "story.whole",
+}  # fmt: skip
+
+
 def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None) -> str:
     # Each format imports what it needs: a report as HTML alone has sixty modules.
-    if kind == "json":
-        from nccl_insight.report import json_
-
-        return json_.render(analysis)
+    if kind in _PLAIN:
+        module, _, function = _PLAIN[kind].partition(".")
+        return str(getattr(importlib.import_module(f"nccl_insight.report.{module}"), function)(analysis))
     if kind == "md":
         from nccl_insight.cli.redacting import command_line
         from nccl_insight.report import markdown, ticket
         from nccl_insight.views.platform import platform
 
         return markdown.render(analysis, ticket.platform(analysis, platform(run), command_line(redactor)))
-    if kind == "sarif":
-        from nccl_insight.report import sarif
-
-        return sarif.render(analysis)
-    if kind == "chat":
-        from nccl_insight.report import ticket
-
-        return ticket.chat(analysis)
     if kind == "card":
         from nccl_insight.report import card
         from nccl_insight.report.figures import build
@@ -51,10 +48,6 @@ def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, re
         from nccl_insight.views.figures import figures
 
         return card.render(analysis, proof(analysis, build(analysis, figures(run))))
-    if kind == "story":
-        from nccl_insight.report import story
-
-        return story.whole(analysis)
     if kind == "github-issue":
         from nccl_insight.report import ticket
         from nccl_insight.views.platform import platform
@@ -64,15 +57,11 @@ def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, re
         from nccl_insight.report import junit
 
         return junit.render(analysis) if policy.fail_on is None else junit.render(analysis, fail_on=policy.fail_on)
-    if kind == "html":
-        from nccl_insight.cli.redacting import command_line
-        from nccl_insight.report import html
-        from nccl_insight.views.page import page
+    from nccl_insight.cli.redacting import command_line
+    from nccl_insight.report import html
+    from nccl_insight.views.page import page
 
-        return html.render(analysis, page(run, analysis), js=js, command=command_line(redactor))
-    from nccl_insight.report import text
-
-    return text.render(analysis)
+    return html.render(analysis, page(run, analysis), js=js, command=command_line(redactor))
 
 
 def exit_code(analysis: Analysis, policy: Policy, strict: bool = False) -> ExitCode:

@@ -58,10 +58,8 @@ def run_rule(run: Run, rule: Rule) -> tuple[list[Draft], list[NotJudged], str | 
     """Drafts, what could not be judged, and a note about the tool when the rule itself failed."""
     absent = missing(run, rule)
     tools = joined(run, rule.name, ())
-    if absent is not None and tools:
-        return [Draft(rule, hit, hit.severity or rule.severity) for hit in tools], [], None
     if absent is not None:
-        spoken = _said(run, rule)
+        spoken = [Draft(rule, hit, hit.severity or rule.severity) for hit in tools] or _said(run, rule)
         return spoken, [] if spoken else [absent], None
     drafts: list[Draft] = []
     open_: list[NotJudged] = []

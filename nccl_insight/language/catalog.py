@@ -6,7 +6,7 @@ compiled when a text first needs it.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from typing import Final, NamedTuple
@@ -75,18 +75,16 @@ class Catalog:
                     self._headless.append(entry)
         for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
             entries.sort(key=lambda e: (-e.weight, e.name))
-        self._headless_pairs = [(e.name, e.prefix) for e in self._headless]
-        self._headless_prefixes = sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
-        self._behind_speaker: dict[str, list[tuple[str, str]]] = defaultdict(list)
+
+    @cached_property
+    def _behind_speaker(self) -> dict[str, list[tuple[str, str]]]:
+        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for entry in self._headless:
             spoken = _SPEAKER.match(entry.prefix)
             words = (spoken[2] or entry.required) if spoken else ""
             if spoken is not None and len(words) >= _UNMISTAKABLE:
-                self._behind_speaker[words].append((entry.name, spoken[1]))
-        self._headless_keys = sorted(
-            {e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless}
-            | self._behind_speaker.keys()
-        )
+                found[words].append((entry.name, spoken[1]))
+        return found
 
     def _place(self, entry: _Entry) -> None:
         if len(entry.prefix) >= _KEY:
@@ -114,9 +112,11 @@ class Catalog:
         """Literals that a text of the rule can start with; empty when it starts with a value."""
         return self.outlines[name].prefixes
 
-    def headless_keys(self) -> list[str]:
+    @cached_property
+    def headless_keys(self) -> Sequence[str]:
         """Literals of which at least one stands in every text that a headless rule accepts."""
-        return self._headless_keys
+        keys = {e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless}
+        return sorted(keys | self._behind_speaker.keys())
 
     def behind_speakers(self) -> list[str]:
         """Words of which one stands in each text that :meth:`unspoken` finds something in."""
@@ -130,13 +130,15 @@ class Catalog:
             for name, speaker in rules if at >= 0 else ():
                 yield name, speaker + text[at:].rstrip(), at
 
+    @cached_property
     def headless_prefixes(self) -> list[str]:
         """Leading literals of headless rules that are long enough to be looked for inside a line."""
-        return self._headless_prefixes
+        return sorted({e.prefix for e in self._headless if len(e.prefix) >= _INSIDE})
 
-    def headless(self) -> Iterable[tuple[str, str]]:
+    @cached_property
+    def headless(self) -> Sequence[tuple[str, str]]:
         """(rule, leading literal or '') of the rules that may match without a head, most specific first."""
-        return self._headless_pairs
+        return [(e.name, e.prefix) for e in self._headless]
 
     def _pattern(self, name: str, blanks: bool, head: bool) -> re.Pattern[str] | None:
         key = (name, blanks, head)

@@ -31,10 +31,12 @@ class Outline(NamedTuple):
 
 
 class Index(NamedTuple):
-    """The definitions of a grammar as they stand there, (name, body, directives, file:line), and its messages."""
+    """The definitions of a grammar as they stand there, (name, body, directives, file:line), its messages, and by file
+    the blocks of directives that belong to no rule."""
 
     definitions: Sequence[tuple[str, str, dict[str, str], str]]
     outlines: Mapping[str, Outline]
+    blocks: Mapping[str, Sequence[dict[str, str]]]
 
 
 def place() -> Path:
@@ -58,7 +60,7 @@ def kept(path: Path, key: str) -> Index | None:
             name: Outline(tuple(prefixes), required, weight, headless)
             for name, (prefixes, required, weight, headless) in found["outlines"].items()
         }
-        return Index(found["definitions"], outlines)
+        return Index(found["definitions"], outlines, found["blocks"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -68,7 +70,7 @@ def keep(path: Path, key: str, index: Index) -> None:
     if sys.dont_write_bytecode:
         return
     outlines = {name: tuple(outline) for name, outline in index.outlines.items()}
-    content = orjson.dumps({"key": key, "definitions": index.definitions, "outlines": outlines})
+    content = orjson.dumps({"key": key, **index._asdict(), "outlines": outlines})
     # Only here: most starts read the index and do not write it.
     from nccl_insight.base.errors import UsageError
     from nccl_insight.base.writing import writing

@@ -7,7 +7,7 @@ a test shows that both read the same language.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -96,8 +96,10 @@ class _OnDemand(Mapping[str, _T]):
 
 
 @cache
-def _own_blocks(name: str, text: str) -> tuple[dict[str, str], ...]:
+def _own_blocks(name: str, text: str) -> Sequence[dict[str, str]]:
     """The blocks of a file that belong to no rule: tables of cases, help, and what holds for the rest of the file."""
+    if text is _packaged().get(name) and (index := kept_index()) is not None:
+        return index.blocks[name]
     own = ("default-", "define:", "help:", "enum:")
     return tuple(blocks(name, text)) if any(word in text for word in own) else ()
 
@@ -245,12 +247,20 @@ def topic_cases(name: str) -> tuple[Case, ...]:
 
 
 @cache
+def _directives() -> Mapping[str, Mapping[str, str]]:
+    """What stands above each definition of the packaged grammar."""
+    index = kept_index()
+    rows = _definitions(_packaged()).values() if index is None else index.definitions
+    return {name: given for name, _, given, _ in rows}
+
+
+@cache
 def witnesses() -> Mapping[str, Witness]:
     """What each message of the packaged grammar that tells of an end states of it."""
     return {
-        name: Witness(**{key: message.directives.get(key, "") for key in WITNESS})
-        for name, message in default_grammar().messages.items()
-        if not WITNESS.keys().isdisjoint(message.directives)
+        name: Witness(**{key: given.get(key, "") for key in WITNESS})
+        for name, given in _directives().items()
+        if not WITNESS.keys().isdisjoint(given)
     }
 
 
@@ -267,8 +277,7 @@ def parts_of(message: str) -> frozenset[str]:
 
 @cache
 def _parts() -> Mapping[str, frozenset[str]]:
-    given = {name: message.directives.get("part") for name, message in default_grammar().messages.items()}
-    return {name: frozenset(parts.split()) for name, parts in given.items() if parts}
+    return {name: frozenset(given["part"].split()) for name, given in _directives().items() if "part" in given}
 
 
 @cache
@@ -299,4 +308,5 @@ def default_grammar() -> syntax.Grammar:
 def keep_index(outlines: Mapping[str, Outline]) -> None:
     """Keeps what the next start needs of the packaged grammar."""
     found = [(d.name, d.body, d.directives, d.where) for d in _definitions(_packaged()).values()]
-    keep(place(), key_of(grammar_digest()), Index(found, outlines))
+    own = {name: _own_blocks(name, text) for name, text in _packaged().items()}
+    keep(place(), key_of(grammar_digest()), Index(found, outlines, own))

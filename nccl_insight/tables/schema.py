@@ -80,10 +80,18 @@ def empty(name: str) -> pl.DataFrame:
     return _empty(name).clone()
 
 
+def _nothing(columns: Columns) -> pl.DataFrame:
+    return _Nothing([_null(dtype).clear().alias(column) for column, dtype in columns.items()])
+
+
 @cache
 def _empty(name: str) -> pl.DataFrame:
-    columns = SCHEMA.get(name) or _PROVENANCE
-    return _Nothing([_null(dtype).clear().alias(column) for column, dtype in columns.items()])
+    return _nothing(SCHEMA.get(name) or _PROVENANCE)
+
+
+@cache
+def _contract(name: str) -> pl.DataFrame:
+    return _nothing(CONTRACT[name])
 
 
 def complete(name: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -91,7 +99,7 @@ def complete(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
     Values that an enum does not list become null rather than an error.
     """
-    return _with(frame, SCHEMA.get(name))
+    return _with(frame, SCHEMA[name], _empty(name)) if name in SCHEMA else frame
 
 
 OWNER: Final = "_owner"
@@ -107,7 +115,7 @@ def owner() -> pl.Expr:
 
 def shaped(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     """The frame with exactly these columns, in order and type; missing ones null. For rows of several tables in one."""
-    return _with(frame, columns).select(list(columns))
+    return _with(frame, columns, _nothing(columns)).select(list(columns))
 
 
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -115,7 +123,7 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
     For tables that are still being put together; :func:`complete` is for those of a run.
     """
-    return _with(frame, CONTRACT.get(name))
+    return _with(frame, CONTRACT[name], _contract(name)) if name in CONTRACT else frame
 
 
 # From here on columns without values are made so that they take no memory.
@@ -127,27 +135,14 @@ def _null(dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
     return pl.Series([None], dtype=dtype)
 
 
-def _with(frame: pl.DataFrame, columns: Columns | None) -> pl.DataFrame:
-    if columns is None:
-        return frame
+def _with(frame: pl.DataFrame, columns: Columns, without_rows: pl.DataFrame) -> pl.DataFrame:
+    have = dict(zip(frame.columns, frame.dtypes, strict=True))
+    wrong = [name for name in have if name in columns and have[name] != columns[name]]
     if frame.height > _TALL:
-        have = dict(zip(frame.columns, frame.dtypes, strict=True))
         missing = [pl.lit(None, dtype).alias(name) for name, dtype in columns.items() if name not in have]
-        casts = [
-            pl.col(name).cast(dtype, strict=False)
-            for name, dtype in columns.items()
-            if name in have and have[name] != dtype
-        ]
-        further = [name for name in have if name not in columns]
-        return frame.with_columns(*missing, *casts).select(*columns, *further)
-    # On series: a table has up to 250 columns, and an expression for each would cost more than a small table.
-    given = {series.name: series for series in frame.iter_columns()}
-    made: list[pl.Series] = []
-    for name, dtype in columns.items():
-        series = given.pop(name, None)
-        if series is None:
-            series = _null(dtype).new_from_index(0, frame.height).alias(name)
-        elif series.dtype != dtype:
-            series = series.cast(dtype, strict=False)
-        made.append(series)
-    return pl.DataFrame([*made, *given.values()])
+        casts = [pl.col(name).cast(columns[name], strict=False) for name in wrong]
+        return frame.with_columns(*missing, *casts).select(*columns, *(name for name in have if name not in columns))
+    # No expressions: a table has up to 400 columns, and one for each would cost more than a small table.
+    if wrong:
+        frame = frame.with_columns([frame[name].cast(columns[name], strict=False) for name in wrong])
+    return pl.concat([without_rows, frame], how="diagonal")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import typer
+
 
 def run_cli(
     *arguments: str | Path, stdin: str | None = None, cwd: Path | None = None, env: dict[str, str] | None = None
@@ -17,3 +19,9 @@ def run_cli(
         [sys.executable, "-m", "nccl_insight", *map(str, arguments)],
         input=stdin, capture_output=True, text=True, timeout=120, cwd=cwd, env={**environ, **(env or {})}, check=False,
     )  # fmt: skip
+
+
+def commands_of(app: typer.Typer) -> frozenset[str]:
+    """Names of the commands of an application, groups included."""
+    found = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}
+    return frozenset(found | {str(group.name) for group in app.registered_groups if group.name})

@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
-from nccl_insight.cli import build_app, commands_of
+from nccl_insight.cli import build_app
 from nccl_insight.cli.cmd_manual import page
+from tests.cli import commands_of
 
 
 def test_the_manual_page_has_every_command_and_option() -> None:

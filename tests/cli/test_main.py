@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.cli import build_app, commands_of, main, with_command
+from nccl_insight.cli import build_app, main, with_command
+from tests.cli import commands_of
 from tests.runs import HEALTHY, TINY_SHM
 
 COMMANDS = commands_of(build_app())

@@ -72,4 +72,4 @@ def test_only_rules_whose_literal_stands_in_a_text_are_tried() -> None:
 
 def test_headless_rules_have_a_key() -> None:
     """A headless rule is only tried on lines that hold one of the keys, so every key must be distinctive."""
-    assert min(len(k) for k in default_catalog().headless_keys()) >= 3
+    assert min(len(k) for k in default_catalog().headless_keys) >= 3

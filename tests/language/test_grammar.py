@@ -79,7 +79,7 @@ def test_the_second_start_reads_what_the_first_kept(tmp_path: Path) -> None:
         "from nccl_insight.language.catalog import default_catalog, kept_index\n"
         "print(kept_index() is not None)\n"
         "catalog = default_catalog()\n"
-        "print(sorted(catalog.outlines.items()), list(catalog.grammar.messages), catalog.headless_keys())\n"
+        "print(sorted(catalog.outlines.items()), list(catalog.grammar.messages), catalog.headless_keys)\n"
         "print(catalog.match('comm 0x55d1 rank 3 nranks 8 cudaDev 3 busId 1b000 - Abort COMPLETE'))\n"
     )
     first, *told = _index_in(tmp_path, program).splitlines()

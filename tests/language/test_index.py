@@ -12,7 +12,8 @@ from nccl_insight.language import index
 
 def test_an_index_is_used_with_its_own_key_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outlines = {"one": index.Outline(("Chains ",), " of ", 11, False)}
-    made = index.Index([("one", '"Chains " rank " of " nranks', {"table": "rings"}, "a.lark:1")], outlines)
+    definition = ("one", '"Chains " rank " of " nranks', {"table": "rings"}, "a.lark:1")
+    made = index.Index([definition], outlines, {"a.lark": [{"define": "t"}]})
     path = tmp_path / "new" / "index.json"
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     index.keep(path, "key", made)
@@ -22,7 +23,7 @@ def test_an_index_is_used_with_its_own_key_only(tmp_path: Path, monkeypatch: pyt
     assert [p.name for p in path.parent.iterdir()] == ["index.json"]
     found = index.kept(path, "key")
     assert found is not None
-    assert found.outlines == outlines
+    assert (found.outlines, found.blocks) == (outlines, made.blocks)
     assert [tuple(row) for row in found.definitions] == made.definitions
     assert index.kept(path, "another") is None
     path.write_bytes(path.read_bytes()[:-20])

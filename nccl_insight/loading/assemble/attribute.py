@@ -5,7 +5,8 @@ print only Init COMPLETE, from the thread's previous completion on. A line of a 
 belongs to the latest init of the same process and device, then of the process.
 """
 
-from typing import Final
+from functools import cache, cached_property, partial
+from typing import Final, cast
 
 import polars as pl
 
@@ -52,28 +53,29 @@ class Owners:
 
     def __init__(self, ranks: pl.DataFrame) -> None:
         self._any = ranks.height > 0
-        starts = (
-            ranks.with_columns(
-                _started=pl.col("init_started") & (pl.col("_done").is_null() | (pl.col("_done") > pl.col("_pos")))
-            )
-            if self._any
-            else ranks
-        )
-        self._lives = [_intervals(starts, by) for by in _KEYS] if self._any else []
+        self._ranks = ranks
+        self._lives = [cache(partial(_intervals, ranks, by)) for by in _KEYS]
         self._pointers = Pointers(ranks, "comm")
-        # Lines from which on a thread or a pointer may belong to another communicator.
-        begins = [lives["_pos"] for lives in self._lives]
-        self._changes = pl.concat([*begins, ranks["_pos"].cast(pl.UInt64)]).unique().sort()
         # Owners by thread and pointer that were asked for among lines between two changes.
         self._known: dict[int, pl.DataFrame] = {}
-        # A process is one rank of most of its communicators; where it is several, the thread's init decides.
-        self._single = (
-            ranks.filter(pl.col("comm_id").is_not_null())
+
+    @cached_property
+    def _single(self) -> pl.DataFrame:
+        """A process is one rank of most of its communicators; where it is several, the thread's init decides."""
+        return (
+            self._ranks.filter(pl.col("comm_id").is_not_null())
             .group_by("_host", "_pid", "comm_id")
             .agg(pl.col("rank").n_unique().alias("_ranks"), pl.col("rank").first().alias("_single_rank"))
             .filter(pl.col("_ranks") == 1)
             .drop("_ranks")
         )
+
+    @cached_property
+    def _changes(self) -> pl.Series:
+        """Lines from which on a thread or a pointer may belong to another communicator."""
+        begins = [lives()["_pos"] for lives in self._lives]
+        changes: pl.Series = pl.concat([*begins, self._ranks["_pos"].cast(pl.UInt64)]).unique().sort()
+        return changes
 
     def attribute(self, rows: pl.DataFrame, kinds: Kinds | None = None) -> pl.DataFrame:
         """Adds ``comm_id`` and, where the message has none, ``rank`` (of the process that printed the line).
@@ -102,8 +104,8 @@ class Owners:
         """
         if rows.height < _MANY:
             return None
-        before = self._changes.search_sorted(rows["_pos"].min(), "left")
-        through = self._changes.search_sorted(rows["_pos"].max(), "right")
+        before = self._changes.search_sorted(cast(int, rows["_pos"].min()), "left")
+        through = self._changes.search_sorted(cast(int, rows["_pos"].max()), "right")
         return before if before == through else None
 
     def kinds(self, rows: pl.DataFrame) -> Kinds | None:
@@ -135,7 +137,7 @@ class Owners:
         for by, lives in zip(_KEYS, self._lives, strict=True):
             if not missing.height:
                 break
-            joined = asof(missing, lives, by)
+            joined = asof(missing, lives(), by)
             known, unknown = parted(joined, joined["comm_id"].is_not_null())
             found.append(known[["_row", "comm_id", "_rank"]])
             missing = unknown[missing.columns]
@@ -157,10 +159,6 @@ def _intervals(ranks: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Where each rank's life begins for lines of a key: its start, or behind the previous completion."""
     ordered = ranks.sort("_pos")
     previous = pl.col("_done").shift(1).over(by).fill_null(0) + 1
-    begin = pl.when(pl.col("_started")).then(pl.col("_pos")).otherwise(previous)
-    return keyed(
-        ordered.with_columns(_begin=begin).select(
-            *by, pl.col("_begin").cast(pl.UInt64).alias("_pos"), "comm_id", pl.col("rank").alias("_rank")
-        ),
-        by,
-    )
+    started = pl.col("init_started") & (pl.col("_done").is_null() | (pl.col("_done") > pl.col("_pos")))
+    begin = pl.when(started).then(pl.col("_pos")).otherwise(previous)
+    return keyed(ordered.select(*by, begin.cast(pl.UInt64).alias("_pos"), "comm_id", pl.col("rank").alias("_rank")), by)

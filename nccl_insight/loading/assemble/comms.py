@@ -6,6 +6,7 @@ number of a communicator size completes its init, it belongs to the k-th communi
 only ever compared within one process, and in line order, because they are reused.
 """
 
+from functools import cache, partial
 from typing import Final, Literal, TypeAlias
 
 import polars as pl
@@ -68,13 +69,11 @@ def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("_line").filter(event == "init_start").first().alias("init_started_line"),
         pl.col("_line").filter(event == "init_complete").first().alias("init_completed_line"),
         pl.col("_line").filter(ends).first().alias("destroyed_line"),
-        pl.when(ends.any())
-        .then(
-            pl.when((pl.col("abort_kind") == "Abort").fill_null(False).any())
-            .then(pl.lit("aborted"))
-            .otherwise(pl.lit("destroyed"))
-        )
-        .otherwise(pl.lit("no"))
+        pl.when(~ends.any())
+        .then(pl.lit("no"))
+        .when((pl.col("abort_kind") == "Abort").fill_null(False).any())
+        .then(pl.lit("aborted"))
+        .otherwise(pl.lit("destroyed"))
         .alias("destroyed"),
     )
     ranks = ranks.with_columns(
@@ -163,7 +162,7 @@ class Pointers:
         self._pointer = pointer
         known = ranks.filter(pl.col("comm_id").is_not_null())
         lookup = known.select(*_PROCESS, pl.col("comm").alias(pointer), "_pos", "comm_id")
-        self._tables = [keyed(lookup.select("_pos", *by, pointer, "comm_id"), [*by, pointer]) for by, _ in self._TRIES]
+        self._tables = [cache(partial(keyed, lookup, [*by, pointer])) for by, _ in self._TRIES]
 
     def resolve(self, rows: pl.DataFrame, name: str = "comm_id") -> pl.DataFrame:
         """The rows with the communicator in the column ``name``; null where none is known."""
@@ -174,7 +173,7 @@ class Pointers:
         for (by, strategy), table in zip(self._TRIES, self._tables, strict=True):
             if not missing.height:
                 break
-            joined = asof(missing, table, [*by, self._pointer], strategy)
+            joined = asof(missing, table(), [*by, self._pointer], strategy)
             known, unknown = parted(joined, joined["comm_id"].is_not_null())
             found.append(known[["_row", "comm_id"]])
             missing = unknown[columns]
@@ -189,8 +188,8 @@ def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "
 
 def keyed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """The right side of :func:`asof`: ``_by``, a hash of the group, instead of its columns."""
-    hashed = rows.with_columns(pl.struct(by).hash().alias("_by"))
-    ordered = hashed[[name for name in hashed.columns if name not in by]].sort("_pos")
+    kept = [name for name in rows.columns if name not in (*by, *_PROCESS)]
+    ordered = rows.select(*kept, pl.struct(by).hash().alias("_by")).sort("_pos")
     return ordered.unique(["_by", "_pos"], keep="first", maintain_order=True)
 
 

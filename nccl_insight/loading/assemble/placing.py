@@ -60,6 +60,8 @@ def _by_test(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFram
 
 def _by_rank_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines without a head, with the rank of torch's tag."""
+    if not rows["_headless"].any():
+        return rows
     tagged = pl.coalesce([pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]).cast(pl.Int32, strict=False)
     # The watchdog names ranks of its process group; the tag, those of the job.
     own = pl.when(pl.col("message").is_in(playing("watchdog"))).then(pl.coalesce(tagged, "rank"))
@@ -241,6 +243,8 @@ def _placed(name: str, steps: Mapping[str, Step], tables: TableMap, headed: pl.E
         rows = rows.with_columns(_headless=_HEADLESS)
     for how, step in steps.items():
         after = step(tables, known, rows)
+        if after is rows:
+            continue
         told = [after[c].is_not_null() & after[c].ne_missing(rows[c]) for c in place]
         by = by.zip_with(~reduce(or_, told), pl.Series([how], dtype=pl.String).new_from_index(0, by.len()))
         rows = after

@@ -198,7 +198,7 @@ def _take_alike(work: Work, rows: pl.DataFrame, match: Match, label: str) -> pl.
 def _take_singly(work: Work, found: pl.DataFrame, seen: set[int]) -> None:
     """Asks about each line by itself."""
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
-    found = found.with_columns(likely.held(found["_text"], catalog.headless_prefixes()).alias("_present"))
+    found = found.with_columns(likely.held(found["_text"], catalog.headless_prefixes).alias("_present"))
     rows: list[recover.Piece] = []
     matches: list[Match] = []
     tries = 0

@@ -62,9 +62,12 @@ class Classifier:
         self.headless: dict[tuple[str, bool], tuple[Match, str, int]] = {}
 
     @cached_property
+    def _telling(self) -> str:
+        return pattern_of(self.catalog)
+
     def telling(self) -> str:
         """What stands in each line between records that matters."""
-        return pattern_of(self.catalog)
+        return self._telling
 
     def guess(self, opening: str, sample: str) -> Guess | None:
         """The rule of a flood whose texts begin with ``opening``."""

@@ -6,6 +6,7 @@ about further. As an alternation, for which Rust's engine is twice as fast as an
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import polars as pl
@@ -38,7 +39,7 @@ _SHORT: Final = 32 << 10
 
 def headless_signs(catalog: Catalog) -> list[str]:
     """Literals of which one stands in each line that may be a message without a head, if none announces it."""
-    return [*catalog.headless_keys(), QUOTE, TORCH]
+    return [*catalog.headless_keys, QUOTE, TORCH]
 
 
 def _many(texts: pl.Series) -> bool:
@@ -71,10 +72,10 @@ def pattern_of(catalog: Catalog) -> str:
     return "|".join((RECORD, *map(re.escape, begun)))
 
 
-def likely(texts: pl.Series, pattern: str) -> pl.Series:
+def likely(texts: pl.Series, pattern: Callable[[], str]) -> pl.Series:
     """Which lines may matter, or follow one that may, by a pattern of :func:`pattern_of`."""
     if texts.len() < _LEAST:
-        return pl.repeat(True, texts.len(), dtype=pl.Boolean, eager=True)
-    found = texts.str.contains(pattern) | texts.str.contains(_HEAD_END) | texts.str.contains(SAID)
+        return pl.Series([True] * texts.len(), dtype=pl.Boolean)
+    found = texts.str.contains(pattern()) | texts.str.contains(_HEAD_END) | texts.str.contains(SAID)
     behind: pl.Series = found | found.shift(1, fill_value=False)
     return behind

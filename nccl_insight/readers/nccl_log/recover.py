@@ -240,8 +240,8 @@ def match_headless(
         elif found is not None and (found.message.headless or thrown):
             return found, candidate, text.find(candidate)
     if present is None:
-        present = [p for p in catalog.headless_prefixes() if p in text]
-    for name, prefix in catalog.headless() if present else ():
+        present = [p for p in catalog.headless_prefixes if p in text]
+    for name, prefix in catalog.headless if present else ():
         if prefix not in present:
             continue
         at = text.find(prefix, 1)

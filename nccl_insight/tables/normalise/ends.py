@@ -21,17 +21,7 @@ UNEXPLAINED: Final = called("unexplained")
 TIMED_OUT: Final = called("timed-out")
 GONE: Final = called("gone")
 
-_SIGNALS: Final = {
-    9: KILLED,
-    4: CRASHED,
-    6: CRASHED,
-    7: CRASHED,
-    8: CRASHED,
-    11: CRASHED,
-    2: EFFECT,
-    13: EFFECT,
-    15: EFFECT,
-}
+_SIGNALS: Final = {9: KILLED, **dict.fromkeys((4, 6, 7, 8, 11), CRASHED), **dict.fromkeys((2, 13, 15), EFFECT)}
 _FATAL: Final = (4, 6, 7, 8, 9, 11, 15)
 # (words, what): first match wins; words of srun, Slurm, LSF, PBS, Kubernetes, strsignal(3).
 _WORDS: Final[Sequence[tuple[str, str]]] = (

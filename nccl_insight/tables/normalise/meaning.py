@@ -137,7 +137,7 @@ def _hopeful(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series | None:
         if rows[name].dtype != pl.String:
             return None
         wanted.setdefault((name, test.operator), set()).update(value.lower() for value in test.values)
-    held = pl.repeat(False, rows.height, dtype=pl.Boolean, eager=True)
+    held: pl.Series = pl.Series([False]).new_from_index(0, rows.height)
     for (name, operator), values in wanted.items():
         text = rows[name].str.to_lowercase()
         found = text.str.contains_any(sorted(values)) if operator == "~" else text.is_in(sorted(values))
@@ -153,7 +153,7 @@ def words(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series:
     if rows.is_empty():
         return pl.Series("word", [], pl.String)
     possible = _possible(rows, cases)
-    none = pl.repeat(None, rows.height, dtype=pl.String, eager=True).alias("word")
+    none: pl.Series = pl.Series("word", [None], pl.String).new_from_index(0, rows.height)
     hopeful = _hopeful(rows, possible) if rows.height > _FEW else None
     if hopeful is not None and not hopeful.all():
         at = hopeful.arg_true()
