@@ -93,9 +93,9 @@ def _findings(comparison: Comparison) -> Markup:
     if not comparison.findings:
         return chapter("findings", title, el("p", "Both runs have the same findings."))
     rows = [
-        [_status(f), f"{f.code} {f.name}", _severities(f), one_line(f.title, 400)] for f in comparison.findings[:ROWS]
+        [one_line(f.title, 400), _status(f), _severities(f), f"{f.code} {f.name}"] for f in comparison.findings[:ROWS]
     ]
-    header = ["Change", "Finding", "Severity", "What"]
+    header = ["What", "Change", "Severity", "Finding"]
     return chapter("findings", title, table(title, header, rows, total=len(comparison.findings)))
 
 
@@ -240,7 +240,7 @@ def _effects(comparison: Comparison) -> Figure | None:
         (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}") for c in measured[:50]
     )
     powers = [f"{2**t}x" if t >= 0 else f"1/{2**-t}" for t in ticks]
-    across = axis("bad run / good run (each step doubles)", tickvals=ticks, ticktext=powers)
+    across = axis("bad run / good run", tickvals=ticks, ticktext=powers)
     lanes = {"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": names[::-1]}
     return Figure(
         "ratios",

@@ -26,7 +26,7 @@ def test_headline_findings_changes_and_paths() -> None:
     assert "DIFFERENT New error: " in page.text
     assert "5 findings differ (4 new, 1 gone), 6 changes" in page.text
     assert "The run that worked job-4711/all.log" in page.text
-    assert "new NI223 ib-qp-timeout Error" in page.text
+    assert "new Error NI223 ib-qp-timeout" in page.text
     assert "Look at this first" in page.text
     assert "2.26.2" in page.text
 
