@@ -22,9 +22,10 @@ _LONGEST: Final = 2000
 _STRING: Final = re.compile(rb"[\t\n\x20-\x7e]{10,2000}\x00")
 _CONVERSION: Final = re.compile(r"%[-+ #0]*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?[diuxXopsfgc]")
 # What a message of a library has and a path, a symbol, a shell command, usage text or a piece of a table has not.
-_WORDS: Final = re.compile(r"[A-Za-z]{3,}[^A-Za-z%]+(?:%[a-z]+[^A-Za-z%]*)?[A-Za-z]{2,}")
+_WORDS: Final = re.compile(r"(?:[^A-Za-z]*(?!NCCL|DIAG|WARN|INFO|ATTN|CALL|TRACE)[A-Za-z]{2,}\b){3}")
 _FOREIGN: Final = re.compile(
-    r"^/|^[%\w]*\.(?:cc|cpp|h|cu|so)\b|^<|^_Z|::|terminate called|\bstd\b|\{\"|pthread|\$\(|^[ \t]|&&|lspci|nvidia-smi"
+    r"^[/{]|^[%\w]*\.(?:cc|cpp|h|cu|so)\b|^<|^_Z|::|terminate called|\bstd\b|\{\"|pthread|\$\(|^[ \t]|&&|lspci"
+    r"|nvidia-smi"
 )
 _VERSION: Final = re.compile(rb"NCCL version ([0-9]+\.[0-9]+\.[0-9]+)")
 _SETTING: Final = re.compile(rb"\x00((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]{2,60})\x00")
@@ -52,7 +53,8 @@ def read_binary(path: Path) -> Tree:
                 text = found[0][:-1].decode("ascii")
                 if _is_message(text):
                     calls.setdefault(text, LogCall(name, found.start(), "", "?", text, ()))
-            settings.update((s, Setting(s, "", name, 0)) for s in _settings(content))
+            named = (found[1].decode() for found in _SETTING.finditer(content))
+            settings.update((s, Setting(s, "", name, 0)) for s in named)
             told = _VERSION.search(content)
             version = version or (told[1].decode() if told else "")
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
@@ -117,11 +119,6 @@ def _is_message(text: str) -> bool:
     return bool(
         len(text) <= _LONGEST
         and _CONVERSION.search(text)
-        and _WORDS.search(_CONVERSION.sub("%d", text))
+        and _WORDS.search(_CONVERSION.sub(" ", text))
         and not _FOREIGN.search(text)
     )
-
-
-def _settings(content: bytes) -> Iterator[str]:
-    for found in _SETTING.finditer(content):
-        yield found[1].decode()

@@ -158,7 +158,7 @@ def _words_of(grammar: Grammar, expr: Expr) -> str:
 
 
 def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
-    """Calls that no rule accepts, each format once, warnings first, then by file and line."""
+    """Calls that no rule accepts, each format once, warnings and failures first, then by file and line."""
     alike: dict[tuple[str, str], list[LogCall]] = {}
     for call in tree.calls:
         alike.setdefault((call.level, call.format), []).append(call)
@@ -168,9 +168,13 @@ def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
         if not known(catalog, calls[0])
     ]
     order = {"WARN": 0, "ATTN": 0, "ERROR": 0, "DIAG": 1}
-    return sorted(found, key=lambda u: (order.get(u.call.level, 2), u.call.file, u.call.line))
+    found.sort(
+        key=lambda u: (order.get(u.call.level, 2 - bool(_FAILS.search(u.call.format))), u.call.file, u.call.line)
+    )
+    return found
 
 
+_FAILS: Final = re.compile(r"(?i)fail|error|unable|cannot|can't|could not|invalid|not found|mismatch|timed out|exceed")
 _TERMINALS: Final = {"p": "_ptr", "x": "HEX", "X": "HEX", "f": "FLOAT", "g": "FLOAT", "e": "FLOAT", "c": "WORD"}
 
 
