@@ -24,8 +24,7 @@ _CONVERSION: Final = re.compile(r"%[-+ #0]*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?(?
 # What a message of a library has and a path, a symbol, a shell command, usage text or a piece of a table has not.
 _WORDS: Final = re.compile(r"(?:[^A-Za-z]*(?!NCCL|DIAG|WARN|INFO|ATTN|CALL|TRACE)[A-Za-z]{2,}\b){3}")
 _FOREIGN: Final = re.compile(
-    r"^[/{]|^[%\w]*\.(?:cc|cpp|h|cu|so)\b|^<|^_Z|::|terminate called|\bstd\b|\{\"|pthread|\$\(|^[ \t]|&&|lspci"
-    r"|nvidia-smi"
+    r"^[/{<]|^[%\w]*\.(?:cc|cpp|h|cu|so)\b|^_Z|::|terminate called|\bstd\b|\{\"|pthread|\$\(|^[ \t]|&&|lspci|nvidia-smi"
 )
 _VERSION: Final = re.compile(rb"NCCL version ([0-9]+\.[0-9]+\.[0-9]+)")
 _SETTING: Final = re.compile(rb"\x00((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]{2,60})\x00")
