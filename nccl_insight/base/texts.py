@@ -5,12 +5,13 @@
       severity: info
 
 ``{value}`` is what the code gives under that name, ``{row.op}`` an attribute or a column of it, ``{names.0}`` the
-first of several, formatted as after the colon: as Python does, or by one or more of :data:`FORMATS`. ``[[a? text||b?
-text||text]]`` is the first text whose value is not empty, false or 0, or that asks for none.
+first of several, formatted as after the colon: as Python does, or by one or more of :data:`FORMATS` (``each a b``: of
+each its ``a`` and ``b``). ``[[a? text||b? text||c=word? text||text]]`` is the first text whose value is not empty,
+false or 0, or that word, or that asks for none; an item that is not there is empty (``[[names.1? several]]``).
 """
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sized
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,17 +20,20 @@ from nccl_insight.base import units
 
 _FIELD: Final = re.compile(r"\{([a-z_][a-z0-9_.]*)(?::([^{}]+))?\}")
 _CHOICE: Final = re.compile(r"\[\[(.*?)\]\]")
-_ALTERNATIVE: Final = re.compile(r"(?:([a-z_][a-z0-9_.]*)\?)?(.*)")
+_ALTERNATIVE: Final = re.compile(r"(?:([a-z_][a-z0-9_.]*)(?:=([\w-]+))?\?)?(.*)")
 _PART: Final = re.compile(r"<<(\w+)>>")
 FORMATS: Final[Mapping[str, Callable[..., object]]] = {
     "bytes": units.format_bytes,
     "capital": units.capital,
     "gbps": units.format_gbps,
+    "joined": lambda items, most=None: ", ".join(map(str, items[:most])),
     "len": len,
     "listed": units.listed,
     "ns": units.format_ns,
+    "others": lambda items: len(items) - 1,
     "rank_words": units.rank_words,
     "ranks": units.format_ranks,
+    "spaced": " ".join,
     "span_s": units.format_span_s,
 }
 
@@ -60,8 +64,9 @@ def filled(text: str, given: Mapping[str, Any], formats: Mapping[str, Callable[.
 
 def _first(choice: str, given: Mapping[str, Any]) -> str:
     for alternative in choice.split("||"):
-        condition, text = _ALTERNATIVE.fullmatch(alternative).groups()  # type: ignore[union-attr]
-        if not condition or _value(condition, given):
+        condition, word, text = _ALTERNATIVE.fullmatch(alternative).groups()  # type: ignore[union-attr]
+        value = _value(condition, given) if condition else True
+        if value == word if word else value:
             return str(text)
     return ""
 
@@ -70,6 +75,8 @@ def _value(path: str, given: Mapping[str, Any]) -> Any:
     found: Any = given
     for name in path.split("."):
         at = int(name) if name.isdigit() else name
+        if isinstance(at, int) and isinstance(found, Sized) and not isinstance(found, Mapping) and at >= len(found):
+            return ""
         keyed = isinstance(found, Mapping) or at != name or not hasattr(found, name)
         found = found[at] if keyed else getattr(found, name)
     return found
@@ -80,6 +87,8 @@ def _shown(value: Any, wanted: str, formats: Mapping[str, Callable[..., object]]
         kind, _, words = one.partition(" ")
         if kind == "plural":
             value = units.plural(value, *words.split("/"))
+        elif kind == "each":
+            value = [" ".join(str(_value(path, item)) for path in words.split()).strip() for item in value]
         else:
             value = formats[kind](value, *map(int, words.split())) if kind in formats else format(value, one)
     return str(value)

@@ -7,7 +7,7 @@ import polars as pl
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.diagnostics import findings, hosts_in
-from nccl_insight.facts.settings import named
+from nccl_insight.facts.settings import hosts_of, named
 from nccl_insight.language.load import playing
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
@@ -85,14 +85,7 @@ def drivers_differ(run: Run) -> Iterator[Hit]:
     if rows.is_empty():
         return
     ranks, hosts, who = located(run, rows)
-    yield says(
-        "driver-mix.drivers-differ",
-        lines_of(rows),
-        whom=(*ranks, *hosts),
-        who=who,
-        reference_rank=rows.item(0, "reference_rank"),
-        usual=str(rows.item(0, "reference_value")),
-    )
+    yield says("driver-mix.drivers-differ", lines_of(rows), whom=(*ranks, *hosts), who=who, rows=rows)
 
 
 def ports_differ(run: Run) -> Iterator[Hit]:
@@ -101,14 +94,7 @@ def ports_differ(run: Run) -> Iterator[Hit]:
     for (name,), part in list(rows.group_by("hca_name", maintain_order=True))[:_MOST]:
         ranks, hosts, who = located(run, part)
         yield says(
-            "nic-speed-mismatch.ports-differ",
-            lines_of(part),
-            whom=(*ranks, *hosts),
-            expected=str(part.item(0, "port_properties")),
-            name=name,
-            who=who,
-            reference_rank=part.item(0, "reference_rank"),
-            port_properties=part.item(0, "port_properties"),
+            "nic-speed-mismatch.ports-differ", lines_of(part), whom=(*ranks, *hosts), name=name, who=who, part=part
         )
 
 
@@ -131,14 +117,7 @@ def slow_pairs(run: Run) -> Iterator[Hit]:
         return
     slow = rows.sort("bw_min_gbit", maintain_order=True)
     ranks = tuple(sorted({int(r) for r in slow["rank"].to_list()}))
-    yield says(
-        "nccl-diag-failed.slow-pairs",
-        lines_of(rows),
-        whom=(*ranks, *slow["node_name"].drop_nulls().unique().sort()),
-        worst=slow.row(0, named=True),
-        several_ranks=len(ranks) > 1,
-        ranks=len(ranks) - 1,
-    )
+    yield says("nccl-diag-failed.slow-pairs", lines_of(rows), whom=(*ranks, *hosts_of(slow, "node_name")), slow=slow)
 
 
 def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:

@@ -66,15 +66,7 @@ def acs(run: Run) -> Iterator[Said | Beside]:
     bridges = [f.device[5:] for f in found if f.device]
     p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
     joined = bool(p2p) and not has_nvlink(run)
-    yield tools(
-        "p2p-acs-iommu-hang.acs",
-        found,
-        where=listed(bridges),
-        gpus=f", above GPUs {listed(gpus)}" if gpus else "",
-        joined=joined,
-        bridges=" ".join(bridges),
-        found=found,
-    )
+    yield tools("p2p-acs-iommu-hang.acs", found, gpus=gpus, joined=joined, bridges=bridges, found=found)
 
 
 # What is told of a link, its limit, and how its figure is written.
@@ -173,12 +165,7 @@ def memory(run: Run) -> Iterator[Said | Beside]:
         parts.append(f"a reset is pending ({listed(words)})")
     parts += [listed(f.value for f in worst["unreadable"])] if "unreadable" in worst else []
     yield tools(
-        "cuda-hardware-error.memory",
-        every,
-        observed=", ".join(parts),
-        gpus=gpus,
-        parts=", ".join(parts),
-        broken={"remap failed", "unreadable"} & set(worst),
+        "cuda-hardware-error.memory", every, gpus=gpus, parts=parts, broken={"remap failed", "unreadable"} & set(worst)
     )
 
 
@@ -325,10 +312,8 @@ def peers(run: Run) -> Iterator[Said | Beside]:
             says(
                 "p2p-staged-through-host.peers",
                 tuple(dict.fromkeys(ref for ref, _ in staged))[:6],
-                observed=listed(texts, 3) + slow,
                 texts=texts,
-                several_texts=len(texts) > 1,
-                more=len(texts) - 1,
+                slow=slow,
             ),
         )
 
@@ -355,11 +340,7 @@ def pairs(run: Run) -> Iterator[Said | Beside]:
         if not odd or not _DIRECT.fullmatch(usual) or times < _MOST_PAIRS * len(cells):
             continue
         yield tools(
-            "p2p-not-available.pairs",
-            odd,
-            of="nvlink-degraded" if name == "p2p.link" else "",
-            odd=[f"{f.device} {f.value}" for f in odd],
-            usual=usual,
+            "p2p-not-available.pairs", odd, of="nvlink-degraded" if name == "p2p.link" else "", odd=odd, usual=usual
         )
 
 

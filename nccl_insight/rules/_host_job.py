@@ -73,12 +73,7 @@ def versions(run: Run) -> Iterator[Said | Beside]:
         if (major, minor) < least:
             usable = next((f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), "")
             yield tools(
-                "cuda-driver-too-old.versions",
-                [driver, cuda],
-                driver=driver,
-                cuda=cuda,
-                least=least,
-                unusable=usable == "False",
+                "cuda-driver-too-old.versions", [driver, cuda], driver=driver, cuda=cuda, least=least, usable=usable
             )
     hosts = {d.host: d for d in drivers if d.host}
     if len({d.value for d in hosts.values()}) > 1:
@@ -127,15 +122,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
             reason = more.get((fact.input_id, fact.device, "job.reason"))
             nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
             shown = list(filter(None, (fact, reason, nodes)))
-            yield tools(
-                "job-ended-by-scheduler.slurm-slurm-job",
-                shown,
-                observed=fact.value,
-                next_step=step,
-                job=job,
-                why=why,
-                values=", ".join(f.value for f in shown),
-            )
+            yield tools("job-ended-by-scheduler.slurm-slurm-job", shown, next_step=step, job=job, why=why, shown=shown)
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
@@ -151,13 +138,7 @@ def slurm_nodes(run: Run) -> Iterator[Said | Beside]:
     """Nodes that Slurm gives no work to."""
     down = [f for f in named(run, r"node\.state") if _NODE_GONE.match(f.value)]
     if down:
-        yield tools(
-            "job-ended-by-scheduler.slurm",
-            down,
-            observed=listed(f.value for f in down),
-            down=listed(f"{f.device} {f.value}" for f in down),
-            shown=all(f.tool == "scontrol show" for f in down),
-        )
+        yield tools("job-ended-by-scheduler.slurm", down, down=down, shown=all(f.tool == "scontrol show" for f in down))
 
 
 _BY_KUBERNETES: Final = (
@@ -212,16 +193,7 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         name = next((n for n, p in _EVENTS if re.fullmatch(p, event)), "")
         if name and (pod, name) not in done:
             done.add((pod, name))
-            yield tools(
-                "launch-failed.event",
-                [fact],
-                of=name,
-                event=event,
-                pod=pod,
-                fact=fact,
-                ends=name != "launch-failed",
-                next_step=pods.replace("{pod}", pod),
-            )
+            yield tools("launch-failed.event", [fact], of=name, event=event, pod=pod, fact=fact, name=name)
     for fact in named(run, r"node\.(?:condition\.ready|status)"):
         if fact.value in ("False", "Unknown") or fact.value.startswith("NotReady"):
             yield tools("job-ended-by-scheduler.kubernetes", [fact], fact=fact)
@@ -276,12 +248,7 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
         yield tools("fabric-manager-issue.daemons", severe, of=name, imex=imex, last=severe[-1])
     domain = [f for f in named(run, r"imex\.(?:domain|state)") if f.value not in ("UP", "READY")]
     if domain:
-        yield tools(
-            "mnnvl-imex-missing.daemons",
-            domain,
-            observed=listed(f.value for f in domain),
-            domain=listed(f"{f.device} {f.value}".strip() for f in domain),
-        )
+        yield tools("mnnvl-imex-missing.daemons", domain, domain=domain)
 
 
 _SERVICES: Final = {"nvidia-fabricmanager": "fabric-manager-issue", "nvidia-imex": "mnnvl-imex-missing"}
@@ -317,8 +284,8 @@ def drained(run: Run) -> Iterator[Said | Beside]:
         yield tools(
             "host-check-failed.drained",
             found,
-            observed=listed(f.value for f in found),
             found=listed(f"{f.device} out of service: {f.value[:80]}" for f in found),
+            drained=found,
         )
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from nccl_insight.base import toml
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.natures import shown_by
-from nccl_insight.base.units import listed, plural
+from nccl_insight.base.units import listed
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Counter, Fact, by_device, counters, named
 from nccl_insight.facts.settings import setting
@@ -72,12 +72,7 @@ def ports(run: Run) -> Iterator[Said | Beside]:
         few = alike or len(every) == len(down) <= 2
         most = len(down) * 2 > len(every) > 2
         yield tools(
-            "ib-port-error.ports",
-            facts,
-            down=listed(texts),
-            up=f"; {plural(sum(up.values()), 'other')} active" if up else "",
-            of_job=of_job,
-            some=few and not most,
+            "ib-port-error.ports", facts, up=sum(up.values()), of_job=of_job, some=few and not most, texts=texts
         )
     if waiting:
         facts, texts = zip(*waiting, strict=True)
@@ -136,28 +131,15 @@ def network(run: Run) -> Iterator[Said | Beside]:
         yield tools(
             "network-congestion.network",
             [f for f, _ in crowded],
-            observed=listed((t for _, t in crowded), 6),
-            crowded=listed((t for _, t in crowded), 3),
+            crowded=crowded,
             since=since,
             share=_SHARE,
             grows=any("+" in t for _, t in crowded),
         )
     if broken:
-        yield tools(
-            "link-errors.network",
-            [f for f, _ in broken],
-            observed=listed((t for _, t in broken), 6),
-            broken=listed((t for _, t in broken), 1),
-            since=since,
-        )
+        yield tools("link-errors.network", [f for f, _ in broken], broken=broken, since=since)
     if flaps:
-        yield tools(
-            "link-flap.network",
-            [f for f, _ in flaps],
-            observed=listed((t for _, t in flaps), 6),
-            flaps=listed((t for _, t in flaps), 3),
-            since=since,
-        )
+        yield tools("link-flap.network", [f for f, _ in flaps], flaps=flaps, since=since)
 
 
 def fabric_checks(run: Run) -> Iterator[Said | Beside]:

@@ -7,6 +7,6 @@ from nccl_insight.rules.says import said
 
 
 def test_a_severity_may_hang_on_a_value() -> None:
-    loud = said("ib-port-error.ports", {"down": "mlx5_0", "up": "", "of_job": True, "some": False})
-    quiet = said("ib-port-error.ports", {"down": "mlx5_0", "up": "", "of_job": False, "some": False})
+    loud = said("ib-port-error.ports", {"texts": ["mlx5_0"], "up": 0, "of_job": True, "some": False})
+    quiet = said("ib-port-error.ports", {"texts": ["mlx5_0"], "up": 0, "of_job": False, "some": False})
     assert (loud["severity"], quiet["severity"]) == (Severity.ERROR, Severity.INFO)

@@ -21,12 +21,4 @@ def check(ctx: Context) -> Hits:
     values = (same if same.height else rows)["value"].unique(maintain_order=True).to_list()
     value = f"NCCL_SOCKET_IFNAME={values[0]}" if values else "NCCL_SOCKET_IFNAME"
     excludes = bool(values) and values[0].startswith("^")
-    yield from ctx.tells(
-        "found",
-        observed=value if values else "",
-        rows=Trouble(found.rows),
-        quiet=None,
-        excludes=excludes,
-        value=value,
-        values=values,
-    )
+    yield from ctx.tells("found", rows=Trouble(found.rows), quiet=None, excludes=excludes, value=value, values=values)

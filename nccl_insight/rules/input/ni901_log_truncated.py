@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import plural
 from nccl_insight.rules._notes import log_notes
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
@@ -30,11 +29,4 @@ def _unchecked(run: Run) -> Iterator[Hit]:
     more = f" and {paths.len() - len(names):,} more" if paths.len() > len(names) else ""
     listed = ", ".join(names) + more
     one = paths.len() == 1
-    yield says(
-        "log-truncated.unchecked",
-        (),
-        absence=f"the head of the compressed stream says that no checksum follows: {listed}",
-        one=names[0] if one else plural(paths.len(), "compressed input"),
-        alone=one,
-        listed=listed,
-    )
+    yield says("log-truncated.unchecked", (), alone=one, listed=listed, names=names, paths=paths)

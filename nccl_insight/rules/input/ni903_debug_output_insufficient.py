@@ -24,10 +24,4 @@ def check(ctx: Context) -> Hits:
         return
     warned = run.has("errors")
     first = run.table("errors") if warned else run.table("processes")
-    yield ctx.says(
-        "found",
-        refs(first, 1),
-        absence="no line about communicators, networks, channels or connections",
-        lines=int(inputs["nccl_lines"].sum()),
-        warned=warned,
-    )
+    yield ctx.says("found", refs(first, 1), lines=int(inputs["nccl_lines"].sum()), warned=warned)

@@ -22,10 +22,9 @@ def check(ctx: Context) -> Hits:
         "found",
         (Ref(worst.input_id, worst.line),) if worst.line else (),
         whom=worst.missing,
-        comm_id=worst.comm_id,
-        absence=f"no init line of ranks {missing} in the inputs",
         worst=worst,
-        others=len(partial) - 1,
+        missing=missing,
+        partial=partial,
     )
 
 
@@ -40,8 +39,6 @@ def _traces(run: Run) -> Iterator[Hit]:
         "communicator-incomplete.traces",
         (),
         whom=missing,
-        absence=f"no trace of ranks {format_ranks(missing)} in the inputs",
-        several_missing=len(missing) > 1,
         missing=missing,
         seen=len(members) - len(groups[members]),
         members=members,

@@ -1,6 +1,5 @@
 """A trace ends in the middle or is damaged; what could be read was used."""
 
-from nccl_insight.base.units import plural
 from nccl_insight.rules._notes import noted
 from nccl_insight.rules.context import Context, Hits
 
@@ -14,9 +13,8 @@ def check(ctx: Context) -> Hits:
         yield ctx.says(
             "found",
             evidence,
-            observed=plural(len(texts), "damaged input", "damaged inputs"),
             absence=None if evidence else texts[0],
             name=texts[0].split(": ", 1)[0].rsplit("/", 1)[-1],
-            others=len(texts) - 1,
             first_texts="; ".join(texts[:_NAMED]),
+            texts=texts,
         )

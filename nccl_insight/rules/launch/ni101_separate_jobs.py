@@ -31,12 +31,7 @@ def check(ctx: Context) -> Hits:
         return
     hosts = hosts_of(processes)
     yield ctx.says(
-        "found",
-        refs(processes),
-        whom=hosts,
-        next_step=_NEXT,
-        processes=processes,
-        meant=len(hosts) < 2 or _replicas(run, processes),
+        "found", refs(processes), whom=hosts, processes=processes, meant=len(hosts) < 2 or _replicas(run, processes)
     )
 
 

@@ -48,14 +48,7 @@ def _unjoined(run: Run) -> Iterator[Hit]:
     numbers = versions.get_column("number").to_list()
     evidence: tuple[Ref, ...] = (*refs(versions, 2), *refs(trouble, 1))
     if reported.height or (len(numbers) > 1 and trouble.height and not finished):
-        yield says(
-            "version-mix.unjoined",
-            evidence,
-            whom=hosts_of(versions),
-            observed=", ".join(numbers[:4]) or "mismatch reported by NCCL",
-            numbers=f": {', '.join(numbers[:4])}" if len(numbers) > 1 else "",
-            reported=reported,
-        )
+        yield says("version-mix.unjoined", evidence, whom=hosts_of(versions), numbers=numbers, reported=reported)
         return
     for clash in wording_clashes(run) if not finished else ():
         yield says("version-mix.unjoined-prints-messages", clash.evidence, whom=(clash.host,), clash=clash)

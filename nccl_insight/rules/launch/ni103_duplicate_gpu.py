@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.settings import hosts_of
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
@@ -35,11 +34,4 @@ def _same_bus(run: Run) -> Iterator[Hit]:
     )
     if ranks.is_empty():
         return
-    yield says(
-        "duplicate-gpu.same-bus",
-        ranks,
-        comm_id=str(ranks["comm_id"][0]),
-        ranks=ranks,
-        hosts=", ".join(hosts_of(ranks)[:4]),
-        both=", ".join(map(str, ranks["rank"][:2])),
-    )
+    yield says("duplicate-gpu.same-bus", ranks, ranks=ranks)

@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
@@ -36,9 +35,6 @@ def check(ctx: Context) -> Hits:
             "found",
             (*refs(rows, 3), *refs(stated, 1)),
             whom=(*ranks, *hosts_of(rows)),
-            comm_id=rows.item(0, "comm_id"),
-            who=f"Rank {ranks[0]} appears" if len(ranks) == 1 else f"Ranks {format_ranks(ranks)} appear",
-            hosts=hosts_of(rows),
             rows=rows,
             torn=torn and stated.is_empty(),
         )

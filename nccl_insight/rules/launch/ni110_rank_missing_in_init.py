@@ -47,7 +47,6 @@ def check(ctx: Context) -> Hits:
             refs(started),
             whom=(*stuck.missing, *places(run).hosts_of_absent(stuck.missing)),
             comm_id=stuck.comm_id,
-            absence=f"no line of {rank_words(stuck.missing)} in any input",
             stuck=stuck,
             started=started,
             alone=alone,

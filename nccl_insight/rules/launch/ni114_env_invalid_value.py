@@ -44,15 +44,7 @@ def _replaced(run: Run) -> Iterator[Hit]:
     rows = env.filter((pl.col("origin").cast(pl.String) == "default") & pl.col("default_value").is_not_null())
     for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
         shown, default = str(value or "")[:60], group.get_column("default_value")[0]
-        yield says(
-            "env-invalid-value.replaced",
-            group,
-            whom=hosts_of(group),
-            observed=f"{name}={shown}",
-            name=name,
-            shown=shown,
-            default=default,
-        )
+        yield says("env-invalid-value.replaced", group, whom=hosts_of(group), name=name, shown=shown, default=default)
 
 
 def _limited(run: Run) -> Iterator[Hit]:
@@ -62,14 +54,7 @@ def _limited(run: Run) -> Iterator[Hit]:
         name = next((str(n) for n in group["name"].drop_nulls()), "")
         value = next((str(v) for c in ("config_value", "value") for v in group[c].drop_nulls()), "")
         what = name or str(message).removeprefix("env_").replace("_", " ")
-        yield says(
-            "env-invalid-value.limited",
-            group,
-            whom=hosts_of(group),
-            observed=f"{what} {value[:40]}".strip(),
-            what=what,
-            value=value,
-        )
+        yield says("env-invalid-value.limited", group, whom=hosts_of(group), what=what, value=value)
 
 
 def _reported(run: Run, refused: bool) -> Iterator[Hit]:

@@ -43,7 +43,6 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
         "p2p-disabled-by-env.found",
         (*refs(rows, 2), *refs(shm, 1)),
         whom=(*ranks, *hosts_of(rows)),
-        observed=f"{name}={value}{only}",
         name=name,
         value=value,
         only=only,

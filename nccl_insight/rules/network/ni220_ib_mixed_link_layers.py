@@ -80,7 +80,6 @@ def _between(per_host: pl.DataFrame) -> Hit:
         "ib-mixed-link-layers.between",
         (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
         whom=hosts_of(odd),
-        observed=str(odd.item(0, "layer")),
-        layer=odd.item(0, "layer"),
         usual=usual,
+        odd=odd,
     )

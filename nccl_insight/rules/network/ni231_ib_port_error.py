@@ -33,8 +33,7 @@ def check(ctx: Context) -> Hits:
         first_s=min(times, default=None),
         last_s=max(times, default=None),
         devices=tuple(sorted({f.key for f in chosen if f.device})),
-        names=names or "a NIC",
-        hosts=" on " + ", ".join(hosts[:4]) if hosts else "",
+        names=names,
         hurt=hurt,
         device=names.split(", ")[0] or "<device>",
         sure=hurt or not all(f.first_s is not None for f in chosen),
@@ -89,7 +88,5 @@ def _came_back(run: Run) -> Iterator[Hit]:
             first_s=flap.first_s,
             last_s=flap.last_s,
             devices=(flap.key,) if flap.device else (),
-            nic=flap.device or "a NIC",
             flap=flap,
-            device=flap.device or "<device>",
         )

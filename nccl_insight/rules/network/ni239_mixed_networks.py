@@ -5,7 +5,6 @@ import polars as pl
 from nccl_insight.facts.members import comms
 from nccl_insight.facts.networks import member_networks, process_networks, used_networks
 from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import named
 from nccl_insight.facts.transports import is_rdma
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
@@ -30,7 +29,6 @@ def check(ctx: Context) -> Hits:
             comm_id=odd.comm_id,
             where=subject(odd),
             odd=odd,
-            odd_hosts=named(odd.hosts) or "the odd host",
             stops=crossing or not done,
         )
 

@@ -21,10 +21,8 @@ def check(ctx: Context) -> Hits:
             first_s=flap.first_s,
             last_s=flap.last_s,
             devices=(flap.key,) if flap.device else (),
-            port=flap.device or "A port",
             span=span,
             flap=flap,
             hurt=hurt,
-            device=flap.device or "<device>",
             sure=hurt or flap.count >= _MANY,
         )

@@ -15,11 +15,4 @@ def check(ctx: Context) -> Hits:
     devices = devices_of(run, found.rows)
     names = ", ".join(sorted({d.split("/", 1)[1] for d in devices})[:4])
     harmless = in_order(run) and not loud_besides(run, (ctx.name,))
-    yield from ctx.tells(
-        "found",
-        rows=found,
-        devices=devices,
-        names=names or "a NIC",
-        ending=", which went on to its end" * harmless,
-        harmless=harmless,
-    )
+    yield from ctx.tells("found", rows=found, devices=devices, names=names, harmless=harmless)

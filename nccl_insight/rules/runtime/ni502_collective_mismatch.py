@@ -126,7 +126,6 @@ def _crossed(run: Run, found: Crossed) -> Hit:
         who=ranks_on(found.ranks, hosts),
         wait=wait,
         found=found,
-        others=rank_words(found.others),
     )
 
 
@@ -161,11 +160,8 @@ def _differences(run: Run) -> Iterator[Hit]:
             "collective-mismatch.differences",
             (*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),
             whom=(*ranks, *hosts_of(odd)),
-            observed=str(odd["call"][0]),
-            expected=str(usual),
             comm_id=str(comm_id),
             nth=nth + 1,
-            who=f"{rank_words(ranks)} {'issues' if len(ranks) == 1 else 'issue'}",
             odd=odd,
             usual=usual,
         )

@@ -81,14 +81,12 @@ def _from_ras(item: Absent) -> Hit:
     return says(
         "rank-desync.from-ras",
         (),
-        observed=f"{lead.last or 0:,} {op}",
-        expected=f"{lead.seq or 0:,}",
         comm_id=f"0x{lead.comm_id.lstrip('0')}" if lead.comm_id else None,
         subject=subject(item),
         last=lead.last or 0,
         op=op,
         seq=lead.seq or 0,
-        several_ranks=len(lead.ranks) > 1,
+        lead=lead,
     )
 
 

@@ -16,7 +16,6 @@ from nccl_insight.tables.run import Run
 
 # So many ranks with one count for each that is behind it.
 _FEW = 8
-_EXPECTED = "equal counts, or counts that move between two queries"
 
 
 def check(ctx: Context) -> Hits:
@@ -67,7 +66,6 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
         tuple(Ref(i, n, t) for i, n, t in refs),
         whom=(*(tuple(behind) if alone else ranks), *sorted({h for h in members["host"].to_list() if h})),
         observed=observed,
-        expected=_EXPECTED,
         comm_id=f"0x{comm.lstrip('0')}",
         what=what,
         spread=spread,
@@ -92,7 +90,6 @@ def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
             "ras-mismatch.from-json",
             (Ref(row["input_id"], 0, f"collective_counts {row['op']}: {observed}"),),
             whom=tuple(behind) if len(behind) * 2 <= row["ranks"] else (),
-            expected=_EXPECTED,
             comm_id=f"0x{row['comm_hash'].lstrip('0')}",
             row=row,
             observed_said=observed,

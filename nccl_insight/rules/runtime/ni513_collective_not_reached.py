@@ -101,7 +101,6 @@ def _unseen(item: Absent, ended: bool) -> Hit:
     return says(
         "collective-not-reached.unseen",
         (),
-        absence=f"no watchdog line of {who}",
         first_s=lead.first_s,
         subject=subject(item),
         lead=lead,
@@ -119,7 +118,6 @@ def _silent(item: Absent, waiting: int) -> Hit:
     return says(
         "collective-not-reached.silent",
         (),
-        absence=f"no watchdog line of {rank_words(lead.ranks)}",
         first_s=lead.first_s,
         last_s=lead.first_s,
         subject=subject(item),

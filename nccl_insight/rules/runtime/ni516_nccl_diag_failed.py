@@ -95,15 +95,7 @@ def _inventory(run: Run) -> Iterator[Hit]:
     ranks, hosts, words = located(run, rows)
     first = rows.row(0, named=True)
     what = "number of GPUs" if first["diag_what"] == "count" else "GPU model"
-    yield says(
-        "nccl-diag-failed.inventory",
-        lines_of(rows),
-        whom=(*ranks, *hosts),
-        expected=str(first["reference_value"]),
-        words=words,
-        what=what,
-        first=first,
-    )
+    yield says("nccl-diag-failed.inventory", lines_of(rows), whom=(*ranks, *hosts), words=words, what=what, first=first)
 
 
 def _ports(run: Run) -> Iterator[Hit]:
@@ -115,13 +107,7 @@ def _ports(run: Run) -> Iterator[Hit]:
     if shown.is_empty():
         return
     first = shown.row(0, named=True)
-    yield says(
-        "nccl-diag-failed.ports",
-        lines_of(shown),
-        observed=str(first["port_state"] or "differences"),
-        down=down,
-        first=first,
-    )
+    yield says("nccl-diag-failed.ports", lines_of(shown), down=down, first=first)
 
 
 def _remarks(run: Run) -> Iterator[Hit]:
@@ -143,10 +129,5 @@ def _unknown(ctx: Context) -> Iterator[Hit]:
     stated = lines.filter(said)
     severity = Severity.ERROR if stated.height else Severity.INFO
     yield from ctx.tells(
-        "unknown",
-        next_step=_REPEAT,
-        severity=severity,
-        quiet=severity,
-        rows=Trouble(stated if stated.height else lines),
-        stated=stated,
+        "unknown", severity=severity, quiet=severity, rows=Trouble(stated if stated.height else lines), stated=stated
     )

@@ -3,7 +3,6 @@
 import polars as pl
 
 from nccl_insight.base.model import Severity
-from nccl_insight.base.units import rank_words
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.nvls import failures, one_sided
 from nccl_insight.rules._errors import Trouble, trouble
@@ -24,8 +23,8 @@ def check(ctx: Context) -> Hits:
             whom=(*ranks, *hosts),
             rows=Trouble(causes_of(run)),
             quiet=Severity.ERROR,
-            words=rank_words(ranks),
             hosts=hosts,
+            ranks=ranks,
         )
         return
     yield from ctx.tells("found", quiet=Severity.WARNING)

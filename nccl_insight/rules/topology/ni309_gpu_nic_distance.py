@@ -36,8 +36,8 @@ def check(ctx: Context) -> Hits:
         "found",
         refs(far.filter(pl.col("type_inter") == kind), 3),
         whom=(*ranks, *hosts),
-        expected=usual,
         kind=kind,
         loud=loud,
         odd=odd,
+        usual=usual,
     )

@@ -33,14 +33,7 @@ def _fabric(run: Run) -> Iterator[Hit]:
     for found in fabric_health(run):
         if not found.bad:
             continue
-        yield says(
-            "nvlink-degraded.fabric",
-            found.evidence,
-            whom=found.hosts,
-            found=found,
-            bad=" and ".join(found.bad),
-            good=f"It also says: {', '.join(found.good)}." if found.good else "",
-        )
+        yield says("nvlink-degraded.fabric", found.evidence, whom=found.hosts, found=found, bad=" and ".join(found.bad))
 
 
 def _topology(run: Run) -> Iterator[Hit]:

@@ -45,8 +45,6 @@ def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator
         (*refs(support, 1), *refs(rows, 1), *refs(algorithm, 1)),
         whom=hosts_of(rows),
         ranks_there=ranks_of(rows),
-        forced=f"NCCL_ALGO={algorithm.item(0, 'value')} leaves NVLS out."
-        if forced
-        else "NCCL may leave NVLS out by its own choice; a failed multicast set-up is the other cause.",
-        forced_said=forced,
+        forced=forced,
+        algorithm=algorithm,
     )

@@ -31,7 +31,6 @@ def check(ctx: Context) -> Hits:
         (one.ref(-1),),
         whom=(one.rank,),
         first_s=at,
-        absence="no later count in this input",
         last=one.at(-1),
         when=when,
         found=found,
@@ -51,7 +50,6 @@ def _sweep(run: Run) -> Iterator[Hit]:
     yield says(
         "progress-stalled.sweep",
         (Ref(int(last["input_id"]), int(last["line"] or 0)),),
-        absence="no further row of the table, nor its summary",
         last=last,
         n_sizes=rows["size_bytes"].n_unique(),
     )
