@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nccl_insight.base import toml
+
 if TYPE_CHECKING:  # what needs names of operations alone does without
     import polars as pl
 
@@ -25,18 +27,7 @@ SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "
 # With experts, as many bytes as the router sends tokens: no two of one size.
 BY_TOKENS: Final = ("AllToAll", "AllToAllv")
 
-_DTYPE_BYTES: Final = {
-    **dict.fromkeys(("int8", "uint8", "char", "byte", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
-                     "float8_e5m2fnuz", "float8_e8m0fnu", "float8e4m3", "float8e5m2", "f8e4m3", "f8e5m2", "fp8_e4m3",
-                     "fp8_e5m2", "fp8", "i8", "u8", "int8_t", "uint8_t", "qint8", "quint8"), 1),
-    **dict.fromkeys(("half", "float16", "bfloat16", "int16", "uint16", "short", "f16", "bf16", "fp16", "int16_t",
-                     "uint16_t"), 2),
-    **dict.fromkeys(("float", "float32", "int", "int32", "uint32", "f32", "i32", "u32", "fp32", "tf32", "int32_t",
-                     "uint32_t", "complexhalf", "complex32"), 4),
-    **dict.fromkeys(("double", "float64", "long", "int64", "uint64", "f64", "i64", "u64", "fp64", "int64_t",
-                     "uint64_t", "complexfloat", "complex64"), 8),
-    **dict.fromkeys(("complexdouble", "complex128"), 16),
-}  # fmt: skip
+_DTYPE_BYTES: Final = {name: int(size) for size, names in toml.beside(__file__).items() for name in names}
 
 
 def _dtype_key(name: str) -> str:

@@ -9,7 +9,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     from tomli import TOMLDecodeError, loads
 
-__all__ = ["TOMLDecodeError", "loads", "read"]
+__all__ = ["TOMLDecodeError", "beside", "loads", "read"]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -21,3 +21,8 @@ def read(path: Path) -> dict[str, Any]:
     """
     data: dict[str, Any] = loads(path.read_text(encoding="utf-8"))
     return data
+
+
+def beside(module: str) -> dict[str, Any]:
+    """What the file of a module's name with the suffix ``.toml`` beside it holds; ``module``: its ``__file__``."""
+    return read(Path(module).with_suffix(".toml"))

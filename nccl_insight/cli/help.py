@@ -4,14 +4,15 @@ Plain text by the parser's own formatter: nothing to import for it, so that ``--
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nccl_insight.base import late, texts
+from nccl_insight.base import late, texts, toml
 from nccl_insight.cli.choices import Level
 
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
@@ -21,34 +22,7 @@ _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "About the tool": ("demo", "rules", "config", "grammar", "manual", "mcp"),
 }
 COMMANDS: Final = frozenset(name for names in _COMMANDS.values() for name in names)
-_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "Output": (
-        "--output", "--format", "--js", "--timeline", "--bundle", "--color", "--quiet", "--verbose", "--json",
-    ),
-    "What is judged": (
-        "--select", "--ignore", "--fail-on", "--min-coverage", "--strict", "--symptom", "--nics", "--exit-zero",
-        "--config",
-        "--isolated", "--expect", "--expect-file",
-    ),
-    "Privacy": ("--redact", "--redact-level", "--redact-report"),
-    "Following": ("--follow", "--idle"),
-    "Inputs": ("--input-format", "--engine", "--limit"),
-}  # fmt: skip
 _EXAMPLES: Final = Path(__file__).with_name("examples.txt")
-_KINDS: Final = {
-    "<list[str]>": "TEXT", "<str>": "TEXT", "<path>": "FILE", "<list[path]>": "FILE", "<float>": "NUMBER",
-    "<int>": "NUMBER", "<float range>": "NUMBER", "<int range>": "NUMBER",
-}  # fmt: skip
-_NAMES: Final = {
-    "--output": "FILE", "--format": "FORMAT", "--input-format": "KIND", "--select": "NAME",
-    "--ignore": "NAME", "--min-coverage": "SHARE", "--idle": "SECONDS", "--bundle": "ZIP", "--deadline": "SECONDS",
-    "--interval": "SECONDS", "--patience": "SECONDS", "--stall": "SECONDS", "--for": "SECONDS", "--ras": "HOST:PORT",
-    "--min-bytes": "SIZE", "--max-bytes": "SIZE", "--size": "SIZE", "--op": "OPERATION", "--ops": "OPERATIONS",
-    "--gpu": "MODEL", "--nics": "COUNTxGBITS", "--nccl": "VERSION", "--nccl-version": "VERSION",
-    "--what-if": "CHANGE", "--expect": "CONDITION", "--report": "FORMAT=FILE", "--only": "CHECKS",
-    "--bin-dir": "DIR", "--root": "DIR", "--level": "LEVEL", "--redact-level": "LEVEL",
-    "--kind": "KIND", "--family": "FAMILY",
-}  # fmt: skip
 # Defaults that say nothing, and bounds of numbers, which an error names where they matter.
 _NOTHING: Final = late.compiled(
     r"\s*\[(?:default: (?:0|0\.0|-|auto|False))?(?:; )?(?:x>=[0-9.]+)?\]$|; x>=[0-9.]+(?=\]$)"
@@ -83,9 +57,9 @@ class Command(TyperCommand):
             if parameter.param_type_name == "argument":
                 groups.setdefault("Arguments", []).append((_plain(record[0]), record[1]))
             else:
-                title = _group_of(_OPTIONS, parameter.opts) or "Options"
+                title = _group_of(_told()["options"], parameter.opts) or "Options"
                 groups.setdefault(title, []).append(_entry(parameter.opts, record))
-        for title in ("Arguments", *_OPTIONS, "Options"):
+        for title in ("Arguments", *_told()["options"], "Options"):
             if title in groups:
                 with formatter.section(title):
                     formatter.write_dl(groups[title], col_max=_WIDTH)
@@ -133,7 +107,13 @@ def write_examples(formatter: Any, command: str) -> None:
         formatter.write("\nExamples:\n" + "".join(f"  {example}\n" for example in examples))
 
 
-def _group_of(groups: dict[str, tuple[str, ...]], names: Iterable[str]) -> str:
+@cache
+def _told() -> Mapping[str, Any]:
+    """Headings of options (``options``), words for their values (``values``) and for types (``kinds``)."""
+    return toml.beside(__file__)
+
+
+def _group_of(groups: Mapping[str, Sequence[str]], names: Iterable[str]) -> str:
     return next((title for title, members in groups.items() if any(n in members for n in names)), "")
 
 
@@ -142,7 +122,7 @@ def _in_order(entries: list[tuple[str, str]], order: tuple[str, ...]) -> list[tu
 
 
 def _entry(names: list[str], record: tuple[str, str]) -> tuple[str, str]:
-    own = next((_NAMES[n] for n in names if n in _NAMES), None)
+    own = next((word for n in names if (word := _told()["values"].get(n))), None)
     own = None if "|" in record[0].rpartition("<")[2] else own
     shown = re.sub(r"<[^<>]*>$", own, record[0]) if own else _plain(record[0])
     return shown, _NOTHING.sub("", record[1])
@@ -150,7 +130,7 @@ def _entry(names: list[str], record: tuple[str, str]) -> tuple[str, str]:
 
 def _plain(shown: str) -> str:
     """The type of a value as a word, not as a type of Python."""
-    for kind, word in _KINDS.items():
+    for kind, word in _told()["kinds"].items():
         shown = shown.replace(f" {kind}", f" {word}" if shown.startswith("-") else "")
     return shown
 

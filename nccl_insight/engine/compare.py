@@ -1,49 +1,26 @@
 """What changed between two runs, ranked by how likely it explains the findings that differ."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Finding, Ref, Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.job import AREAS, Fact, facts, knows
 from nccl_insight.tables.run import Run
 
-_CAUSE_WEIGHT: Final = {
-    "environment": 60.0, "versions": 50.0, "networks": 45.0, "topology": 40.0, "shape": 30.0, "transports": 25.0,
-    "channels": 20.0, "algorithms": 18.0, "calls": 15.0, "timings": 8.0, "bandwidth": 8.0,
-}  # fmt: skip
-"""Causes before effects: settings, versions and hardware decide transports and channels, these decide times."""
+_TOLD: Final = toml.beside(__file__)
+_CAUSE_WEIGHT: Final[Mapping[str, float]] = _TOLD["weight"]
 EFFECTS: Final = ("timings", "bandwidth")
-_NETWORK: Final = r"net-|ib-|mixed-networks|nic-|gdr-|ofi-|efa-|forced-network|bootstrap-|ifname-|low-bandwidth|busbw-"
-_P2P: Final = r"p2p-|nvlink-|nvls-|mnnvl-|low-bandwidth|busbw-|cumem-|shm-"
-_SPEED: Final = r"low-bandwidth|busbw-|exposed-|comm-dominates|scaling|no-overlap|straggler|collective-skew"
-_EXPLAINS: Final = (
-    ("environment", r"NCCL_(IB_|NET|GDR|SOCKET|OOB|CROSS_NIC|PXN)|FI_|OFI", _NETWORK),
-    ("environment", r"NCCL_SOCKET_IFNAME|NCCL_COMM_ID|NCCL_SOCKET_FAMILY", r"bootstrap-|ifname-|hang-|peer-died"),
-    ("environment", r"NCCL_(P2P|SHM|NVLS|MNNVL|CUMEM|IGNORE_DISABLED_P2P)", _P2P),
-    ("environment", r"NCCL_SHM|NCCL_CUMEM", r"shm-|cumem-|cuda-oom"),
-    ("environment", r"NCCL_(ALGO|PROTO|MIN_|MAX_|BUFFSIZE|NTHREADS|COLLNET|TUNER|.*CHANNELS|.*CTAS)",
-     r"algorithm-|env-|channel-|collnet-|nvls-|" + _SPEED),
-    ("environment", r"NCCL_(TOPO|GRAPH)_FILE", r"topo-|ring|gpu-nic|channel-|" + _SPEED),
-    ("environment", r".*", r"env-"),
-    ("versions", r".*",
-     r"version|cuda-|driver|known-bad|ras-|nvls-|cumem-|algorithm-|env-deprecated|hang-|topo-|plugin"),
-    ("networks", r".*", _NETWORK + r"|hang-|peer-died|channel-|ring"),
-    ("topology", r".*", r"gpu-nic|nvlink|p2p-|nvls-|mnnvl|topo-|ring|channel-|nic-|" + _SPEED),
-    ("shape", r"ranks|nodes|hosts|sizes", r"communicator-|rank-|scaling|hang-|" + _SPEED),
-    ("shape", r"initialized", r"hang-|rank-missing|peer-died|bootstrap-|.*failed"),
-    ("transports", r"inside", _P2P),
-    ("transports", r"between", _NETWORK),
-    ("channels", r".*", r"channel-|nvls-|ring|nic-|algorithm-|" + _SPEED),
-    ("algorithms", r".*", r"algorithm-|" + _SPEED),
-    ("calls", r".*", r"too-many-small|collective-|send-recv|exposed-|comm-dominates|alltoall"),
-    ("timings", r"init", r"init-slow|hang-in-init"),
-    ("timings", r"step", _SPEED),
-    ("bandwidth", r".*", _SPEED),
-)  # fmt: skip
+# Area, what changed in it, and the findings that this may explain.
+_EXPLAINS: Final = tuple(
+    (area, what, re.sub("<<(.*?)>>", lambda m: str(_TOLD["names"][m[1]]), found))
+    for area, what, found in _TOLD["explains"]
+)
 _TOLERANCE: Final = {"timings": 1.5, "bandwidth": 1.1, "calls": 1.2}
 _LOUDNESS: Final = {Severity.ERROR: 2.0, Severity.WARNING: 1.0}
 _LEAST: Final = {"s": 1.0, "ms": 0.5, "GB/s": 0.1}

@@ -5,13 +5,13 @@ before the job. What must run while the processes live is told for the next time
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.base import late
+from nccl_insight.base import late, toml
 from nccl_insight.base.model import Step
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
@@ -23,18 +23,7 @@ from nccl_insight.tables.normalise.ends import CRASHED, ENDED, FAILED, KILLED, T
 from nccl_insight.tables.run import Run
 
 # Each hole: the columns of the failure line that hold the value, and a command that finds it where none does.
-HOLES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "pid": ((), "$(nvidia-smi --query-compute-apps=pid --format=csv,noheader | head -1)"),
-    "device": (("hca_name", "device_name"), "$d"),
-    "gid index": (("gid_index",), "3"),
-    "address": ((), "$MASTER_ADDR"),
-    "port": ((), "$MASTER_PORT"),
-    "interface": (("interface",), "$(ip -o route show default | awk '{print $5; exit}')"),
-    "peer host": ((), "$PEER"),
-    "pci address": (("pci_address", "bus_id"), "$(lspci -D | awk '/Mellanox/{print $1; exit}')"),
-    "log": ((), "*.log"),
-    "pod": (("pod_name",), "$POD"),
-}
+HOLES: Final[Mapping[str, tuple[Sequence[str], str]]] = toml.beside(__file__)
 _HOLE: Final = late.compiled("<(" + "|".join(HOLES) + ")>")
 _AGAIN: Final = late.compiled(r"^((?:[A-Z][A-Z0-9_]*=\S+ )+)<the same (job|test)>(?: (?:2>&1 \| )?(.+))?$")
 _SETTINGS: Final = late.compiled(r"[A-Z][A-Z0-9_]*=\S+(?: [A-Z][A-Z0-9_]*=\S+)*")

@@ -1,9 +1,10 @@
 """What the reader can add to see more, grouped by what to add and what that enables, best first."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.base.model import Analysis, Coverage, Finding, More, NotJudged, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.tables.run import Run
@@ -16,63 +17,14 @@ _SUBSYS: Final = re.compile(r"NCCL_DEBUG_SUBSYS=([A-Z0-9]+(?:,[A-Z0-9]+)*)")
 # What every one of these settings records, so that it is not asked for a second time.
 _BASE: Final = re.compile(r"record with NCCL_DEBUG=INFO(?: \(subsystem (?:INIT|ENV)\))?")
 _ORDER: Final = ("INIT", "ENV", "NET", "GRAPH", "TUNING", "COLL", "P2P")
-# Tables of a log and the subsystem whose lines fill them.
-_OF_TABLE: Final = {
-    "calls": "COLL", "tuning_choice": "TUNING", "predicted": "TUNING", "graphs": "GRAPH", "topology_links": "GRAPH",
-    "topology_nodes": "GRAPH", "env": "ENV", "net_devices": "NET", "gdr": "NET", "gdr_status": "NET",
-}  # fmt: skip
 SYMPTOMS: Final = ("hang", "slow", "crash")
-_LOG: Final = "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log"
-# What to record before the job runs again, by what was seen; the one recipe for each.
-RECORD: Final = {
-    "hang": (
-        "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,COLL", _LOG, "TORCH_FR_BUFFER_SIZE=2000",
-        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000", "TORCH_NCCL_DUMP_ON_TIMEOUT=1",
-    ),
-    "slow": ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING", _LOG),
-    "crash": ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH", _LOG, "PYTHONFAULTHANDLER=1"),
-}  # fmt: skip
+_TOLD: Final = toml.beside(__file__)
+# Tables of a log and the subsystem whose lines fill them; what to record, by what was seen; how a table is filled.
+_OF_TABLE: Final[Mapping[str, str]] = _TOLD["subsystems"]
+RECORD: Final[Mapping[str, Sequence[str]]] = _TOLD["record"]
+HOW: Final[Mapping[str, str]] = _TOLD["how"]
 _PASTE_LINES: Final = 2
-_NEXT: Final = {
-    "hang": (
-        'eval "$(nccl-insight record-env --symptom hang)"',
-        "if it hangs: the flight recorder names the rank that did not come (give its dumps to analyze)",
-    ),
-    "slow": (
-        "a profiler's trace of every rank (torch.profiler, jax.profiler, nsys)",
-        "if it is slow: it shows waiting, transfer and stragglers",
-    ),
-    "crash": (
-        'eval "$(nccl-insight record-env --symptom crash)"',
-        "if it crashes: the complete log of every process, with the program's own output",
-    ),
-}
-
-
-# What the first reason of a verdict that is not sure asks for, before what any job could record.
-_ASKED: Final = (
-    (
-        re.compile(r"say --nics"),
-        More(
-            "nccl-insight analyze --nics 8x400 <inputs>",
-            "NICs of each node as COUNTxGBITS: what the machine should reach is then known",
-        ),
-    ),
-    (
-        re.compile(r"^nccl-tests stops after"),
-        More(
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH",
-            "the same test again: if it stops at the same size, it hangs there (add --symptom hang); else it was cut",
-        ),
-    ),
-    (
-        re.compile(r"^init completed on [0-9]+ of "),
-        More(f"NCCL_DEBUG=INFO {_LOG}", "a log of every process: give those of all hosts to analyze"),
-    ),
-)
-_NOTHING: Final = More(
-    f"NCCL_DEBUG=INFO {_LOG} <the job>", "what NCCL says, on every host: give these files to analyze"
-)
+_NEXT: Final[Mapping[str, tuple[str, str]]] = _TOLD["next"]
 
 
 def more_of(
@@ -92,10 +44,10 @@ def more_of(
     if first is not None and not symptom and first.name in names("hang"):
         found.append(More(*_NEXT["hang"]))
     elif status == "not_judged" and not coverage.nccl_lines and run.has("inputs"):
-        found.append(_NOTHING)
+        found.append(More(*_TOLD["nothing"]))
     elif status in ("inconclusive", "not_judged") or (symptom and status != "findings"):
         wanted = (symptom,) if symptom in _NEXT else SYMPTOMS
-        found += [more for asked, more in _ASKED if reasons and asked.search(reasons[0])][:1]
+        found += [More(*more) for asked, *more in _TOLD["asked"] if reasons and re.search(asked, reasons[0])][:1]
         if status != "not_judged" or coverage.nccl_lines:
             found += [More(*_NEXT[name]) for name in wanted]
     return (*found, *_groups(run, not_judged, coverage))

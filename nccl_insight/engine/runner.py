@@ -2,35 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from nccl_insight.base.model import CannotJudge, FindingClass, Hit, NotJudged, Severity
 from nccl_insight.base.natures import nearness, shown_by
 from nccl_insight.engine.draft import Draft
+from nccl_insight.engine.more import HOW
 from nccl_insight.facts.errors import present
 from nccl_insight.rules import Rule
 from nccl_insight.rules._host_tools import beside, joined
 from nccl_insight.tables.run import Run
-
-_HOW: Final = {
-    "calls": "record calls with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL,P2P",
-    "tuning_choice": "record the tuner's choices with NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING",
-    "graphs": "record the searched graphs with NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH",
-    "topology_links": "add NCCL_TOPO_DUMP_FILE=topo.xml, or NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH",
-    "topology_nodes": "add NCCL_TOPO_DUMP_FILE=topo.xml, or NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH",
-    "connections": "record connections with NCCL_DEBUG=INFO and a collective after init",
-    "rings": "record with NCCL_DEBUG=INFO (subsystem INIT)",
-    "net_devices": "record with NCCL_DEBUG=INFO (subsystems INIT and NET)",
-    "init_timings": "record with NCCL_DEBUG=INFO",
-    "env": "record with NCCL_DEBUG=INFO (subsystem ENV)",
-    "errors": "record with NCCL_DEBUG=WARN or INFO",
-    "ranks": "record with NCCL_DEBUG=INFO",
-    "communicators": "record with NCCL_DEBUG=INFO",
-    "processes": "record with NCCL_DEBUG=INFO",
-    "collectives": "add a profiler trace or flight-recorder dump of the job",
-    "steps": "add a profiler trace of the job",
-    "benchmarks": "add the output of nccl-tests or of `nccl-insight capture`",
-}
 
 
 def available(run: Run, table: str) -> bool:
@@ -50,7 +30,7 @@ def missing(run: Run, rule: Rule) -> NotJudged | None:
     """Why the rule cannot run, if its tables are all empty."""
     if not rule.needs or any(available(run, table) for table in rule.needs):
         return None
-    how = next((_HOW[t] for t in rule.needs if t in _HOW), "")
+    how = next((HOW[t] for t in rule.needs if t in HOW), "")
     return NotJudged(rule.name, f"no {' or '.join(rule.needs).replace('_', ' ')} in the inputs", how, rule.needs)
 
 

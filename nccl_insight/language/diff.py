@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.sources import LogCall, Tree
@@ -30,18 +31,7 @@ _VALUES: Final = {
     "p": ("0x7f3a5c000b60", "(nil)", "0x7f3a5c000b60"),
 }  # fmt: skip
 # Part of an argument's name: what such a value looks like.
-_HINTS: Final = (
-    (r"edgeFields", "srcRank=0 srcCudaDev=0 srcNvmlDev=0 dstRank=1 dstCudaDev=1 dstNvmlDev=1 path=NVL handle=DIRECT"),
-    (r"abort \?", "Abort"), (r"^level$", "[OK]   "), (r"^counts$", "all 3"), (r"[Rr]eason(Name|\b)", "import"),
-    (r"__FILE__|file$|\bfile\b", "init.cc"), (r"__func__|__FUNCTION__|funcName|\bfn\b|function", "ncclInit"),
-    (r"[Aa]lgo", "RING"), (r"[Pp]roto", "SIMPLE"), (r"FuncToString|funcStr|collName|opName", "AllReduce"),
-    (r"[Dd]atatype|dtype", "ncclFloat32"), (r"host", "node1"), (r"ocketToString|addr|peerStr|ip", "10.0.0.1<50000>"),
-    (r"busId|bdf|pci", "1a000"), (r"devName|nicName|hca|ibdev|ibDevName", "mlx5_0"), (r"env|ENV", "NCCL_DEBUG"),
-    (r"[Gg]id", "fe80::1"), (r"strerror|ErrorString|errStr|errno|dlerror", "Connection refused"),
-    (r"wcStatus|wc_status|StatusStr", "IBV_WC_RETRY_EXC_ERR"), (r"[Oo]pcode", "IBV_WC_SEND"),
-    (r"transport|netName|->name|ncclNet", "IB"), (r"[Pp]athName|type|TypeStr", "NVL"), (r"rankSet|ranks", "{0,3}"),
-    (r"isSend|side|send", "send"),
-)  # fmt: skip
+_HINTS: Final[Sequence[tuple[str, str]]] = toml.beside(__file__)["hints"]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.base.errors import UsageError
 from nccl_insight.language.load import default_grammar
 from nccl_insight.tables import declared, schema
@@ -19,35 +20,8 @@ _TOKEN: Final = re.compile(
 _STATEMENTS: Final = frozenset({"select", "with", "show", "explain"})
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-# Words that stand before a parenthesis and call nothing.
-_BEFORE_PARENTHESIS: Final = frozenset(
-    _words("""
-all and any as between by case distinct else except exclude exists filter from having ilike in intersect is
-join like limit not offset on or over partition qualify regexp rename replace rlike select then union using
-values when where with
-""")
-)
-# What polars calls functions but for those that read, that repeat, and that make rows out of nothing.
-_FUNCTIONS: Final = frozenset(
-    _words("""
-abs acos acosd any_value array_agg array_contains array_get array_length array_lower array_max array_mean
-array_min array_reverse array_sum array_to_string array_unique array_upper asin asind atan atan2 atan2d atand
-avg bit_and bit_count bit_length bit_not bit_or bit_xor bool_and bool_or btrim cast cbrt ceil ceiling char
-char_length character_length coalesce columns concat concat_ws corr cos cosd cot cotd count covar covar_pop
-covar_samp cube date date_part date_trunc datetime decimal degrees dense_rank div ends_with exp extract first
-first_value float floor greatest grouping if ifnull initcap int lag last last_value lead least left length
-listagg ln log log10 log1p log2 lower ltrim max mean median min mod mode normalize nth_value ntile nullif
-numeric octet_length overlay percent_rank pi position pow power quantile_cont quantile_disc radians rank
-regexp_like regexp_replace replace reverse right rollup round row_number rtrim sets sign sin sind split_part
-sqrt starts_with stddev stddev_pop stddev_samp stdev strftime string_agg string_to_array strpos strptime
-substr substring sum tan tand time timestamp total trim trunc truncate try_cast unnest upper var var_pop
-var_samp varchar variance
-""")
-)
+# Functions on values, and words that stand before a parenthesis and call nothing.
+_CALLED: Final = frozenset(word for words in toml.beside(__file__).values() for word in words)
 _UNKNOWN_TABLE: Final = re.compile(r"relation '([^']{1,80})' was not found")
 _UNKNOWN_COLUMN: Final = re.compile(r"unable to find column \"([^\"]{1,80})\"")
 _TEXT: Final = re.compile(r"'([a-z][a-z0-9_]{2,80})'")
@@ -87,7 +61,7 @@ def check_sql(sql: str) -> None:
 
 
 def _callable(kind: str, text: str) -> bool:
-    return kind == "word" and (text in _FUNCTIONS or text in _BEFORE_PARENTHESIS)
+    return kind == "word" and text in _CALLED
 
 
 def _tokens(sql: str) -> list[tuple[str, str]]:

@@ -9,21 +9,12 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.loading.assemble.base import column
 
 _MADE: Final = ("allocated", "shm_allocated", "shareable_allocated", "symmetric_allocated")
 # Source file of an allocation -> purpose. The first that fits counts.
-_PURPOSES: Final = (
-    (r"nvls", "NVLS"),
-    (r"transport/p2p|p2p\.cc", "P2P"),
-    (r"transport/net|net_ib|net_socket|transport/coll_net", "network"),
-    (r"transport/shm|shmutils", "SHM"),
-    (r"register|/reg|registration", "registration"),
-    (r"sym|dev_runtime|window", "symmetric"),
-    (r"proxy", "proxy"),
-    (r"bootstrap", "bootstrap"),
-    (r"channel|init|enqueue|group|connect|transport", "channels"),
-)
+_PURPOSES: Final = toml.beside(__file__)["purposes"]
 _HOST: Final = r"(?i)host|mem alloc|calloc|ib alloc|memory stack|persistent"
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.base import toml
 from nccl_insight.base.bandwidth import SHARED
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import NotJudgedError
@@ -24,13 +25,7 @@ _PROGRAMS: Final = {
     "AllToAllv": "alltoall_perf", "SendRecv": "sendrecv_perf", "Gather": "gather_perf", "Scatter": "scatter_perf",
     "Barrier": "all_reduce_perf",
 }  # fmt: skip
-_DTYPES: Final = {
-    "float32": "float", "float": "float", "float16": "half", "half": "half", "c10::half": "half", "float64": "double",
-    "double": "double", "bfloat16": "bfloat16", "c10::bfloat16": "bfloat16", "int8": "int8", "char": "int8",
-    "uint8": "uint8", "byte": "uint8", "bool": "uint8", "int32": "int32", "int": "int32", "uint32": "uint32",
-    "int64": "int64", "long": "int64", "uint64": "uint64", "float8e4m3": "f8e4m3", "float8_e4m3fn": "f8e4m3",
-    "float8e5m2": "f8e5m2", "float8_e5m2": "f8e5m2",
-}  # fmt: skip
+_DTYPES: Final = {name: own for own, names in toml.beside(__file__)["types"].items() for name in names}
 _OPS: Final = frozenset({"sum", "prod", "min", "max", "avg"})
 _NOT_PASSED: Final = re.compile(r"NCCL_(?:DEBUG.*|.*_FILE(?:_RANK)?|COMM_ID|HOSTID|RAS_.*|CONF_FILE|NO_CACHE)")
 _ITERATIONS: Final = 200

@@ -1,10 +1,11 @@
 """What a file is, from its name and its first lines. What is not known is not judged."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
-from nccl_insight.base import texts
+from nccl_insight.base import texts, toml
 
 UNKNOWN: Final = "unknown"
 
@@ -23,25 +24,9 @@ _TEMPLATES: Final = re.compile(
 )
 _SECTIONS: Final = re.compile(r"\A\s*(?:[#;][^\n]*\n\s*)*\[[\w.: -]+\]")
 # How a text begins, and (True) what one of its first lines looks like, in this order.
-_CONTENT: Final = (
-    ("tcl", False, re.compile(r"\A#%Module")),
-    ("lua", False, re.compile(r"\A\s*--\s*-\*-\s*lua")),
-    ("dockerfile", False, re.compile(r"\A(?:\s*#[^\n]*\n)*\s*(?:FROM\s+\S+|ARG\s+\w+)")),
-    ("unit", False, re.compile(r"\A\s*(?:[#;][^\n]*\n\s*)*\[(?:Unit|Service|Container|Pod|Kube)\]")),
-    ("condor", True, re.compile(r"(?i)[ \t]{0,99}(?:universe|executable|docker_image)[ \t]{0,9}=")),
-    ("definition", True, re.compile(r"(?i)bootstrap[ \t]{0,9}:")),
-    ("groovy", True, re.compile(r"(?:env|process|profiles|executor)[ \t]{0,9}(?:\{|\.\w{1,99}[ \t]{0,9}=)")),
-    ("groovy", True, re.compile(r"[ \t]{0,99}(?:pipeline|node)(?:\([^)]{0,99}\))?[ \t]{0,9}\{")),
-    ("notebook", False, re.compile(r'\A\s*\{\s*"cells"\s*:')),
-    ("yaml", False, re.compile(r"\A\s*[{\[]")),
-    ("yaml", True, re.compile(r"(?:apiVersion|kind|services|version|jobs|stages|hosts|- name|- hosts):(?:\s|$)")),
-    ("hcl", True, re.compile(
-        r'(?:job|resource|locals|variable|module|provider|group|task)(?:[ \t]{1,9}"[^"]{0,99}"){0,4}[ \t]{0,9}\{'
-    )),
-    ("ini", False, _SECTIONS),
-    ("lua", True, re.compile(r"(?:setenv|pushenv|whatis|prepend_path)[ \t]{0,9}\(")),
-    ("make", True, re.compile(r"\.PHONY[ \t]{0,9}:")),
-)  # fmt: skip
+_CONTENT: Final[Sequence[tuple[str, bool, re.Pattern[str]]]] = tuple(
+    (kind, by_line, re.compile(pattern)) for kind, by_line, pattern in toml.beside(__file__)["content"]
+)
 # Keys whose value is text for people.
 PROSE: Final = re.compile(
     r"(?:description|comment|help|notes?|summary|title|label|message|error_message|docs?|readme|placeholder)", re.I
