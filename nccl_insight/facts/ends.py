@@ -258,8 +258,9 @@ def _last_words(run: Run, known: Places, found: Sequence[End]) -> list[End]:
         words = [w for w in tail.failures if w.ended or (w.exception if found else not said)]
         if not words:
             continue
-        # Of exceptions that came of each other, one that says what to do.
+        # Of exceptions that came of each other, one that says what to do; of words, the signal behind them.
         word = next((w for w in words if w.exception and advised(w.text)), words[0])
+        word = word if word.exception else next((w for w in words if w.ended), word)
         place = known.placed(read_tag(word.text), word.input_id)
         kind = word.ended
         out.append(

@@ -10,6 +10,7 @@ from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.data import replace
 from nccl_insight.base.model import Hit, Step
 from nccl_insight.base.natures import names
+from nccl_insight.facts.course import in_order, signs_of_life
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
@@ -179,6 +180,8 @@ def _short(place: str) -> str:
 def _exit(run: Run, first: End) -> Hit:
     """An end whose reason is not in the files: a launcher's exit code, or the last words of the output."""
     ended = outside.strong_before(run, first, (ENDED,))
+    # A process of another program, where the ranks went on and closed in order.
+    strange = in_order(run) and first.ref.line < signs_of_life(run).get(first.ref.input_id, 0)
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     said, when = first.message == LAST_WORDS, outside.since([first])
     hit = says(
@@ -189,7 +192,7 @@ def _exit(run: Run, first: End) -> Hit:
         if said
         else f"{outside.subject([first])} ended {code}{' before the others' * bool(first.ranks)}{when}",
         said=said,
-        scheduled=ended and not said,
+        scheduled=strange or (ended and not said),
     )
     if said and (told := _help(first)):
         hit = replace(hit, steps=steps_of_help(told), observed=told["says"])
