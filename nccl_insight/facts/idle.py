@@ -6,10 +6,11 @@ functions whose behavior differs from that of other workers name the cause.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -262,23 +263,19 @@ def _self_times(cpu: pl.DataFrame) -> _Part:
     pieces: list[tuple[int, int, int]] = []
     stack: list[int] = []
     at = 0
-    for event, (start, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+    for event, start in enumerate([*begins.tolist(), math.inf]):
         while stack and ends[stack[-1]] <= start:
             done = stack.pop()
             if ends[done] > at:
                 pieces.append((at, int(ends[done]), done))
                 at = int(ends[done])
+        if event == begins.size:
+            break
         if stack and start > at:
-            pieces.append((at, start, stack[-1]))
+            pieces.append((at, int(start), stack[-1]))
         around.append(stack[-1] if stack else -1)
         stack.append(event)
-        at = start
-        del end
-    while stack:
-        done = stack.pop()
-        if ends[done] > at:
-            pieces.append((at, int(ends[done]), done))
-            at = int(ends[done])
+        at = int(start)
     made = np.array(pieces, np.int64).reshape(-1, 3)
     return _Part(made[:, 0], made[:, 1], made[:, 2], around, cpu["name"].to_list(), cpu["cat"].to_list(), begins, ends)
 
@@ -294,17 +291,12 @@ def _against_peers(own: _Idle, peers: list[_Idle], steps: Sequence[int]) -> Why 
     apart = statistics.median(p.interval_ns for p in peers)
     if own.interval_ns >= _SLOWER * apart and own.interval_ns >= _TINY_NS:
         return Why("launches", own.all_ns - round(others), per_ns=own.interval_ns, others_ns=round(apart))
-    more: Counter[tuple[str, bool]] = Counter()
-    seen: dict[tuple[str, bool], int] = {}
-    for s in chosen:
-        for key, ns in own.by_step[s].items():
-            if key[1] and _as_often(own, peers, s, key[0]):
-                continue
-            extra = ns - statistics.median(p.by_step.get(s, Counter()).get(key, 0) for p in peers)
-            if extra > 0:
-                more[key] += round(extra)
-                seen[key] = seen.get(key, 0) + 1
-    return _named(more, seen, round(total), own, len(chosen))
+
+    def usually(step: int, key: tuple[str, bool]) -> float:
+        often = key[1] and _as_often(own, peers, step, key[0])
+        return math.inf if often else statistics.median(p.by_step.get(step, Counter()).get(key, 0) for p in peers)
+
+    return _named(own, chosen, round(total), usually)
 
 
 def _as_often(own: _Idle, peers: list[_Idle], step: int, call: str) -> bool:
@@ -319,33 +311,29 @@ def _against_steps(own: _Idle, steps: Sequence[int]) -> Why | None:
     chosen = [s for s in own.by_step if s in steps]
     if not rest or not chosen:
         return None
-    more: Counter[tuple[str, bool]] = Counter()
-    seen: dict[tuple[str, bool], int] = {}
     usual = statistics.median(own.idle_ns[s] for s in rest)
     total = sum(own.idle_ns[s] - usual for s in chosen)
-    for s in chosen:
-        for key, ns in own.by_step[s].items():
-            extra = ns - statistics.median(own.by_step[r].get(key, 0) for r in rest)
-            if extra > 0:
-                more[key] += round(extra)
-                seen[key] = seen.get(key, 0) + 1
-    return _named(more, seen, round(total), own, len(chosen))
+    return _named(own, chosen, round(total), lambda _, key: statistics.median(own.by_step[r].get(key, 0) for r in rest))
 
 
 def _as_it_is(own: _Idle) -> Why | None:
     """All ranks alike, in all steps."""
     if own.tiny_ns >= _TINY_SHARE * own.all_ns:
         return Why("launches", own.tiny_ns, per_ns=own.interval_ns)
-    more: Counter[tuple[str, bool]] = Counter()
-    for part in own.by_step.values():
-        more.update(part)
-    seen = {key: sum(key in part for part in own.by_step.values()) for key in more}
-    return _named(more, seen, sum(own.idle_ns.values()), own, len(own.by_step))
+    return _named(own, list(own.by_step), sum(own.idle_ns.values()), lambda _, key: 0)
 
 
 def _named(
-    more: Counter[tuple[str, bool]], seen: dict[tuple[str, bool], int], total: int, own: _Idle, of: int
+    own: _Idle, steps: Sequence[int], total: int, usually: Callable[[int, tuple[str, bool]], float]
 ) -> Why | None:
+    """What takes more than ``usually`` (ns of a call in a step), where that is most of the ``total`` idle time."""
+    more: Counter[tuple[str, bool]] = Counter()
+    seen: Counter[tuple[str, bool]] = Counter()
+    for step in steps:
+        for key, ns in own.by_step[step].items():
+            if (extra := ns - usually(step, key)) > 0:
+                more[key] += round(extra)
+                seen[key] += 1
     if total <= 0:
         return None
     top = more.most_common(_NAMES)
@@ -356,9 +344,9 @@ def _named(
         kept.append((key, ns))
     named = sum(ns for _, ns in kept)
     if not kept or named < _MOSTLY * total:
-        return Why("nothing", total, of_steps=of)
+        return Why("nothing", total, of_steps=len(steps))
     first = kept[0][0]
     return Why(
-        "calls", total, min(named, total), tuple(key[0] for key, _ in kept), first[1], seen[first], of,
+        "calls", total, min(named, total), tuple(key[0] for key, _ in kept), first[1], seen[first], len(steps),
         own.lines.get(first[0], ""),
     )  # fmt: skip

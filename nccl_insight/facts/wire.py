@@ -137,22 +137,3 @@ def missing_members(run: Run) -> dict[tuple[int, ...], tuple[int, ...]]:
     )
     found = {tuple(sorted(m)): tuple(sorted(set(m) - recorded)) for m in groups["members"].to_list()}
     return {members: absent for members, absent in sorted(found.items()) if absent}
-
-
-def ends_after_last_arrival(run: Run) -> pl.DataFrame:
-    """Per rank and matched collective: ``match_id, input_id, rank, after_ns, op, source``, only with a common clock.
-
-    ``after_ns`` is the rank's end minus the last start of the collective, the time the transfer took for that rank.
-    """
-    # A copy-engine collective has no kernel: its end says when this rank's own copies were done, no more.
-    rows = run.table("collectives").filter(
-        pl.col("match_id").is_not_null() & pl.col("skew_ns").is_not_null() & pl.col("kernel").is_not_null()
-    )
-    return rows.select(
-        "match_id",
-        "input_id",
-        "rank",
-        (pl.col("start_ns") + pl.col("duration_ns") - pl.col("start_ns").max().over("match_id")).alias("after_ns"),
-        pl.col("op").cast(pl.String),
-        pl.col("source").cast(pl.String),
-    )

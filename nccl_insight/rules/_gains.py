@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit, Ref
@@ -84,54 +84,50 @@ def late_hit(run: Run, one: Mended) -> Hit:
         _evidence(run, ranks, one),
         whom=(*ranks, *hosts),
         title=f"{who} {does}{when(run, scenario.steps)}: {_saves(one)}",
-        observed=f"{format_ns(one.before_ns)} {_per(run)}",
-        confidence=_confidence(run),
         why=why,
-        of_stage=_stage(stage),
         only_in=_only_in(run, scenario.steps),
-        hidden=_hidden(one),
-        proof=_proof(run),
-        one=one,
         stage=stage,
         is_hidden=hidden(one),
+        **_given(run, one),
     )
+
+
+def _given(run: Run, one: Mended) -> dict[str, Any]:
+    """What the words of all pages about gains may ask for."""
+    return {
+        "one": one,
+        "scenario": one.gain.scenario,
+        "saves": _saves(one),
+        "hidden": _hidden(one),
+        "proof": _proof(run),
+        "confidence": _confidence(run),
+        "took": f"{format_ns(one.before_ns)} {'a step' if one.steps > 1 else 'in all'}",
+    }
 
 
 def uneven_hit(run: Run, one: Mended) -> Hit:
     """Work that is uneven without one guilty rank."""
-    scenario = one.gain.scenario
-    return says(
-        "collective-skew.uneven",
-        _evidence(run, scenario.ranks, one),
-        whom=with_hosts(run, scenario.ranks),
-        observed=f"{format_ns(one.before_ns)} {_per(run)}",
-        confidence=_confidence(run),
-        scenario=scenario,
-        saves=_saves(one),
-        hidden=_hidden(one),
-        proof=_proof(run),
-        one=one,
-    )
+    ranks = one.gain.scenario.ranks
+    return says("collective-skew.uneven", _evidence(run, ranks, one), whom=with_hosts(run, ranks), **_given(run, one))
 
 
 def wire_hit(run: Run, one: Mended, look: str) -> Hit:
     """Transfers of some ranks that are slower than those of others."""
     scenario = one.gain.scenario
+    known = places(run)
+    hosts = known.hosts(scenario.ranks)
     others = "pairs" if scenario.kind == "pair" else "groups"
     slower = scenario.took_ns / scenario.usual_ns if scenario.usual_ns else 0.0
     return says(
         "busbw-outlier.wire",
         _evidence(run, scenario.ranks, one),
-        whom=(*scenario.ranks, *places(run).hosts(scenario.ranks)),
+        whom=(*scenario.ranks, *hosts),
         next_step=look,
-        confidence=_confidence(run),
-        scenario=scenario,
         pair=scenario.kind == "pair",
+        node=hosts[0] if len(hosts) == 1 < len(known.hosts(known.ranks)) else "",
         slower=slower,
         others=others,
-        saves=_saves(one),
-        hidden=_hidden(one),
-        proof=_proof(run),
+        **_given(run, one),
     )
 
 
@@ -143,13 +139,10 @@ def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit
         _evidence(run, one.ranks[:1], one),
         title=f"{what}{when(run, scenario.steps)}: {_saves(one)}",
         next_step=why.step or look,
-        confidence=_confidence(run),
         why=why,
-        hidden=_hidden(one),
-        proof=_proof(run),
         each_ns=one.own_ns / len(scenario.steps),
         one_steps=len(scenario.steps) == 1,
-        scenario=scenario,
+        **_given(run, one),
     )
 
 
@@ -222,16 +215,8 @@ def _saves(one: Mended) -> str:
     return f"{what} takes {format_ns(one.before_ns)} instead of {format_ns(one.after_ns)} ({one.share:.0%} lost)"
 
 
-def _per(run: Run) -> str:
-    return "a step" if what_if(run).steps > 1 else "in all"
-
-
 def _hosts_of(ranks: Sequence[int]) -> str:
     return f"on the host of rank {ranks[0]}" if len(ranks) == 1 else "on the hosts of these ranks"
-
-
-def _stage(stage: bool) -> str:
-    return " Its ranks have more work than those of other stages, none of them is slow." if stage else ""
 
 
 def _only_in(run: Run, steps: Sequence[int]) -> str:

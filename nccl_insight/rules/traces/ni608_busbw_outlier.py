@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.bandwidth import SYNCHRONISING
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_ns, format_ranks
 from nccl_insight.facts.replay import TRANSFERS, WIRE
-from nccl_insight.facts.wire import ends_after_last_arrival, transfers
+from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._gains import mended, slow_steps_hit, wire_hit
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._traces import trace_refs, with_hosts
@@ -24,7 +23,6 @@ _BESIDE = 0.5
 _BESIDE_SHARE = 0.6
 _LARGE_BYTES = 8 << 20
 _SLOW_FACTOR = 2.0
-_RANK_FACTOR = 1.5
 _LEAST_EXTRA_NS = 100_000
 _LEAST = 20
 _OCCASIONS = 0.05
@@ -38,7 +36,7 @@ _NEXT = (
 
 
 def check(ctx: Context) -> Hits:
-    """Groups, pairs and steps whose mending gains; else operations and ranks, then occasions."""
+    """Groups, pairs and steps whose mending gains; else operations, then occasions."""
     run = ctx.run
     rows = transfers(run).filter(
         pl.col("source").is_in(_SOURCES)
@@ -53,8 +51,7 @@ def check(ctx: Context) -> Hits:
         for one in mended(run, {"step"})
         if one.gain.scenario.cause == TRANSFERS
     ]
-    hits = hits or [*_operations(run, rows), *_ranks(run)]
-    yield from hits or _occasions(rows)
+    yield from hits or [*_operations(run, rows)] or _occasions(rows)
 
 
 def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
@@ -91,39 +88,6 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
                 row=row,
                 top=top,
             )
-
-
-def _ranks(run: Run) -> Iterator[Hit]:
-    """Ranks that finish late although everybody had arrived; needs a common clock."""
-    ends = ends_after_last_arrival(run).filter(
-        (pl.col("source") == "kernel") & pl.col("op").is_in(SYNCHRONISING) & (pl.col("op") != "Barrier")
-    )
-    if ends.is_empty():
-        return
-    slow = pl.col("after_ns") > _RANK_FACTOR * pl.col("usual_ns")
-    extra = pl.col("after_ns") - pl.col("usual_ns")
-    table = (
-        ends.with_columns(usual_ns=pl.col("after_ns").median().over("match_id"))
-        .group_by("rank")
-        .agg(
-            pl.len().alias("count"),
-            (slow & (extra >= _LEAST_EXTRA_NS)).sum().alias("slow"),
-            extra.median().alias("extra"),
-            pl.col("usual_ns").median(),
-            pl.col("input_id").first(),
-        )
-        .filter((pl.col("count") >= _LEAST) & (pl.col("slow") >= 0.5 * pl.col("count")))
-        .sort("extra", descending=True)
-    )
-    for row in table.iter_rows(named=True):
-        yield says(
-            "busbw-outlier.ranks",
-            trace_refs([(row["input_id"], f"slow in {row['slow']} of {row['count']} collectives")]),
-            whom=with_hosts(run, (row["rank"],)),
-            next_step=_NEXT,
-            row=row,
-            took_ns=row["usual_ns"] + row["extra"],
-        )
 
 
 def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:

@@ -231,7 +231,7 @@ def test_a_small_lateness_inside_a_stage_of_a_pipeline(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("slow", "expected", "words"),
     [
-        (lambda a, b: (a // 2 == 2) != (b // 2 == 2), (4, 5), "of ranks 4-5 take"),
+        (lambda a, b: (a // 2 == 2) != (b // 2 == 2), (4, 5), "of ranks 4-5 on node2 take"),
         (lambda a, b: {a // 2, b // 2} == {1, 2}, (2, 3, 4, 5), "of ranks 2-5 take"),
     ],
     ids=["node", "link"],
