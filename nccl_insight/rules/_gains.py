@@ -9,7 +9,7 @@ from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.overlap import wait_share
-from nccl_insight.facts.replay import Gain, what_if
+from nccl_insight.facts.replay import IDLE, Gain, what_if
 from nccl_insight.facts.waiting import waiting
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
@@ -137,7 +137,7 @@ def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit
     return says(
         "busbw-outlier.slow-steps",
         _evidence(run, one.ranks[:1], one),
-        title=f"{what}{when(run, scenario.steps)}: {_saves(one)}",
+        title=f"{what}{when(run, scenario.steps, scenario.cause == IDLE)}: {_saves(one)}",
         next_step=why.step or look,
         why=why,
         each_ns=one.own_ns / len(scenario.steps),
@@ -175,11 +175,13 @@ def waited_for(run: Run) -> tuple[int, int] | None:
     return (hot, most // max(len(seen.of_rank) - 1, 1)) if most >= _REGULAR * seen.total_ns else None
 
 
-def when(run: Run, steps: Sequence[int]) -> str:
-    """`` in every 5th step``, `` in steps 2, 3, 7``; empty without steps."""
+def when(run: Run, steps: Sequence[int], pauses: bool = False) -> str:
+    """`` in every 5th step``, `` in steps 2, 3, 7``; empty without steps. How long the ``pauses`` at the start of the
+    first recorded step are is not known."""
     if not steps:
         return ""
-    if period := every(steps, run.table("steps")["step"].drop_nulls().to_list()):
+    recorded = sorted(set(run.table("steps")["step"].drop_nulls()))
+    if period := every(steps, recorded[1:] if pauses else recorded):
         return f" in every {ordinal(period)} step"
     return f" in step{'s' if len(steps) > 1 else ''} {_few(steps)}"
 
