@@ -55,10 +55,7 @@ SIGNS: Final = (
     "Exception ignored", "^C",
 )  # fmt: skip
 
-_BARE: Final = re.compile(
-    r"^(?:[A-Za-z0-9_./-]{1,40}: |.{1,300}\] ?|\[[0-9]+,[0-9]+\]<std(?:err|out)>: ?|[0-9][0-9T:./+Z -]{7,40} )?"
-    r"(Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exception)$"
-)
+_BARE: Final = re.compile(_PATTERNS["bare"])
 _BARE_SIGNALS: Final = {
     "Killed": 9, "Terminated": 15, "Aborted": 6, "Bus error": 7, "Segmentation fault": 11, "Illegal instruction": 4,
     "Floating point exception": 8,
@@ -92,13 +89,7 @@ def alike(text: pl.Expr) -> pl.Expr:
 
 
 # A rank in front of what it says: [rank3]: , Rank 3 | , 2026-11-27 04:04:08 INFO rank=3: , 3: of srun, [3] of Hydra.
-_RANKS: Final = (
-    r"(?i)^[\[(]?(?:[0-9][0-9TZ:.,/ +-]{3,40})?[\])]?\s*(?:[\[(]?[A-Z]{4,8}[\])]?[ :]\s*)?"
-    r"[\[(<]?(?:global[ _-]?)?rank[ _:=]{0,2}([0-9]{1,7})(?:[\])>:|]| - )",
-    r"^\s*\[([0-9]{1,7})\][: ]",
-    r"^\s*([0-9]{1,7}): ",
-    r"^\[(?:[\w.@-]+,)?([0-9]{1,7})\]<std",
-)
+_RANKS: Final = tuple(_PATTERNS[name] for name in ("ranked", "rank_hydra", "rank_srun", "rank_mpi"))
 _LABEL: Final = r"^\s*(?:[0-9]{1,7}: |\[[0-9]{1,7}\][: ]|.{0,80}\b(?i:rank).?[0-9]|\[[\w.@-]*,?[0-9]+\]<std)"
 _STACK: Final = r'Traceback \(most recent|File ".*", line [0-9]|\[[EWIF][0-9]{3,4} [0-9]{2}:|: {3,}|\]: *$'
 _FRAME: Final = r"^(?:\[[^\[\]]{1,40}\]:? ?)?\s*(?:frame )?#[0-9]{1,3}[: ]"

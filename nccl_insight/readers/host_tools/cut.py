@@ -8,34 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.readers.host_tools.model import Lines, Output, Tool
 
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
 _ANSI: Final = late.compiled(ANSI)
 # A time, what a launcher puts in front of each line (pdsh, srun -l, Open MPI, docker compose, kubectl), a quotation.
-_STAMP: Final = late.compiled(
-    r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]? "
-)
-_LABEL: Final = late.compiled(
-    r"(?:> ?|\[[0-9]+,[0-9]+\]<std[a-z]+>: ?|<std[a-z]+>|"
-    r"(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,80})(?:(?: out| err)?: {0,2}|: ?\| |\s*\| )"
-    r"|\[(?P<tag>[A-Za-z0-9][^\]\s]{0,80})\]:? )"
-)
+_STAMP: Final = late.compiled(_PATTERNS["stamp"])
+_LABEL: Final = late.compiled(_PATTERNS["label"])
 # A prompt or an echo of the shell, and headings that name a host.
-_PROMPT: Final = late.compiled(
-    r"(?:\[?(?:[\w.-]+@)(?P<host>[A-Za-z0-9][\w.-]*)(?::| )?[^#$>]{0,80}[#$>]|"
-    r"(?:\([\w.-]+\) ?)?(?P<other>[A-Za-z][\w.-]*)?[#$>%]|\++)\s+(?P<command>\S.*)$"
-)
-_HEADING: Final = late.compiled(
-    r"(?:[=\-#*]{2,}\s*(?:host(?:name)?:?\s*|node:?\s*)?(?P<a>[A-Za-z][\w.-]*[0-9][\w.-]*)\s*[=\-#*]{2,}|"
-    r"(?:host|hostname|node):? +(?P<b>[A-Za-z][\w.-]*)|(?P<c>[A-Za-z0-9][\w.-]*) \| (?:CHANGED|SUCCESS"
-    r"|FAILED)(?: \| rc=[0-9]+)? >>)\s*$",
-    re.I,
-)
+_PROMPT: Final = late.compiled(_PATTERNS["prompt"])
+_HEADING: Final = late.compiled(_PATTERNS["heading"])
 _RULE: Final = late.compiled(r"-{4,}$")
 _NAME: Final = late.compiled(r"[A-Za-z][\w.-]*[0-9](?:[\w.-]*\w)?$")
 # So many lines of others in an output do not end it; blank ones never do.
