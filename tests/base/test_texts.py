@@ -52,6 +52,9 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
                 of_setting = call.func.id == "issue_of" and len(call.args) > 1  # its variable is the name
                 own = {"name"} if of_setting else OWN if call.func.id == "says" else set()
                 yield call.args[0].value, given | own
+            elif isinstance(call.func, ast.Name) and call.func.id == "said" and call.args[0].value in BLOCKS[room]:
+                told = " ".join(BLOCKS[room][call.args[0].value].values())  # its values are put together in one mapping
+                yield call.args[0].value, {match[1] or match[2] for match in VALUE.finditer(told)}
             elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells", "cannot"):
                 own = OWN if call.func.attr == "says" else set()
                 yield f"{modules[path]}.{call.args[0].value}", given | own
