@@ -4,30 +4,15 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import late, toml
 from nccl_insight.base.model import Step
 
-_LOOKS: Final = frozenset({
-    "awk", "cat", "curl", "dcgmi", "df", "dmesg", "echo", "env", "ethtool", "find", "free", "gdb", "getcap",
-    "grep", "ibdev2netdev", "ibping", "ibqueryerrors", "ibstat", "ibstatus", "ibv_devinfo", "ibv_devices",
-    "ibv_rc_pingpong", "ib_write_bw", "ip", "iptables", "journalctl", "ldconfig", "ldd", "ls", "lsmod",
-    "lspci", "nc", "ncclras", "nccl-insight", "numactl", "nvidia-smi", "nvidia-imex-ctl", "perfquery", "ping",
-    "ps", "py-spy", "python", "python3", "readlink", "rocm-smi", "show_gids", "sinfo", "ss", "stat",
-    "strings", "sysctl", "systemctl", "timeout", "torchfrtrace", "tracepath", "ulimit", "uname", "rdma", "iperf3",
-    "fi_info", "fi_pingpong", "sacct", "coredumpctl", "compute-sanitizer", "mlxlink", "aws",
-    "sharp_hello", "id", "ofed_info", "sleep", "time", "getent", "capsh", "cuobjdump", "top",
-})  # fmt: skip
-_CHANGES: Final = frozenset({
-    "apt", "apt-get", "chmod", "dnf", "docker", "export", "kubectl", "make", "mount", "mpirun", "pip", "podman",
-    "scontrol", "setcap", "srun", "torchrun", "unset", "yum",
-})  # fmt: skip
+_WORDS: Final = toml.beside(__file__)
+_LOOKS: Final = frozenset(_WORDS["looks"])
+_CHANGES: Final = frozenset(_WORDS["changes"])
 _SETTING: Final = late.compiled(r"([A-Z][A-Z0-9_]{2,})=")
 # Settings that make a run tell more and mend nothing.
-_TELLS: Final = frozenset({
-    "CUDA_LAUNCH_BLOCKING", "NCCL_CHECK_POINTERS", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_GRAPH_DUMP_FILE",
-    "NCCL_RUN_DIAGNOSTICS", "NCCL_TOPO_DUMP_FILE", "PYTHONFAULTHANDLER", "TORCH_CPP_LOG_LEVEL",
-    "TORCH_DISTRIBUTED_DEBUG",
-})  # fmt: skip
+_TELLS: Final = frozenset(_WORDS["tells"])
 _TRIAL: Final = "if that works"
 # Commands that are words, too: "find the late rank first", "ping each host".
 _ENGLISH: Final = late.compiled(

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Coverage, InputInfo, Job, ToolOutput
 from nccl_insight.facts.ends import ends
@@ -16,14 +17,7 @@ _TOOLS = 6
 _OUTPUTS = 100
 _FACTS = 40
 _OWN = ("inputs", "unknown", "notes", "endings", "progress", "unreadable", "milestones", "trace_info", "trace_clocks")
-_KINDS = {
-    "nccl_log": "NCCL log", "torch_trace": "PyTorch trace", "nsys_sqlite": "Nsight Systems export",
-    "nsys_parquet": "Nsight Systems export", "rocpd": "ROCm profile", "xplane": "XLA profile",
-    "flight_recorder": "flight-recorder dump", "nccl_tests": "nccl-tests output", "inspector": "NCCL Inspector output",
-    "ras": "NCCL RAS output", "topo_xml": "NCCL topology file", "graph_xml": "NCCL graph file",
-    "host_tool": "output of host tools", "smi_topo": "nvidia-smi topo output", "smi_nvlink": "nvidia-smi nvlink "
-        "output", "capture": "capture of this tool",
-}  # fmt: skip
+_KINDS: Final[Mapping[str, str]] = toml.beside(__file__)["kinds"]
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

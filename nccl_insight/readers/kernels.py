@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import texts
+from nccl_insight.base import texts, toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.load import kernel_grammar
@@ -41,21 +41,7 @@ _OPS: Final = {
     "allreduce": "AllReduce", "allgather": "AllGather", "reducescatter": "ReduceScatter", "gather": "Gather",
     "broadcast": "Broadcast", "reduce": "Reduce", "scatter": "Scatter",
 }  # fmt: skip
-_COLLECTIVES: Final = {
-    **dict.fromkeys(("allreduce", "allreducecoalesced", "allreducesparse", "allreduceuneven"), "AllReduce"),
-    **dict.fromkeys(("allgather", "allgatherbase", "allgatherintotensorcoalesced", "allgathercoalesced",
-                     "allgathertensor", "allgatherintotensor", "allgatheruneven"), "AllGather"),
-    **dict.fromkeys(("reducescatter", "reducescatterbase", "reducescattertensorcoalesced", "reducescattertensor",
-                     "reducescattercoalesced", "reducescatteruneven"), "ReduceScatter"),
-    **dict.fromkeys(("alltoall", "alltoallbase", "alltoallsingle"), "AllToAll"),
-    "alltoallv": "AllToAllv",
-    **dict.fromkeys(("broadcast", "broadcastoop", "broadcastuneven"), "Broadcast"),
-    **dict.fromkeys(("reduce", "reduceoop"), "Reduce"),
-    "gather": "Gather", "scatter": "Scatter", "barrier": "Barrier", "allbarrier": "Barrier",
-    **dict.fromkeys(("send", "isend"), "Send"),
-    **dict.fromkeys(("recv", "irecv", "recvanysource"), "Recv"),
-    **dict.fromkeys(("coalesced", "sendrecv", "batchisendirecv"), "SendRecv"),
-}  # fmt: skip
+_COLLECTIVES: Final = {name: op for op, names in toml.beside(__file__)["collectives"].items() for name in names}
 
 
 @dataclass(frozen=True)

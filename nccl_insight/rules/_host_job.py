@@ -1,9 +1,10 @@
 """Limits, kernel, versions, what schedulers say of the job, and where its processes stand, as host tools show them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, listed, plural
@@ -85,11 +86,8 @@ def versions(run: Run) -> Iterator[Said | Beside]:
         )
 
 
-_BY_SCHEDULER: Final = {
-    "TIMEOUT": "its time limit", "DEADLINE": "its deadline", "PREEMPTED": "preemption",
-    "NODE_FAIL": "the failure of a node", "BOOT_FAIL": "a node that did not start",
-    "CANCELLED": "cancellation", "REVOKED": "revocation", "EVICTED": "eviction",
-}  # fmt: skip
+_TOLD: Final = toml.beside(__file__)
+_BY_SCHEDULER: Final[Mapping[str, str]] = _TOLD["by_scheduler"]
 _STEP: Final = (
     "sacct -j {job} --format=JobID,State,ExitCode,Start,End,NodeList,Reason,MaxRSS   # then the log "
     "of that node at that time"
@@ -141,15 +139,6 @@ def slurm_nodes(run: Run) -> Iterator[Said | Beside]:
         yield tools("job-ended-by-scheduler.slurm", down, down=down, shown=all(f.tool == "scontrol show" for f in down))
 
 
-_BY_KUBERNETES: Final = (
-    "Evicted", "Preempted", "Preempting", "DeadlineExceeded", "NodeLost", "NodeShutdown", "UnexpectedAdmissionError",
-)  # fmt: skip
-_NOT_STARTED: Final = (
-    "ImagePullBackOff", "ErrImagePull", "CreateContainerError", "CreateContainerConfigError", "RunContainerError",
-    "ContainerCannotRun", "InvalidImageName", "StartError",
-)  # fmt: skip
-
-
 def kubernetes(run: Run) -> Iterator[Said | Beside]:
     """How containers ended, and warnings of Kubernetes that end a pod or keep it from starting."""
     codes = {
@@ -165,11 +154,11 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         if reason == "OOMKilled" or number == "137":
             why = ": out of memory" if reason == "OOMKilled" else " (exit code 137)"
             name, title = KILLED, f"The container of {pod} was killed{why}"
-        elif reason in _BY_KUBERNETES:
+        elif reason in _TOLD["kubernetes"]["ended"]:
             name, title = ENDED, f"Kubernetes ended {pod}: {reason}"
         elif number in ("139", "134", "136", "132"):
             name, title = CRASHED, f"The program in {pod} crashed (exit code {number})"
-        elif reason in _NOT_STARTED:
+        elif reason in _TOLD["kubernetes"]["not_started"]:
             name, title = "launch-failed", f"{pod} did not start: {reason}"
         elif reason in ("Error", "CrashLoopBackOff") or number not in ("", "0"):
             why = f" with exit code {number}" if number else f" ({reason})"
@@ -206,13 +195,6 @@ _EVENTS: Final = (
     ("launch-failed", r"failedscheduling|failedmount|failedattachvolume|failedcreatepodsandbox|errimagepull"
         r"|imagepullbackoff|inspectfailed|unexpectedadmissionerror|failedcreate"),
 )  # fmt: skip
-_DOES: Final = {
-    "bootstrap": "waits in NCCL's init for the others", "communicator": "closes a communicator",
-    "store": "waits for the store or the rendezvous",
-    "data": "reads data (data loader)", "checkpoint": "reads or writes a checkpoint", "compile": "compiles",
-    "gil": "waits for Python's lock (GIL)",
-    "collective": "is in a collective", "gpu": "waits for the GPU", "io": "waits for a read or a connection",
-}  # fmt: skip
 
 
 def stood(stand: Stand) -> str:
@@ -221,7 +203,7 @@ def stood(stand: Stand) -> str:
     if stand.rank is not None:
         who = f"rank {stand.rank}" + (f" ({who})" if stand.pid is not None else "")
     where = stand.top + (f", called from {stand.own}" if stand.own and stand.own != stand.top else "")
-    return f"{who}{f' on {stand.host}' if stand.host else ''} {_DOES.get(stand.doing, 'stands')}: {where}"
+    return f"{who}{f' on {stand.host}' if stand.host else ''} {_TOLD['does'].get(stand.doing, 'stands')}: {where}"
 
 
 def frames(run: Run) -> Iterator[Said | Beside]:
@@ -251,14 +233,11 @@ def daemons(run: Run) -> Iterator[Said | Beside]:
         yield tools("mnnvl-imex-missing.daemons", domain, domain=domain)
 
 
-_SERVICES: Final = {"nvidia-fabricmanager": "fabric-manager-issue", "nvidia-imex": "mnnvl-imex-missing"}
-
-
 def services(run: Run) -> Iterator[Said | Beside]:
     """Services of the NVLink fabric that do not run."""
     words = {f.device: f for f in named(run, r"service\.message")}
     for fact in named(run, r"service\.active"):
-        name = _SERVICES.get(fact.device)
+        name = _TOLD["services"].get(fact.device)
         if name and re.match(r"failed|inactive|deactivating", fact.value):
             why = words.get(fact.device)
             yield tools(
@@ -308,18 +287,11 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
 
 
 # How pages name the facts that belong to their findings, the values that tell of it, and what these facts are.
-_BESIDE: Final = (
-    ("versions", r"host\.(?:driver|cuda)_version", r".*", "versions of the host"),
-    ("links", r"kernel\.link", r"down", "links in the kernel log"),
-    ("addresses", r"net\.address", r"(?!127\.).*", "addresses of the host"),
-    ("ports", r"port\.state", r".*", "RDMA ports of the host"),
-    ("gids", r"gid\.[0-9]+", r".*v2.*", "GIDs of the host"),
-)
 
 
 def besides(run: Run) -> Iterator[Said | Beside]:
     """Facts that belong to a finding of the log and are no fault by themselves."""
-    for kind, pattern, values, what in _BESIDE:
+    for kind, pattern, values, what in _TOLD["beside"]["facts"]:
         told = [f for f in named(run, pattern) if re.fullmatch(values, f.value)]
         if told and run.table("processes").height:
             said = listed(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Final
 
 from nccl_insight.base.errors import UsageError
@@ -13,56 +14,6 @@ FAMILIES: Final[Mapping[str, int]] = {
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 _LINE: Final = "gpu01:4121:4190 [0] NCCL WARN <the line as NCCL prints it>"
 _HEALTHY: Final = "gpu01:4121:4190 [0] NCCL INFO Using network IB"
-_PAGE: Final = """---
-class: F
-severity: error
-action: config
-{head}steps:
-  - check: <a command that tells more>
-    where: <where it runs: on the host named, inside the container>
-  - fix: <what to change, as a command>
-  - do: <what to do, in words>
-{tail}---
-<One sentence that says what this is.>
-
-## What it finds
-
-<Which lines mean it. The grammar says so: `//! diagnosis: {name}` above each message.>
-
-## Why it matters
-
-<What it does to the job, and why. Without logic the last paragraph stands in the finding.>
-
-## How it decides
-
-<The message decides; or the condition, with its thresholds.>
-
-## What to do
-
-<The remedy, in words.>
-
-## False positives
-
-<When this is harmless.>
-
-## References
-
-<Source file of NCCL, issue or manual.>
-
-## Fires: <what happened>
-
-```log
-{line}
-```
-
-expect: error, host gpu01, line 1
-
-## Silent: <a healthy run that looks alike>
-
-```log
-{healthy}
-```
-"""
 _WITHOUT_LOGIC: Final = """title: <the finding in one sentence, without figures>
 since: <the next version>
 """
@@ -122,5 +73,5 @@ def skeleton(name: str, family: str, used: Mapping[str, str], logic: bool) -> di
         return text
 
     folder = f"nccl_insight/rules/{family}"
-    page = {f"{folder}/{code}-{name}.md": filled(_PAGE)}
+    page = {f"{folder}/{code}-{name}.md": filled(Path(__file__).with_suffix(".md").read_text(encoding="utf-8"))}
     return page | ({f"{folder}/{code.lower()}_{name.replace('-', '_')}.py": _MODULE} if logic else {})

@@ -137,22 +137,13 @@ def _env(out: Output, found: Found) -> str:
     return count(len(out.lines), "variable") + said
 
 
-_COLLECT: Final = {
-    "PyTorch version": "torch.version", "CUDA used to build PyTorch": "torch.cuda_version", "ROCM used to build "
-        "PyTorch": "torch.rocm_version", "OS": "host.os",
-    "Libc version": "host.libc", "Python version": "python.version", "Is CUDA available": "torch.cuda_available",
-    "CUDA runtime version": "host.cuda_runtime_version",
-    "Nvidia driver version": "host.driver_version", "cuDNN version": "host.cudnn_version", "HIP runtime "
-        "version": "host.hip_version", "vLLM Version": "vllm.version",
-}  # fmt: skip
-
-
 def _collect(out: Output, found: Found) -> str:
     """torch.utils.collect_env and vllm's, which adds topology and environment."""
     says = []
     for line, text in out.lines:
         key, colon, value = text.partition(":")
-        name = _COLLECT.get(key.strip()) or (f"report.{slug(key)}" if re.match(r"[A-Z][\w ]{3,50}:\s*\S", text) else "")
+        named = vocabulary.table("collect_env").get(key.strip())
+        name = named or (f"report.{slug(key)}" if re.match(r"[A-Z][\w ]{3,50}:\s*\S", text) else "")
         if colon and name:
             read = found.fact(line, None, name, value)
             worth = name in ("torch.version", "torch.cuda_version", "host.driver_version", "torch.cuda_available")

@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from nccl_insight.base.model import Action, Analysis, Evidence, Finding, FindingClass, Role, Severity, Step
+from nccl_insight.base import toml
+from nccl_insight.base.model import Analysis, Evidence, Finding, FindingClass, Role, Severity, Step
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report import words
 from nccl_insight.report.figures.base import Figure
@@ -18,35 +20,13 @@ _RELATED = 4
 _FILTERED = 4
 _MARKED = 256
 # Figures by family of diagnoses (the first digit of the code), the most telling first.
-_FIGURES = {
-    "NI1": ("journey", "cluster"),
-    "NI2": ("matrix", "nics", "journey", "cluster"),
-    "NI3": ("node", "nics", "rings", "trees"),
-    "NI4": ("journey", "node", "init"),
-    "NI5": ("groups", "journey", "waits", "cluster"),
-    "NI6": ("waits", "timeline", "steps", "busbw"),
-}
-ACTIONS = {
-    Action.CONFIG: "change a setting",
-    Action.RETRY: "run it again",
-    Action.ISOLATE: "take the node or link out",
-    Action.TRIAGE: "collect more",
-    Action.MONITOR: "watch it",
-    Action.NONE: "nothing by itself",
-}
-CLASSES = {
-    FindingClass.FAILURE: "stops the job",
-    FindingClass.PERFORMANCE: "slows the job",
-    FindingClass.INFORMATION: "good to know",
-    FindingClass.SECONDARY: "consequence of another fault",
-    FindingClass.INPUT: "about the input",
-}
+_WORDS: Final = toml.beside(__file__)
 
 
 def related(finding: Finding, figures: Sequence[Figure]) -> tuple[Figure, ...]:
     """The figures that show what a finding is about, the most telling first."""
     there = {f.id: f for f in figures}
-    wanted = _FIGURES.get(finding.code[:3], ()) if finding.finding_class is not FindingClass.INPUT else ()
+    wanted = _WORDS["figures"].get(finding.code[:3], ()) if finding.finding_class is not FindingClass.INPUT else ()
     return tuple(there[name] for name in wanted if name in there)[:_RELATED]
 
 
@@ -122,9 +102,9 @@ def _card(
         "div",
         badge(finding.severity),
         el("a", name, class_="code", href=f"#{finding.anchor}", aria_label=f"Link to {name}"),
-        _chip("action", f"{finding.action.value}, {ACTIONS[finding.action]}"),
+        _chip("action", f"{finding.action.value}, {_WORDS['actions'][finding.action.value]}"),
         _chip("confidence", finding.confidence.value),
-        _chip("kind", CLASSES[finding.finding_class]),
+        _chip("kind", _WORDS["classes"][finding.finding_class.value]),
         el("span", copy, class_="tools js-only"),
         class_="meta",
     )

@@ -1,7 +1,7 @@
 """Checks of who runs where: environments that a launcher starts afresh, addresses of one host, hidden GPUs."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -17,6 +17,7 @@ from nccl_insight.advise.settings.lint.machine import (
 )  # fmt: skip
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import line_at
+from nccl_insight.base import toml
 
 _MOST: Final = 200  # no person writes more launches into one script
 _MASTER: Final = re.compile(r"(?m)^(?:export[ \t]+)?MASTER_ADDR=[\"']?([^\s\"';]+)")
@@ -36,22 +37,7 @@ _PROGRAMS: Final = re.compile(
     r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w{1,40}_perf(?:_mpi)?)"
 )
 _STARTS_NOTHING: Final = re.compile(r"\b(?:pkill|killall|pgrep|kill|which|pip3?|echo|grep|rm|ls|type|command -v)\b")
-_FRESH: Final = {
-    **{
-        n: f"{n} starts with the environment of the other hosts' logins"
-        for n in ("pdsh", "clush", "pssh", "parallel-ssh", "parallel")
-    },
-    **{n: f"{n} starts with the environment of the container" for n in ("docker exec", "podman exec")},
-    "sudo": "sudo starts with a clean environment",
-    "su": "su - starts a login shell with a clean environment",
-    "env": "env -i starts with an empty environment",
-    "oarsh": "oarsh starts with the environment of the other host's login",
-    "ssh": "ssh starts with the environment of the other host's login",
-    "kubectl": "kubectl exec starts with the environment of the pod",
-    "runuser": "runuser -l starts a login shell with a clean environment",
-    "doas": "doas starts with a clean environment",
-    "machinectl": "machinectl shell starts a login session",
-}
+_FRESH: Final[Mapping[str, str]] = toml.beside(__file__)["fresh"]
 
 
 def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[Found]:
