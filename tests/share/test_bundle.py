@@ -29,7 +29,7 @@ def test_bundle_holds_everything_redacted_with_checksums(tmp_path: Path) -> None
     with zipfile.ZipFile(target) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     assert set(members) == {
-        "README.txt", "SHA256SUMS", "analysis.json", "inputs/input1.log", "report.html", "ticket.md",
+        "README.txt", "SHA256SUMS", "analysis.json", "inputs/input1-node1.log", "report.html", "ticket.md",
     }  # fmt: skip
     for line in members["SHA256SUMS"].decode().splitlines():
         digest, name = line.split("  ")

@@ -71,7 +71,7 @@ _RANKS: Final = late.compiled(_PATTERNS["ranks"])
 _LOCAL_DIR: Final = late.compiled(r"(?:^|/)attempt_[0-9]+/([0-9]{1,4})/[^/]*$")
 _NAME: Final = late.compiled(r"^[A-Za-z][A-Za-z0-9-]*?[-_]?[0-9]{1,5}$")
 _NO_HOST: Final = late.compiled(_PATTERNS["no_host"])
-_ENDINGS: Final = late.compiled(r"(?:\.(?:log|txt|out|err|gz|zst|xz|bz2|dmesg|journal|[0-9]{1,3}))+$")
+_ENDINGS: Final = late.compiled(_PATTERNS["endings"])
 
 
 @dataclass(frozen=True)

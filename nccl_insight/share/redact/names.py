@@ -4,11 +4,15 @@ import re
 from typing import Any, Final
 
 from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.units import plural
+from nccl_insight.readers.embedded.tags import read_path
 from nccl_insight.share.redact.addresses import AddressBook, parse_v4
 from nccl_insight.share.redact.patterns import COMMON, DOMAIN, FILE_SUFFIXES, PUBLIC_FILE
 
 # Longer words are taken in parts: some patterns take the square of a word's length.
 LONGEST: Final = 255
+# How many parts of a name or path are looked at: their number is squared.
+MOST_PARTS: Final = 33
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*", re.ASCII)
 _NUMBERED: Final = re.compile(r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)", re.S)
 # Users that are the same everywhere.
@@ -152,11 +156,17 @@ class Names:
         if path in ("", "<stdin>", "-"):
             return path
         if path not in self.inputs:
-            suffixes = [
-                s for s in path.rsplit("/", 1)[-1].split(".")[1:] if s.lower() in FILE_SUFFIXES or s == "sqlite"
-            ]
-            self.inputs[path] = ".".join([f"input{len(self.inputs) + 1}", *suffixes[-2:]])
+            suffixes = [s for s in path.rsplit("/", 1)[-1].split(".")[1:] if s.lower() in {*FILE_SUFFIXES, "sqlite"}]
+            rank = "" if (place := read_path(path)).rank is None else f"rank{place.rank}"
+            told = filter(None, [f"input{len(self.inputs) + 1}", self._named_by(path), rank])
+            self.inputs[path] = ".".join(["-".join(told), *suffixes[-2:]])
         return self.inputs[path]
+
+    def _named_by(self, path: str) -> str:
+        """Pseudonym of the known host in the last names of a path: findings go by it."""
+        parts = re.split("([-_./])", path)[-MOST_PARTS:]
+        spans = ("".join(parts[a:b]) for a in range(len(parts)) for b in range(len(parts), a, -1))
+        return next((self.hosts[span] for span in spans if span in self.hosts and certain(span)), "")
 
     def mapping(self) -> dict[str, dict[str, str]]:
         """What was replaced by what, to be kept by the owner of the data."""
@@ -169,21 +179,13 @@ class Names:
 
     def summary(self) -> str:
         """``12 hosts, 30 addresses, 1 user, 4 paths``."""
-        counts = (
-            ("host", len(set(self.hosts.values()))),
-            ("address", len(self.book.v4) + len(self.book.v6)),
-            ("user", len(self.users)),
-            ("path", len(self.paths)),
-            ("job name", len(self.jobs)),
-            ("hardware identifier", len(self.hardware)),
-            ("secret", len(self.secrets)),
-            ("other word", len(self.words)),
-        )
-        plural = {"address": "addresses"}
-        return (
-            ", ".join(f"{n:,} {w if n == 1 else plural.get(w, w + 's')}" for w, n in counts if n)
-            or "nothing found to replace"
-        )
+        counts = {
+            "host": {*self.hosts.values()}, "address": {*self.book.v4, *self.book.v6}, "user": self.users,
+            "path": self.paths, "job name": self.jobs, "hardware identifier": self.hardware, "secret": self.secrets,
+            "other word": self.words,
+        }  # fmt: skip
+        said = [plural(len(n), w, "addresses" if w == "address" else None) for w, n in counts.items() if n]
+        return ", ".join(said) or "nothing found to replace"
 
     def _new(self, word: str) -> str:
         number = self._counters.get(word, 0) + 1
@@ -219,9 +221,8 @@ class Names:
             if name[end] not in ".-_" or name[:end] not in self.hosts or not certain(name[:end]):
                 continue
             first, dot, domain = name[end:].partition(".")
-            if dot and domain.rsplit(".", 1)[-1].lower() in FILE_SUFFIXES:
-                return self.hosts[name[:end]] + name[end:]
-            return self.hosts[name[:end]] + first
+            file = dot and domain.rsplit(".", 1)[-1].lower() in FILE_SUFFIXES
+            return self.hosts[name[:end]] + (name[end:] if file else first)
         return None
 
     def sibling(self, found: str) -> bool:

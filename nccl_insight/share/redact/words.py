@@ -5,7 +5,7 @@ from typing import Final
 
 from nccl_insight.share.redact import patterns
 from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6
-from nccl_insight.share.redact.names import LONGEST, Names, certain
+from nccl_insight.share.redact.names import LONGEST, MOST_PARTS, Names, certain
 
 _CACHE: Final = 200_000
 _UUID: Final = re.compile(patterns.UUID)
@@ -13,9 +13,8 @@ _COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
 _HEX_RUN: Final = re.compile(r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])")
 # An interface of systemd that is called after its address.
 _MAC_DEVICE: Final = re.compile(r"(?:enx|wlx|ibx)[0-9a-f]{12}")
-# What stands between the parts of a word, and how many parts are looked at: their number is squared.
+# What stands between the parts of a word.
 _MARKS: Final = re.compile(r"([-_.])")
-_MOST_PARTS: Final = 33
 _SHORTEST_PART: Final = 4
 _POINTER: Final = re.compile(r"0x[0-9a-fA-F]+")
 
@@ -135,7 +134,7 @@ class Words:
     def _parts(self, found: str) -> str | None:
         """A word with known names among its parts (``run_alice_7b``, ``log-node7-rank3``), ``None`` without one."""
         parts = _MARKS.split(found)
-        if not 2 < len(parts) <= _MOST_PARTS:
+        if not 2 < len(parts) <= MOST_PARTS:
             return None
         made, at, names = "", 0, self._names
         while at < len(parts):

@@ -83,7 +83,7 @@ def test_copies_hold_no_planted_name_and_give_the_same_tables(tmp_path: Path) ->
     result = run_cli("redact", given, "-o", out)
     assert result.returncode == 0, result.stderr
     made = sorted(p.name for p in out.iterdir())
-    assert made == ["input1.sqlite", "input2.sqlite.gz", "input3", "input4.log"]
+    assert made == ["input1.sqlite", "input2.sqlite.gz", "input3-rank3", "input4.log"]
     blobs = {n: (out / n).read_bytes() for n in made}
     blobs["input2.sqlite.gz"] = gzip.decompress(blobs["input2.sqlite.gz"])
     for name, blob in blobs.items():
@@ -94,7 +94,7 @@ def test_copies_hold_no_planted_name_and_give_the_same_tables(tmp_path: Path) ->
     assert kept == {"CUPTI_ACTIVITY_KIND_KERNEL", "NVTX_EVENTS", "StringIds"}
     assert len(texts) == 2, "only texts that the kept tables name"
     assert tables(out / "input1.sqlite")["collectives"] == tables(given / "a.sqlite")["collectives"]
-    before, after = tables(given / "c_rank3.dump"), tables(out / "input3")
+    before, after = tables(given / "c_rank3.dump"), tables(out / "input3-rank3")
     assert len(after["flight_recorder"]) == 1
     assert after["flight_recorder_groups"] == before["flight_recorder_groups"]
     assert [r["op"] for r in after["collectives"]] == [r["op"] for r in before["collectives"]]

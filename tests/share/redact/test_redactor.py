@@ -134,8 +134,8 @@ def test_redact_command_writes_files_a_private_map_and_says_its_limits(
     names = tmp_path / "names.json"
     code, said, _ = _cli(capsys, "redact", str(log), str(binary), "-o", str(out), "--map", str(names))
     assert code == 0
-    assert [p.name for p in out.iterdir()] == ["input1.log"]
-    assert "ares" not in (out / "input1.log").read_text()
+    assert [p.name for p in out.iterdir()] == ["input1-node1.log"]  # the host that its name said
+    assert "ares" not in (out / "input1-node1.log").read_text()
     assert names.stat().st_mode & 0o077 == 0
     assert json.loads(names.read_text())["hosts"]["ares-gpu017"] == "node1"
     assert "Left out:" in said
