@@ -8,8 +8,8 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 
-# Between two ranks: the numbers of a group's sends and receives differ by rank.
-_PAIRS: Final = ("SEND", "RECV", "COALESCED")
+PAIRS: Final = ("SEND", "RECV", "COALESCED")
+"""Operations between two ranks: the numbers of a group's sends and receives differ by rank."""
 _CELLS: Final = (
     "rank", "global_rank", "last_enqueued", "last_completed", "timed_out_seq", "op", "inside", "joint"
 )  # fmt: skip
@@ -53,7 +53,7 @@ class Instance:
         seqs, ops = self._cells["timed_out_seq"], self._cells["op"]
         inside = self._cells["inside"] if self.listed else [True] * len(seqs)
         told = enumerate(zip(seqs, ops, inside, strict=True))
-        return [n for n, (seq, op, here) in told if seq is not None and op not in _PAIRS and here]
+        return [n for n, (seq, op, here) in told if seq is not None and op not in PAIRS and here]
 
     @cached_property
     def _behind(self) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import replace
 from nccl_insight.facts.calls import closed, collectives_at, judgeable, log_is_cut, progress
 from nccl_insight.facts.claims import BARRIER, CALLS, INSPECTOR, RAS, STACKS
 from nccl_insight.facts.ended import endings
@@ -74,11 +75,17 @@ def _of_calls(run: Run) -> Iterator[Instance]:
     first = counts.filter(pl.col("calls") > pl.col("low")).select("comm_id", "low").unique().sort("comm_id").rows()
     missed = collectives_at(run, first[:_MOST_COMMS]).select("comm_id", "op").iter_rows() if first else ()
     op_of = dict(missed)
+    # A log of several that ends with the call of one of two may lack that of the other.
+    shared = run.table("ranks").group_by("input_id").agg(pl.col("pid").n_unique()).filter(pl.col("pid") > 1)
+    ends = run.table("inputs").join(shared, on="input_id", how="semi").select("input_id", "lines")
     for part in counts.partition_by("comm_id", maintain_order=True):
         comm = str(part["comm_id"][0])
         rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
         rows = _placed(run, rows.cast({"rank": pl.Int64}), comm)
-        yield _tally(comm, rows, "calls", True, op_of.get(comm, "collective"))
+        found = _tally(comm, rows, "calls", True, op_of.get(comm, "collective"))
+        ahead = rows.filter(pl.col("last_enqueued") == pl.col("last_enqueued").min() + 1).join(ends, on="input_id")
+        cut = rows.height == 2 and ahead.filter(pl.col("line") >= pl.col("lines")).height > 0
+        yield replace(found, comparable=False) if cut else found
 
 
 def _of_ras(run: Run) -> Iterator[Instance]:

@@ -70,7 +70,7 @@ class Crossed:
 class Verdict:
     """What one source says: the ranks that others wait for, groups that stand still, and operations in another order.
 
-    ``waiting``: all ranks that wait. ``held``: also those that may wait behind others where they are not late.
+    ``waiting``: all ranks that wait. ``held``: also those lacking in pairs who may wait for each other.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -174,7 +174,10 @@ class _Graph:
         # Where no line tells how many ranks the job has, all that are numbered have to wait, and fill their hosts.
         count = len(self.waiting)
         every = self.source == DUMPS or (self.waiting == set(range(count)) and (count == 2 or count % 4 == 0))
-        free = [] if crossed else [g for g in free if g.complete and (g.whole or every) and g.name not in self.odd]
+        # By the lines alone nobody knows what runs: behind what a late rank holds up, nothing does.
+        if crossed or (claims and self.source == WATCHDOG):
+            free = []
+        free = [g for g in free if g.complete and (g.whole or every) and g.name not in self.odd]
         # What a rank issued behind an operation that others did not come to cannot move.
         lacks = [(g.entered, gone) for g in self.placed if (gone := g.members - g.entered)]
         free = [
@@ -184,8 +187,8 @@ class _Graph:
             or not any(gone - g.entered and g.entered & here for here, gone in lacks)
         ]
         whole = [_stalled(g) for g in free if g.whole] or [_stalled(g) for g in free]
-        rest = {r for g in self.placed for r in g.members} - self.waiting
-        return Verdict(claims, tuple(whole), crossed, self.waiting, self.waiting | (rest - self._unexcused(rest)))
+        lacks = {r for _, r in self.pairs} - self.waiting
+        return Verdict(claims, tuple(whole), crossed, self.waiting, self.waiting | (lacks - self._unexcused(lacks)))
 
     def _claims(self) -> Iterator[Claim]:
         for group in self.groups:
@@ -242,14 +245,20 @@ class _Graph:
     def _unexcused(self, late: set[int]) -> set[int]:
         """Those of several late ranks that wait nowhere: in each of their groups that another rank waits in, or is
         late, they have issued less. Where all members issued as much, they may all stand in it behind one of them."""
-        if len(late) < 2 or not all(g.proof in COUNTED for g in self.placed):
+        sure = len(late) < 2 and all(g.comparable for g in self.placed if g.members & late)
+        if sure or not all(g.proof in COUNTED for g in self.placed):
             return late
         less: dict[str, frozenset[int]] = {}
         for group in self.placed:
             less[group.name] = less.get(group.name, frozenset()) | group.ranks_never
         stuck = self.waiting | late
         paired = matched_pairs(self.run) if self.source == CALLS else ()
-        late = late - {r for pair in paired if stuck.issuperset(pair) for r in pair}
+        alone = len(late) < 2
+        # Who waits for a late one alone is not what that one waits for.
+        stands = late | {w for w, r in self.pairs if r not in late} if alone else stuck
+        late = late - {r for pair in paired if stands.issuperset(pair) for r in pair}
+        if alone:
+            return late
         return late - {
             r
             for g in self.placed
@@ -260,8 +269,9 @@ class _Graph:
     def _past(self, group: Instance, late: int) -> bool:
         """Whether all that went on where this one has issued less did so behind their last call of this group: if it
         held up this one, it would hold up them as far."""
-        calls = self._calls
-        return all(calls.get((group.name, r), math.inf) < calls.get((g.name, r), 0) for g, r in self._ahead(late))
+        calls, ahead = self._calls, self._ahead(late)
+        behind = (calls.get((group.name, r), math.inf) < calls.get((g.name, r), 0) for g, r in ahead)
+        return bool(ahead) and all(behind)
 
     @cached_property
     def _calls(self) -> dict[tuple[str, int], int]:
@@ -270,10 +280,10 @@ class _Graph:
         return {(g.name, rank): line for g, rows in of for rank, line in rows.iter_rows()}
 
     def _apart(self, late: int) -> bool:
-        """Whether a rank that issued fewer calls may wait for one whose log is not here, and which none of those that
-        went on has to wait for, too."""
+        """Whether a rank that issued fewer calls may wait for one whose log is not here, and which not two that went
+        on have to wait for, too."""
         ahead = {r for _, r in self._ahead(late)}
-        return self.source == CALLS and any(late in c and not ahead <= c for c in unheld(self.run))
+        return self.source == CALLS and any((late in c and not ahead <= c) or len(ahead) < 2 for c in unheld(self.run))
 
     def _ahead(self, late: int) -> list[tuple[Instance, int]]:
         """The ranks that went on where this one has issued less, with each group of which that is so."""
@@ -333,19 +343,30 @@ class _Graph:
             yield from self._left_out(held, own_files=still)
         elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
             return  # of several ranks without a dump each may be the one
-        elif late and not self._odd_one(needs, late) and (len(late) == 1 or self._believed(late, set(self.waiting))):
+        elif late and self._told_of(needs, late) and (len(late) == 1 or self._believed(late, set(self.waiting))):
             told = [g for g in alone if g.members - g.entered <= late]
             for g in sorted(told, key=lambda g: (len(g.members), g.name))[:_MOST_GROUPS]:
                 yield self._claim(g, late, self._silence(late))
             if not told:
                 yield self._pair_claim(late)
 
-    def _odd_one(self, needs: Iterable[Instance], late: set[int]) -> bool:
-        """Whether another rank than these, of which nothing is known, may be the cause: it has not issued what others
-        wait in, and waits in what they all have issued, too. Who runs their program has issued both."""
+    def _told_of(self, needs: Iterable[Instance], late: set[int]) -> bool:
+        """Whether no other rank than these may be the cause: nothing is known of them, and another one has not issued
+        what others wait in, and waits in what they all have issued, too. Who runs their program has issued both. Nor
+        do they alone say nothing where an input ends among the time-outs."""
+        every = self.known.union(*(g.members for g in self.placed)) - late - self.waiting
+        if late <= self.known or (self.source == WATCHDOG and every and watchdog.cut_short(self.run)):
+            return late <= self.known
+        # Of all that print into one log one alone does not give up.
+        if self.source == WATCHDOG and not every and not self._own_files():
+            return True
         stands = [g for g in self.placed if g.low is not None]
-        lacks = ((g, (g.members - g.entered - late) & self.waiting) for g in needs) if not late <= self.known else ()
-        return any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
+        lacks = ((g, (g.members - g.entered - late) & self.waiting) for g in needs)
+        return not any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
+
+    def _own_files(self) -> bool:
+        """Whether each rank that waits has a file of its own, so that those of others may be lost."""
+        return len({i for g in self.placed for i in g.rows["input_id"]}) >= len(self.waiting)
 
     def _silence(self, late: set[int]) -> str:
         if self.source == DUMPS:
@@ -384,11 +405,9 @@ class _Graph:
         listed = len(left) == 1 and left <= ended_ranks(self.run)
         if not left or unknown or not self.placed or not (listed or self._believed(left, set(self.waiting))):
             return
-        rows = pl.concat([g.rows for g in self.placed])
-        lost = own_files and rows["input_id"].n_unique() >= len(self.waiting)
-        if lost and not (len(left) == 1 and left <= self.known):
+        if own_files and self._own_files() and not (len(left) == 1 and left <= self.known):
             return
-        rows = rows.filter(pl.col("timed_out_seq").is_not_null())
+        rows = pl.concat([g.rows for g in self.placed]).filter(pl.col("timed_out_seq").is_not_null())
         every = Instance("", rows, frozenset(), True, True)
         op = rows["op"].drop_nulls()
         claim = self._claim(every, left, "gap")
@@ -398,11 +417,11 @@ class _Graph:
 
     def _believed(self, late: set[int], waiting: set[int]) -> bool:
         """Whether several ranks are late: few, and known to have run, not those whose output was lost or cut short."""
-        silent = late - waiting
-        # Where most of a job says nothing, the log was cut among the time-outs.
-        told = max(places(self.run).world, len(self.known.union(*(g.members for g in self.placed))))
-        torn = len(self.waiting) * 2 < told or watchdog.cut_short(self.run)
-        if len(silent) > 1 and self.source == WATCHDOG and torn:
+        silent, known = late - waiting, places(self.run)
+        every = self.known.union(*(g.members for g in self.placed))
+        # Where most of a job says nothing, its one log was cut among the time-outs.
+        torn = len(self.waiting) * 2 < max(known.world, len(every)) and not silent <= set(known.rank_of_input.values())
+        if len(silent) > 1 and self.source == WATCHDOG and (torn or watchdog.cut_short(self.run)):
             return False
         few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)
         return len(late) * 4 <= len(late | waiting) and (few or self.source == DUMPS)

@@ -20,6 +20,7 @@ from nccl_insight.facts.settings import refs
 from nccl_insight.facts.topics import plays
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.readers.embedded.endings import STEP
+from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.run import Run, fact
 
 DEFAULT: Final = "default"
@@ -160,7 +161,7 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     most = max((*ranks, *known.ranks, *known.rank_of_input.values()), default=-1) + 1
     told = size_of.get(DEFAULT) or known.world
     # The last rank may be the silent one: jobs of odd sizes are rare.
-    sizes = {most + most % 2, most + -most % BLOCK} if pairs else {most}
+    sizes = {most + most % 2, most + -most % BLOCK, max(most, len(known.local_of_input))} if pairs else {most}
     worlds = (told,) if told >= most > 0 else sorted(sizes)
     found: list[dict[str, Grid | None]] = [
         {
@@ -198,7 +199,8 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
     group = str(rows["group"][0])
     ranks, own_places = rows["rank"].to_list(), rows["global_rank"].to_list()
     tagged = None not in own_places
-    same = not tagged or all(own is None or own == place for own, place in zip(ranks, own_places, strict=True))
+    alike = all(own is None or own == place for own, place in zip(ranks, own_places, strict=True))
+    same = alike if tagged else _by_local(run, rows)
     own_ranks = [r for r in ranks if r is not None]
     twice = len(own_ranks) > len(set(own_ranks))
     world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
@@ -223,6 +225,14 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
         sure = places(run).world > 0 or _size(rows) == len(own)
         here = rows if len(parts) == 1 else rows[part]
         yield Instance(name, here, own, True, True, whole=how.only and sure)
+
+
+def _by_local(run: Run, rows: pl.DataFrame) -> bool:
+    """Whether the numbers of ranks may be those of the job, by the ranks on their hosts in the tags of a launcher."""
+    tags = run.table("errors").select("input_id", "line", "launcher").drop_nulls()
+    told = tags.join(rows.select("input_id", "line", "rank").drop_nulls(), on=["input_id", "line"])
+    local = ((rank, read_tag(tag).local_rank) for tag, rank in told.select("launcher", "rank").iter_rows())
+    return all(rank >= place for rank, place in local if place is not None)
 
 
 def _of_group(run: Run, rows: pl.DataFrame) -> frozenset[int]:

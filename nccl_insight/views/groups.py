@@ -6,7 +6,7 @@ from nccl_insight.base.data import dataclass
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import WATCHDOG
-from nccl_insight.facts.instances import Instance
+from nccl_insight.facts.instances import PAIRS, Instance
 from nccl_insight.facts.waitfor import verdict
 from nccl_insight.tables.run import Run
 
@@ -66,8 +66,14 @@ def groups(run: Run) -> Groups | None:
 
 def _group(run: Run, group: Instance, dumped: frozenset[int]) -> Group:
     """Where the ranks of a group are by their own words, and those that said nothing of whom others wait for."""
-    at = zip(*(group.rows[c].to_list() for c in ("global_rank", "rank", "last_enqueued", "timed_out_seq")), strict=True)
-    told = ((own if place is None else place, seq if last is None else last) for place, own, last, seq in at)
+    columns = ("global_rank", "rank", "last_enqueued", "timed_out_seq", "op")
+    at = zip(*(group.rows[c].to_list() for c in columns), strict=True)
+    # The numbers of sends and receives differ by rank.
+    told = (
+        (own if place is None else place, seq if last is None else last)
+        for place, own, last, seq, op in at
+        if op not in PAIRS
+    )
     issued: dict[int, int | None] = {r: n for r, n in told if r is not None and n is not None and n >= 0}
     if group.listed:
         return Group(group.name, issued | dict.fromkeys(group.members - dumped - issued.keys()))

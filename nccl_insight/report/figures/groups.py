@@ -7,11 +7,12 @@ from nccl_insight.report.figures import svg
 from nccl_insight.report.figures.base import Figure, listing
 from nccl_insight.views.groups import Group, Groups
 
-_GROUPS = 24
-_NAME = 34
-_COLUMNS = 16
+_GROUPS = 8
+_NAME = 40
 _BESIDE = 450
 """The width that the column beside the words has, in pixels."""
+_ROOM = 330
+"""That of all columns together, which a phone shows."""
 
 
 def groups(view: Groups) -> Figure:
@@ -23,9 +24,9 @@ def groups(view: Groups) -> Figure:
     silent = sorted({r for g in rows for r in g.silent})
     many = f", {len(odd) or 'none'} of them with a rank that is behind or silent" if len(rows) > 1 else ""
     said = [plural(len(rows), "process group") + many]
-    whom = "others wait" if view.late.issuperset(late) or not view.late else f"job waits for {rank_words(view.late)}"
-    said += [f"behind: {rank_words(late)}; the {whom}"] if late else []
+    said += [f"behind: {rank_words(late)}"] if late else []
     said += [f"silent: {rank_words(silent)}"] if silent else []
+    said += [f"the job waits for {rank_words(view.late)}"] if view.late else ["the others wait"] if late else []
     if not odd:
         said.append("every rank has issued the same collective")
     drawing, wide = _draw(rows, names, view.late)
@@ -56,11 +57,8 @@ def _label(group: Group, by_watchdog: bool) -> str:
     return f"{name} ({plural(len(group.issued), 'rank')})"
 
 
-def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> tuple[list[tuple[int, ...]], int]:
-    """The ranks that tell something, the guilty first, each with those of which the same is told; the others in one.
-
-    Also how many ranks there is no room for.
-    """
+def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> list[tuple[int, ...]]:
+    """The ranks that tell something, the guilty first, each with those of which the same is told; the others in one."""
     told: dict[tuple[object, ...], list[int]] = {}
     others: list[int] = []
     for rank in sorted({r for g in groups for r in g.issued}):
@@ -73,7 +71,7 @@ def _columns(groups: Sequence[Group], guilty: frozenset[int]) -> tuple[list[tupl
             others.append(rank)
     columns = [tuple(ranks) for ranks in told.values()]
     columns.sort(key=lambda ranks: (ranks[0] not in guilty, ranks[0]))
-    return [*columns[:_COLUMNS], *([tuple(others)] if others else [])], sum(map(len, columns[_COLUMNS:]))
+    return [*columns, *([tuple(others)] if others else [])]
 
 
 def _cell(group: Group, ranks: Sequence[int]) -> tuple[str, str, str] | None:
@@ -91,35 +89,39 @@ def _cell(group: Group, ranks: Sequence[int]) -> tuple[str, str, str] | None:
 
 
 def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int]) -> tuple[str, float]:
-    """The drawing, and its width."""
-    rows = groups[:_GROUPS]
-    columns, left_out = _columns(rows, guilty)
+    """The drawing, each group's name above its row, and its width: it stands beside the words, and on a phone."""
+    # Who is to blame stands in few groups; of the others the table tells.
+    shown = [n for n, g in enumerate(groups) if guilty & g.issued.keys()] or list(range(len(groups)))
+    rows = [groups[n] for n in shown[:_GROUPS]]
+    columns, left_out = _columns(rows, guilty), 0
     heads = [f"r{format_ranks(ranks, 2)}" for ranks in columns]
+    widths = [max(44.0, 7.5 * len(head) + 12) for head in heads]
+    while len(columns) > 2 and sum(widths) > _ROOM:
+        left_out += len(columns.pop(-2))
+        del heads[-2], widths[-2]
     unseen = {"group": len(groups) - len(rows), "rank": left_out}
     more = " and ".join(plural(n, f"further {what}") for what, n in unseen.items() if n)
-    more = f"{more} in the table" if more else ""
-    left, row, top = svg.room([more, *names[:_GROUPS]], _NAME), 28.0, 40.0
+    left, row, top = 10.0, 46.0, 30.0
     parts, x = [], left
-    for ranks, head in zip(columns, heads, strict=True):
-        wide = max(44.0, 7.5 * len(head) + 12)
+    for ranks, head, wide in zip(columns, heads, widths, strict=True):
         hot = guilty.issuperset(ranks)
         parts.append(svg.text(x + wide / 2, top - 12, head, "t c s hot" if hot else "t c s", ranks=ranks))
         for n, group in enumerate(rows):
             if found := _cell(group, ranks):
                 css, word, said = found
-                y = top + row * n
-                parts.append(svg.rect(x + 1, y, wide - 2, row - 6, css, said, ranks=ranks))
+                y = top + row * n + 18
+                parts.append(svg.rect(x + 1, y, wide - 2, 22, css, said, ranks=ranks))
                 late = css == "cell late"
-                parts.append(svg.text(x + wide / 2, y + 17, word, "t c b" if late else "t c s", ranks=ranks))
+                parts.append(svg.text(x + wide / 2, y + 16, word, "t c b" if late else "t c s", ranks=ranks))
         x += wide
-    for n, group in enumerate(rows):
-        css = "t e hot" if guilty & {*group.behind, *group.silent} else "t e"
-        parts.append(svg.text(left - 10, top + row * n + 18, names[n], css, _NAME))
+    for n, (at, group) in enumerate(zip(shown, rows, strict=False)):
+        css = "t hot" if guilty & {*group.behind, *group.silent} else "t"
+        parts.append(svg.text(left, top + row * n + 13, names[at], css, _NAME))
     height = top + row * len(rows) + 22
     key, wide = svg.legend(
-        10, height, (("cell done", "= level"), ("cell late", "-n behind"), ("cell none", "? silent"))
+        left, height, (("cell done", "= level"), ("cell late", "-n behind"), ("cell none", "? silent"))
     )
     if more:
-        parts.append(svg.text(10, height + 22, more, "t s"))
-    size = max(x, 10 + wide) + 10, height + (34 if more else 12)
+        parts.append(svg.text(left, height + 22, f"{more} in the table", "t s"))
+    size = max(x, left + wide, svg.room((names[n] for n in shown[:_GROUPS]), _NAME)) + 10, height + (34 if more else 12)
     return svg.drawing(*size, "How far each rank got, by process group", [*parts, *key]), size[0]

@@ -44,34 +44,19 @@ def check(ctx: Context) -> Hits:
 def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     """What the dumps say of those that did not come, did not finish, did not begin, or gave no dump."""
     lead = item.lead
-    others, wait = rank_words(lead.waiting), "waits" if len(lead.waiting) == 1 else "wait"
     op = lead.op or "unknown"
     # The sizes of a long operation stand in what was observed; the title names its group in full.
-    op = op if len(op) + len(lead.group) + len(others) < _LONG else op.partition(" ")[0]
-    what = f"collective {lead.seq} ({op}) of group {lead.group}" if lead.seq is not None else "a collective"
-    for_it = f"in {what}" if lead.seq is not None else f"for {'them' if len(lead.ranks) > 1 else 'it'}"
-    title = {
-        "undumped": f"did not produce a dump, and {others} {wait} {for_it}",
-        "not-entered": f"issued {what} but never entered it; {others} {wait}",
-        "lagging": f"never finished {what}; {others} went on",
-    }.get(lead.proof, f"never issued {what}; {others} {wait} in it")
-    explanation = {
-        "undumped": "A process that ended or that cannot write leaves no dump. If the dumps of these ranks were only "
-        "not collected, add them.",
-        "not-entered": "The CPU of these ranks has issued the collective and their GPU has not started it: an earlier "
-        "kernel or collective of theirs does not end, or another process group runs in a different order.",
-    }.get(lead.proof, "The dumps number the collectives of a group alike on all its ranks.")
-    more = f" In all {waiting:,} ranks wait, directly or through other groups." if waiting > len(lead.waiting) else ""
+    long = len(op) + len(lead.group) + len(rank_words(lead.waiting)) >= _LONG
+    what = f"collective {lead.seq} ({op.partition(' ')[0] if long else op}) of group {lead.group}"
     return says(
-        "rank-desync.from-dumps",
-        tuple(e for c in (lead, *item.also) for e in c.evidence)[:4],
-        whom=(),
-        explanation=explanation + more,
-        title=f"{subject(item)} {title}",
-        undumped=lead.proof == "undumped",
-        dumped=dumped,
+        "rank-desync.from-dumps", tuple(e for c in (lead, *item.also) for e in c.evidence)[:4], whom=(),
+        subject=subject(item), what=what if lead.seq is not None else "a collective",
+        wait="waits" if len(lead.waiting) == 1 else "wait",
+        it=f"in {what}" if lead.seq is not None else "for them" if len(lead.ranks) > 1 else "for it",
+        undumped=lead.proof == "undumped", outside=lead.proof == "not-entered",
+        lagging=lead.proof == "lagging", more=waiting > len(lead.waiting), waiting=waiting, dumped=dumped,
         lead=lead,
-    )
+    )  # fmt: skip
 
 
 def _from_ras(item: Absent) -> Hit:
@@ -93,37 +78,11 @@ def _from_ras(item: Absent) -> Hit:
 def _from_watchdog(item: Absent) -> Hit:
     """Ranks whose oldest unfinished operation, or last issued one, is below what the others of the group wait in."""
     lead = item.lead
-    seq, last = lead.seq or 0, lead.last
-    group = "" if lead.group in (DEFAULT, "?") else f" of process group {lead.group}"
-    far = last is not None and seq - last > 1
-    behind = f"{seq - (last or 0):,} apart" if far else "one operation behind"
-    if lead.proof == "enqueued":
-        title = (
-            f"{subject(item)} issued no collective{f' after {last}' if last else ''}{group}; "
-            f"{rank_words(lead.waiting)} waited in "
-            f"{seq} ({lead.op or 'operation unknown'})"
-        )
-    else:
-        title = f"{subject(item)} timed out in collective {last}{group}, {rank_words(lead.waiting)} in {seq}: {behind}"
-    note = (
-        ""
-        if lead.group != "?"
-        else (
-            " The lines do not name the process group; if these ranks reported about different groups, the numbers "
-            "cannot be compared."
-        )
-    )
-    numbers = "" if lead.world else " The rank numbers are those within the process group."
+    seq, last = lead.seq or 0, lead.last or 0
     return says(
-        "rank-desync.from-watchdog",
-        (),
-        title=title,
-        first_s=lead.first_s,
-        last_s=lead.first_s,
-        note=note,
-        numbers=numbers,
-        lead=lead,
-        has_last=last is not None,
-        last=last,
-        seq=seq,
-    )
+        "rank-desync.from-watchdog", (), first_s=lead.first_s, last_s=lead.first_s, subject=subject(item),
+        lead=lead, op=lead.op or "operation unknown", issued=lead.proof == "enqueued",
+        after=lead.proof == "enqueued" and last > 0, named=lead.group not in (DEFAULT, "?"),
+        unnamed=lead.group == "?", within=not lead.world, has_last=lead.last is not None, last=last,
+        seq=seq, far=lead.last is not None and seq - last > 1, apart=seq - last,
+    )  # fmt: skip

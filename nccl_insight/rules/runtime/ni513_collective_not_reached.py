@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.units import rank_words
 from nccl_insight.facts.absent import Absent, absences
 from nccl_insight.facts.calls import log_is_cut
 from nccl_insight.facts.claims import CALLS, WATCHDOG
@@ -28,7 +28,8 @@ def check(ctx: Context) -> Hits:
         elif item.lead.proof == "barrier":
             yield with_others(run, _barrier(item), item)
         elif item.lead.proof == "stack":
-            yield with_others(run, _elsewhere(item), item)
+            hit = says("collective-not-reached.elsewhere", (), next_step=READ_LAST, lead=item.lead)
+            yield with_others(run, hit, item)
         elif item.lead.proof == "gap":
             yield with_others(run, _unseen(item, ended_ranks(run).issuperset(item.lead.ranks)), item)
     if not run.has("calls"):
@@ -48,73 +49,52 @@ def _closed(run: Run, item: Absent) -> pl.DataFrame:
 
 def _left(item: Absent, gone: pl.DataFrame) -> Hit:
     lead = item.lead
-    at = f"collective {lead.seq} ({lead.op or 'operation unknown'})"
-    one = len(lead.ranks) == 1
-    return says("collective-not-reached.left", refs(gone), subject=subject(item), lead=lead, at=at, one=one)
+    op, one = lead.op or "operation unknown", len(lead.ranks) == 1
+    return says("collective-not-reached.left", refs(gone), subject=subject(item), lead=lead, op=op, one=one)
 
 
 def _stopped(item: Absent) -> Hit:
     lead = item.lead
-    reached, most = lead.last or 0, lead.seq or 0
-    did = (
-        f"stopped after {plural(reached, 'collective')}"
-        if reached
-        else "never issued the first collective of its group"
-    )
     return says(
         "collective-not-reached.stopped",
         (),
-        observed=plural(reached, "call"),
         comm_id=lead.comm_id,
         absence=f"no further call of {rank_words(lead.ranks)} on this communicator",
         subject=subject(item),
-        did=did,
         lead=lead,
-        most=most,
-        reached=reached + 1,
+        most=lead.seq or 0,
+        reached=lead.last or 0,
+        next=(lead.last or 0) + 1,
     )
 
 
 def _barrier(item: Absent) -> Hit:
     lead = item.lead
-    limit = f" within {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
-    of = "" if lead.world else " of a smaller process group, which numbers its ranks"
+    observed = (lead.evidence[0].text if lead.evidence else None) or ""
+    limit, who = (lead.ran_ms or 0) / 1000, subject(item)
     return says(
-        "collective-not-reached.barrier",
-        (),
-        observed=(lead.evidence[0].text if lead.evidence else None) or "",
-        subject=subject(item),
-        of=of,
-        limit=limit,
-        lead=lead,
-        read_last=READ_LAST,
-    )
-
-
-def _elsewhere(item: Absent) -> Hit:
-    lead = item.lead
-    return says("collective-not-reached.elsewhere", (), next_step=READ_LAST, lead=lead)
+        "collective-not-reached.barrier", (), observed=observed, subject=who, limit=limit, lead=lead,
+        read_last=READ_LAST, within=not lead.world,
+    )  # fmt: skip
 
 
 def _unseen(item: Absent, ended: bool) -> Hit:
-    lead, who = item.lead, rank_words(item.lead.ranks)
+    lead = item.lead
     return says(
         "collective-not-reached.unseen",
         (),
         first_s=lead.first_s,
         subject=subject(item),
         lead=lead,
-        seq=f" in collective {lead.seq} ({lead.op or 'operation unknown'})" if lead.seq is not None else "",
-        who=who,
+        op=lead.op or "operation unknown",
+        numbered=lead.seq is not None,
         ended=ended,
     )
 
 
 def _silent(item: Absent, waiting: int) -> Hit:
     lead = item.lead
-    limit = f" for {lead.ran_ms / 1000:,.0f} s" if lead.ran_ms else ""
     first = lead.seq is not None and lead.seq <= 1
-    prepares = first and len(lead.ranks) == 1
     return says(
         "collective-not-reached.silent",
         (),
@@ -123,10 +103,10 @@ def _silent(item: Absent, waiting: int) -> Hit:
         subject=subject(item),
         lead=lead,
         op=lead.op or "operation unknown",
-        limit=limit,
+        limit=(lead.ran_ms or 0) / 1000,
         more_wait=waiting > len(lead.waiting),
         waiting=waiting,
         first=first,
         read_last=READ_LAST,
-        prepares=prepares,
+        prepares=first and len(lead.ranks) == 1,
     )

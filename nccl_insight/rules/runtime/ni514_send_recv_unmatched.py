@@ -1,6 +1,6 @@
 """A send has no receive, or the reverse."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -38,10 +38,13 @@ def _recorded(run: Run) -> Iterator[Hit]:
         return
     first = found[0]
     other, verb = ("receive", "send to") if first.op == "Send" else ("send", "receive from")
-    ranks = tuple(sorted({r for item in found for r in (item.src, item.dst)}))
-    follows = held_up(run, (p.missing for p in found))
+    missing = {p.missing for p in found}
+    ranks = _whom([(p.waits, p.missing) for p in found], waits) or tuple(
+        sorted({r for p in found for r in (p.src, p.dst)})
+    )
+    follows = held_up(run, missing)
     members = {r for group in flight_recorder.instances(run) for r in group.members}
-    unseen = not follows and not members <= here and waits.issuperset(p.missing for p in found)
+    unseen = not follows and not members <= here and missing <= waits
     yield says(
         "send-recv-unmatched.recorded",
         tuple(
@@ -60,6 +63,12 @@ def _recorded(run: Run) -> Iterator[Hit]:
     )
 
 
+def _whom(pairs: Sequence[tuple[int, int] | None], waits: frozenset[int]) -> tuple[int, ...]:
+    """The one rank that several wait for, if it waits for nobody; empty where either side may be to blame."""
+    lacks = [None if p is None else p[1] for p in pairs if p is None or p[1] not in waits]
+    return tuple(r for r in set(lacks) if r is not None) if len(set(lacks)) == 1 < len(lacks) else ()
+
+
 def _counted(run: Run) -> Iterator[Hit]:
     rows, waits = unmatched(run), waiting(run)
     pairs = [waits_for(run, row) for row in rows.iter_rows(named=True)]
@@ -75,7 +84,7 @@ def _counted(run: Run) -> Iterator[Hit]:
         yield says(
             "send-recv-unmatched.counted",
             refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
-            whom=tuple(sorted({src, dst})),
+            whom=_whom(pairs, waits) or tuple(sorted({src, dst})),
             caused_by=("rank-desync",) if follows else (),
             comm_id=str(comm_id[0]),
             src=src,
