@@ -187,8 +187,8 @@ class _Graph:
             or not any(gone - g.entered and g.entered & here for here, gone in lacks)
         ]
         whole = [_stalled(g) for g in free if g.whole] or [_stalled(g) for g in free]
-        lacks = {r for _, r in self.pairs} - self.waiting
-        return Verdict(claims, tuple(whole), crossed, self.waiting, self.waiting | (lacks - self._unexcused(lacks)))
+        unmet = {r for _, r in self.pairs} - self.waiting
+        return Verdict(claims, tuple(whole), crossed, self.waiting, self.waiting | (unmet - self._unexcused(unmet)))
 
     def _claims(self) -> Iterator[Claim]:
         for group in self.groups:
