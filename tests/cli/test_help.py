@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccl_insight.cli import build_app, commands_of, help
+from nccl_insight.cli import build_app, help
+from tests.cli import commands_of
 
 COMMANDS = commands_of(build_app())
 
