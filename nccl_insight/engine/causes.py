@@ -13,11 +13,11 @@ in order, are no root: the first of them is the first error in the log, no more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.data import replace
 from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.base.natures import names, nearness
 from nccl_insight.base.units import plural
@@ -59,16 +59,9 @@ class FirstLines:
 
     def _compared(self, one: str, other: str) -> tuple[bool, bool]:
         mine, theirs = self._lines.get(one, {}), self._lines.get(other, {})
-        shared = possible = False
-        first = True
-        for process in mine if len(mine) <= len(theirs) else theirs:
-            if process in mine and process in theirs:
-                shared = True
-                possible = possible or mine[process] <= theirs[process] + _EVENT_LINES
-                first = first and mine[process] < theirs[process]
-                if possible and not first:
-                    break
-        return possible or not shared, first and shared
+        shared = mine.keys() & theirs.keys()
+        possible = not shared or any(mine[process] <= theirs[process] + _EVENT_LINES for process in shared)
+        return possible, bool(shared) and all(mine[process] < theirs[process] for process in shared)
 
 
 def first_lines(run: Run) -> FirstLines:
@@ -89,6 +82,16 @@ def first_lines(run: Run) -> FirstLines:
 _LINK_REACH_S: Final = 60.0
 
 
+def _failed(draft: Draft) -> bool:
+    return draft.severity is Severity.ERROR and draft.rule.finding_class is FindingClass.FAILURE
+
+
+def _remarked(draft: Draft, said: str) -> Draft:
+    """The draft with a sentence behind what it means for this run."""
+    why = draft.hit.explanation or draft.rule.section("Why it matters")
+    return replace(draft, hit=replace(draft.hit, explanation=f"{why} {said}"))
+
+
 def _after(cause: Draft, effect: Draft) -> bool:
     """Whether the clocks say that the alleged cause began after its effect."""
     if cause.first_s is None or effect.first_s is None:
@@ -107,7 +110,7 @@ def old(drafts: Sequence[Draft]) -> set[int]:
     a GPU that has been broken since.
     """
     rest = [d for d in drafts if d.name not in names("logged")]
-    failed = [d for d in rest if d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE]
+    failed = [d for d in rest if _failed(d)]
     begun = min((d.first_s for d in rest if d.first_s is not None), default=None)
     found: set[int] = set()
     for i, draft in enumerate(drafts):
@@ -123,10 +126,8 @@ def old(drafts: Sequence[Draft]) -> set[int]:
 
 def _aged(draft: Draft) -> Draft:
     """The draft of an old event: worth to know, and no error of this job."""
-    said = " It is stamped more than a day before the other failures: it seems to be of an earlier job."
-    hit = replace(draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said)
-    lowest = max(draft.severity, Severity.WARNING, key=lambda s: s.order)
-    return replace(draft, hit=hit, severity=lowest)
+    said = "It is stamped more than a day before the other failures: it seems to be of an earlier job."
+    return replace(_remarked(draft, said), severity=max(draft.severity, Severity.WARNING, key=lambda s: s.order))
 
 
 def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
@@ -135,11 +136,7 @@ def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
     A process that ended closes its connections. Where the closes that name a host are stamped well before the only end
     on that host, nothing on it is stamped before that end, and nothing else explains the closes, its clock is wrong.
     """
-    failed = [
-        d
-        for d in drafts
-        if d.first_s is not None and d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE
-    ]
+    failed = [d for d in drafts if d.first_s is not None and _failed(d)]
     found: dict[str, float] = {}
     for closed in (d for d in drafts if d.name == GONE and d.first_s is not None):
         ends = [d for d in failed if d.name in names("outside") and len(d.hit.hosts) == 1 and _later(d, closed)]
@@ -166,10 +163,9 @@ def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
         return draft
     minutes = ahead[host] / 60
     by = plural(round(minutes), "minute") if minutes >= 1 else f"{ahead[host]:.0f} s"
-    said = f" The clock of {host} seems to be {by} ahead: its peers lost it before, by their clocks."
-    hit = replace(draft.hit, explanation=(draft.hit.explanation or draft.rule.section("Why it matters")) + said)
+    said = f"The clock of {host} seems to be {by} ahead: its peers lost it before, by their clocks."
     last = None if draft.last_s is None else draft.last_s - ahead[host]
-    return replace(draft, hit=hit, first_s=draft.first_s - ahead[host], last_s=last)
+    return replace(_remarked(draft, said), first_s=draft.first_s - ahead[host], last_s=last)
 
 
 def _behind(cause: Draft, effect: Draft) -> bool:
@@ -177,6 +173,11 @@ def _behind(cause: Draft, effect: Draft) -> bool:
     if (cause.name, effect.name) != (GONE, TIMED_OUT) or cause.first[0] != effect.first[0]:
         return False
     return (cause.first_s is None or effect.first_s is None) and cause.first > effect.first
+
+
+def _leads_to(cause: Draft, effect: Draft, lines: FirstLines) -> bool:
+    """Whether the cause may explain the effect, by their rules, place and time."""
+    return _explains(cause, effect) and _shares(cause, effect) and _possible(cause, effect, lines)
 
 
 def _possible(cause: Draft, effect: Draft, lines: FirstLines) -> bool:
@@ -199,6 +200,12 @@ def _on_purpose(cause: Draft, effect: Draft) -> bool:
     return effect.name in names("echo")
 
 
+def left_port(cause: Draft, effect: Draft) -> bool:
+    """Whether an attempt may have found its port taken by the processes, or what they left, of one that died."""
+    died = cause.name in names("outside") and cause.severity is Severity.ERROR
+    return died and effect.name == "bootstrap-bind-failed" and bool(set(effect.hit.hosts) & set(cause.hit.hosts))
+
+
 def _explains(cause: Draft, effect: Draft) -> bool:
     """Whether the cause's diagnosis may explain the effect's, by the rules' own statements.
 
@@ -211,19 +218,18 @@ def _explains(cause: Draft, effect: Draft) -> bool:
         return False
     if cause.name in effect.causes:
         return True
-    if cause.name in names("outside") and effect.name in names("echo") and cause.severity is Severity.ERROR:
+    echo = cause.name in names("outside") and effect.name in names("echo") and effect.name not in cause.causes
+    if echo and cause.severity is Severity.ERROR:
         return cause.confidence is not Confidence.LOW
     if effect.name == "collective-not-reached" and cause.name in names("network") and cause.severity is Severity.ERROR:
         # A rank that its own network failed does not come; retries of others to a silent rank are the echo of its end.
         return bool(effect.hit.ranks) and set(effect.hit.ranks) <= set(cause.hit.ranks)
-    if effect.name == "bootstrap-bind-failed" and cause.name in names("outside") and _later(effect, cause):
-        # An attempt began after one that had died: its processes, or what they left, had the port.
-        return bool(set(effect.hit.hosts) & set(cause.hit.hosts)) and cause.severity is Severity.ERROR
+    if left_port(cause, effect) and _later(effect, cause):
+        return True
     mutual = effect.name in cause.causes and not _behind(effect, cause)
     if effect.rule.finding_class is not FindingClass.SECONDARY or mutual:
         return False
-    failure = cause.rule.finding_class is FindingClass.FAILURE and cause.severity is Severity.ERROR
-    return failure and cause.confidence is not Confidence.LOW
+    return _failed(cause) and cause.confidence is not Confidence.LOW
 
 
 def _shares(cause: Draft, effect: Draft) -> bool:
@@ -263,11 +269,7 @@ def undecided(drafts: Sequence[Draft], above: Sequence[int | None], lines: First
     first = [
         j
         for j, d in enumerate(drafts)
-        if above[j] is None
-        and d.severity is Severity.ERROR
-        and d.rule.finding_class is FindingClass.FAILURE
-        and d.name not in names("outside")
-        and not nearness(d.name)
+        if above[j] is None and _failed(d) and d.name not in names("outside") and not nearness(d.name)
     ]
     found: set[int] = set()
     for i, parent in enumerate(above):
@@ -278,7 +280,7 @@ def undecided(drafts: Sequence[Draft], above: Sequence[int | None], lines: First
             rival = drafts[j]
             if j == parent or rival.name == drafts[parent].name:
                 continue
-            explains = _explains(rival, drafts[i]) and _shares(rival, drafts[i]) and _possible(rival, drafts[i], lines)
+            explains = _leads_to(rival, drafts[i], lines)
             as_near = bool(set(rival.hit.hosts) & set(drafts[i].hit.hosts)) == near
             if explains and as_near and not _ordered(drafts[parent], rival, lines):
                 found |= {parent, j}
@@ -288,15 +290,7 @@ def undecided(drafts: Sequence[Draft], above: Sequence[int | None], lines: First
 def parents(drafts: Sequence[Draft], lines: FirstLines) -> list[int | None]:
     """Index of the draft that explains each draft, or None."""
     options = [
-        [
-            j
-            for j, cause in enumerate(drafts)
-            if i != j
-            and cause.name != effect.name
-            and _explains(cause, effect)
-            and _shares(cause, effect)
-            and _possible(cause, effect, lines)
-        ]
+        [j for j, cause in enumerate(drafts) if cause.name != effect.name and _leads_to(cause, effect, lines)]
         for i, effect in enumerate(drafts)
     ]
     chosen: list[int | None] = [None] * len(drafts)
@@ -368,6 +362,42 @@ def _told(effect: Draft, cause: Draft) -> bool:
     return ranks <= set(cause.hit.ranks) if ranks else bool(hosts) and hosts <= set(cause.hit.hosts)
 
 
+def _of_no_rank(run: Run, draft: Draft, drafts: Sequence[Draft], told: Course) -> str:
+    """Why a process that ended, and that no line calls a rank, is not taken for one."""
+    if draft.name not in (KILLED, CRASHED) or draft.hit.ranks:
+        return ""
+    if told.outlived(draft.last_s):
+        return "The job counted steps long after it: it was none of its ranks."
+    closes, known = causes(run).filter(pl.col("cause") == GONE), places(run)
+    lost = known.hosts_at(closes)
+    failed = [d.name for d in drafts if d.hit.ranks and lost.issuperset(d.hit.hosts) and d.name in names("outside")]
+    if draft.name != KILLED or not failed or not lost.isdisjoint(draft.hit.hosts or lost):
+        return ""
+    # That no close names the host is a fact where most of the ranks that were left tell of theirs.
+    if 2 * closes.select("host", "pid").drop_nulls().n_unique() >= len(known.ranks) - 1:
+        return "Peers lost no process there, but on the host of a rank that failed: it was none of the ranks."
+    doubt = "A rank failed by itself elsewhere. Whether this process was a rank, too, is not told."
+    return doubt if FAILED in failed else ""
+
+
+def _got_over(draft: Draft, told: Course) -> tuple[str, Severity]:
+    """Why what happened did not stop a job that came to its end, and how severe it is at most."""
+    refs, outside = draft.hit.evidence, draft.name in names("outside")
+    if draft.name in names("logged", "flap") and told.outside(draft.first_s, draft.last_s):
+        return "It is of another time than the job's own lines.", Severity.INFO
+    if draft.name in (KILLED, CRASHED) and not draft.hit.ranks:
+        return "The job came to its end: it was none of its ranks.", Severity.INFO
+    # What the machine shows of itself in front of a job stays true.
+    before = outside or (draft.name in names("configuration") and draft.name not in names("device"))
+    if before and told.in_front(refs):
+        return "The job began after it, and came to its end.", Severity.INFO if outside else Severity.WARNING
+    if draft.name in names("leaving") and told.got_over(refs):
+        return "The job came to its end: this did not stop it.", Severity.INFO
+    if outside and told.went_on(refs, draft.last_s):
+        return "The job went on after it, and came to its end.", Severity.WARNING
+    return "", Severity.INFO
+
+
 def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
     """The drafts as the course of the job tells: a job that came to its end, or went on, was stopped by none of them.
 
@@ -375,37 +405,16 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
     is of another process. What is of another time than the job's own lines is none of it.
     """
     told = course(run)
-    # What the machine shows of itself in front of a job stays true.
-    before = set(names("outside", "configuration")) - set(names("device"))
     completed = told.completed and not any(_stopped(d, told) for d in drafts)
-    lost = places(run).hosts_at(causes(run).filter(pl.col("cause") == GONE))
-    failed = any(d.hit.ranks and lost.issuperset(d.hit.hosts) and d.name in names("outside") for d in drafts)
     placed: list[Draft] = []
     for draft in drafts:
         said, most = "", Severity.INFO
-        if draft.severity not in (Severity.ERROR, Severity.WARNING):
-            pass
-        elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks and told.outlived(draft.last_s):
-            said = "The job counted steps long after it: it was none of its ranks."
-        elif draft.name == KILLED and not draft.hit.ranks and failed and lost.isdisjoint(draft.hit.hosts or lost):
-            said = "Peers lost no process there, but on the host of a rank that failed: it was none of the ranks."
-        elif not completed:
-            pass
-        elif draft.name in names("logged", "flap") and told.outside(draft.first_s, draft.last_s):
-            said = "It is of another time than the job's own lines."
-        elif draft.name in (KILLED, CRASHED) and not draft.hit.ranks:
-            said = "The job came to its end: it was none of its ranks."
-        elif draft.name in before and told.in_front(draft.hit.evidence):
-            said = "The job began after it, and came to its end."
-            most = Severity.INFO if draft.name in names("outside") else Severity.WARNING
-        elif draft.name in names("leaving") and told.got_over(draft.hit.evidence):
-            said = "The job came to its end: this did not stop it."
-        elif draft.name in names("outside") and told.went_on(draft.hit.evidence, draft.last_s):
-            said, most = "The job went on after it, and came to its end.", Severity.WARNING
+        if draft.severity in (Severity.ERROR, Severity.WARNING):
+            said = _of_no_rank(run, draft, drafts, told)
+            if completed and not said:
+                said, most = _got_over(draft, told)
         if said:
-            why = draft.hit.explanation or draft.rule.section("Why it matters")
-            hit = replace(draft.hit, explanation=f"{why} {said}")
-            draft = replace(draft, hit=hit, severity=max(draft.severity, most, key=lambda s: s.order))
+            draft = replace(_remarked(draft, said), severity=max(draft.severity, most, key=lambda s: s.order))
         placed.append(draft)
     return placed
 
@@ -433,29 +442,23 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
     open_ = undecided(drafts, above, lines)
     # What is shown are the times that the lines have.
     drafts = [replace(d, first_s=s.first_s, last_s=s.last_s) for d, s in zip(drafts, stamped, strict=True)]
-    raised = {
-        above[i]
-        for i, d in enumerate(drafts)
-        if d.severity is Severity.ERROR and d.rule.finding_class is FindingClass.FAILURE
-    }
+    raised = {above[i] for i, d in enumerate(drafts) if _failed(d)}
     placed: list[Draft] = []
     for i, draft in enumerate(drafts):
         depth, at = 0, above[i]
         while at is not None:
             depth, at = depth + 1, above[at]
         parent = above[i]
+        role, severity = Role.INDEPENDENT, draft.severity
         if parent is not None:
             role, severity = Role.CASCADE, lowered(draft, drafts[parent])
             severity = Severity.INFO if _told(draft, drafts[parent]) else severity
         elif i in open_:
-            role, severity = Role.INDEPENDENT, draft.severity
             draft = replace(draft, undecided=True)
         elif i in is_cause:
             role = Role.ROOT
             worse = i in raised and draft.severity is Severity.WARNING and not draft.hit.deliberate
-            severity = Severity.ERROR if worse else draft.severity
-        else:
-            role, severity = Role.INDEPENDENT, draft.severity
+            severity = Severity.ERROR if worse else severity
         cause = None if parent is None else drafts[parent].name
         placed.append(draft.placed(role, cause, severity_of(draft.name, severity), depth))
     return sorted(placed, key=lambda d: d.order)

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import FindingClass, JobPart, NotJudged, Severity
+from nccl_insight.engine.causes import left_port
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.engine.journey import progress, trouble_line
@@ -48,6 +49,8 @@ def with_causes(draft: Draft, run: Run, causes: Mapping[Part, Draft | None], las
     if final is None:
         same = f" of the same cause ({failed[-1].name})" if len(alike) == len(failed) > 1 else ""
         said = f"{len(failed)} failed{same}, the last one did not"
+    elif ended[-2] is not None and left_port(ended[-2], final):
+        said = "the last one failed at the port that the one before it left"
     elif len(alike) > 1:
         said = f"the same cause in {len(alike)} of {len(ended)} attempts"
     else:

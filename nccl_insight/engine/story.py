@@ -130,10 +130,19 @@ _TOLD_ELSEWHERE: Final = frozenset({TIMED_OUT, EFFECT, UNEXPLAINED})
 
 
 def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
-    rows = watchdog.states(run).drop_nulls("timed_out_seq")
-    if rows.is_empty():
-        return
-    rows = rows.sort("time_s", "input_id", "line", nulls_last=True)
+    rows = watchdog.states(run).drop_nulls("timed_out_seq").sort("time_s", "input_id", "line", nulls_last=True)
+    # The watchdog also gives up an operation in which NCCL reports an error: it tells no time that it ran.
+    ran = pl.col("ran_ms").is_not_null() | pl.col("group").eq_missing(watchdog.GLOO)
+    lines = causes(run)
+    told = ran if rows.select(ran.any()).item() else pl.lit(lines.select(plays(lines, "time-out").any()).item())
+    for timed in (True, False):
+        part = rows.filter(told == timed)
+        if part.height:
+            yield _in_operation(part, timed)
+
+
+def _in_operation(rows: pl.DataFrame, timed: bool) -> _Told:
+    """Ranks that gave up waiting, in which operation, and after how long."""
     ranks = sorted(rows.select(pl.coalesce("global_rank", "rank").alias("r"))["r"].drop_nulls().unique().to_list())
     if rows["global_rank"].null_count() and rows["group"].n_unique() > 1:
         ranks = []  # numbers of several groups
@@ -144,15 +153,9 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
     took = rows["ran_ms"].drop_nulls()
     told = took.len() and (alike or not rows["ran_ms"].null_count())
     after = f" after {round(int(took[0]) / 1000):,} s" if told else ""
-    # The watchdog also gives up an operation in which NCCL reports an error.
-    lines = causes(run)
-    timed = took.len() or gloo or lines.select(plays(lines, "time-out").any()).item()
-    one, many = ("times out", "time out") if timed else ("gives up", "give up")
-    who = (
-        f"{capital(rank_words(ranks, 6))} {one if len(ranks) == 1 else many}"
-        if ranks
-        else plural(rows.height, "time-out")
-    )
+    one, many, without = ("times out", "time out", "time-out") if timed else ("gives up", "give up", "rank gives up")
+    who = f"{capital(rank_words(ranks, 6))} {one if len(ranks) == 1 else many}" if ranks else ""
+    who = who or plural(rows.height, without, "time-outs" if timed else "ranks give up")
     groups = rows.filter(pl.col("group") != UNNAMED)["group"].n_unique()
     where = f" in {plural(groups, 'process group')}" if groups > 1 else ""
     at = (int(rows["input_id"][0]), int(rows["line"][0]))
@@ -161,7 +164,7 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
     span = f", the last {round(late):,} s later" if late >= 1 else ""
     hosts = tuple(rows["host"].drop_nulls().unique(maintain_order=True).to_list())
     text = f"{who}{what}{where}{after} ({'Gloo' if gloo else 'watchdog'}){span}"
-    yield _Told(Moment("gave up", text, ranks=tuple(ranks), hosts=hosts), at, first)
+    return _Told(Moment("gave up", text, ranks=tuple(ranks), hosts=hosts), at, first)
 
 
 def _died(run: Run, findings: Sequence[Finding], told: Sequence[_Told]) -> Iterator[_Told]:

@@ -58,16 +58,14 @@ class Course:
 
     def went_on(self, refs: Sequence[Ref], last_s: float | None) -> bool:
         """Whether the program counted steps long after these lines, and came to its end."""
-        if not self.completed or not refs:
-            return False
-        for ref in refs:
-            line, time_s = self.steps.get(ref.input_id, (0, None))
-            if last_s is not None and time_s is not None:
-                if time_s < last_s + _LONG_S:
-                    return False
-            elif line < ref.line + _LONG_LINES:
-                return False
-        return True
+        return self.completed and bool(refs) and all(self.counted_on(ref.input_id, ref.line, last_s) for ref in refs)
+
+    def counted_on(self, input_id: int, line: int, time_s: float | None) -> bool:
+        """Whether the program counted steps in this input long after a line: by the clock, else by lines."""
+        last, last_s = self.steps.get(input_id, (0, None))
+        if time_s is not None and last_s is not None:
+            return last_s >= time_s + _LONG_S
+        return last >= line + _LONG_LINES
 
     def outlived(self, last_s: float | None) -> bool:
         """Whether the program counted steps long after that time."""

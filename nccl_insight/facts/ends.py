@@ -15,6 +15,7 @@ from nccl_insight.base.advice import advised
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
+from nccl_insight.facts import host_facts
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import CONSEQUENCE, causes
@@ -57,7 +58,8 @@ class End:
     prove an exception of the program). ``local_rank``: where the line has it and no rank.
     ``order``: place among all lines of the run. ``strange``: hosts that NCCL's lines do not name. ``pid``: of the
     process that ended, as the line numbers it: the kernel's numbers are others than those within a container.
-    ``lost``: a launcher or service that lost a process and does not know of what.
+    ``lost``: a launcher or service that lost a process and does not know of what. ``beside``: it is of a container
+    beside that of the ranks.
     """
 
     kind: str
@@ -78,6 +80,7 @@ class End:
     local_rank: int | None = None
     pid: int | None = None
     lost: bool = False
+    beside: bool = False
 
     @property
     def parts(self) -> frozenset[str]:
@@ -106,10 +109,18 @@ def ends(run: Run) -> tuple[End, ...]:
         rows = rows.filter(~(plays(rows, "later") & rows["input_id"].is_in(named.to_list())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
-    pods, agents = _pods(run), _agents(rows)
+    pods, agents, beside = _pods(run), _agents(rows), host_facts.sidecars(run)
     if agents:  # which pass on in their exit code that a rank failed
         rows = rows.filter(pl.col("task_list").is_null() | (pl.col("kind") != FAILED))
-    found = [e for row in rows.iter_rows(named=True) if (e := _of_line(row, known, pods, agents)) is not None]
+    found: list[End] = []
+    for row in rows.iter_rows(named=True):
+        end = _of_line(row, known, _pod_of(row, pods), agents)
+        of_container = (
+            end is not None and "kubernetes" in end.parts and end.kind != ENDED and row.get("pod_name") is None
+        )
+        if end is not None and of_container and beside(*end.order):
+            end = replace(end, ranks=(), beside=True) if end.kind == KILLED else None
+        found += _given(end)
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row)) is not None]
@@ -148,7 +159,7 @@ def joined(found: Sequence[End]) -> list[End]:
     """
     by_pid = grouped((end.pid, end) for end in found if end.ranks and end.pid is not None and end.pid > 1)
     gone = [e for e in found if e.ranks and e.exception is None and _unexplained(e)]
-    return [end if end.ranks else _as_told(end, by_pid, gone) for end in found]
+    return [end if end.ranks or end.beside else _as_told(end, by_pid, gone) for end in found]
 
 
 def _as_told(end: End, by_pid: Mapping[int, Sequence[End]], gone: Sequence[End]) -> End:
@@ -313,16 +324,14 @@ def _agents(rows: pl.DataFrame) -> bool:
     return any((said := witnesses().get(m, _NOTHING)).speaker == "agent" and said.names == "rank" for m in named)
 
 
-def _of_line(
-    row: Mapping[str, Any], known: Places, pods: Mapping[int, Sequence[tuple[int, str]]], agents: bool
-) -> End | None:
+def _of_line(row: Mapping[str, Any], known: Places, pod: str | None, agents: bool) -> End | None:
     message = str(row["message"] or "")
     parts = parts_of(message)
     strange = "any-program" in parts and known.names and str(row.get("container_name")) not in known.names
     if strange and row["line"] <= (row["lines"] or 0) - _LAST_LINES:
         return None  # a wording that any program may use
     said = witnesses().get(message, _NOTHING)
-    ranks, hosts = known.whom(row, _pod_of(row, pods), tasks=not agents)
+    ranks, hosts = known.whom(row, pod, tasks=not agents)
     code, signal = row.get("exit_code"), row.get("signal")
     text = " ".join(str(row["text"] or "").split())
     kind = str(row["kind"])

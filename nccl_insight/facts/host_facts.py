@@ -1,10 +1,13 @@
 """What host tools say, with the host that each fact is of, and where the stacks of processes stand."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+
+import polars as pl
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
@@ -78,6 +81,34 @@ def named(run: Run, pattern: str) -> Iterator[Fact]:
     for told in facts(run):
         if known.setdefault(told.name, bool(wanted.fullmatch(told.name))):
             yield told
+
+
+Lines: TypeAlias = Callable[[int, int], bool]
+_CONTAINER: Final = r"\[pod/[^/\]\s]+/([A-Za-z0-9.-]+)\]"  # kubectl logs --prefix
+
+
+@fact
+def sidecars(run: Run) -> Lines:
+    """Whether a line of a pod's state is about a container beside that of the ranks: another one of the pod has its
+    GPUs, or those that print NCCL's lines, by kubectl's prefix, have another name."""
+    held = grouped((f.input_id, (f.line, (f.device, f.value))) for f in named(run, r"pod\.container"))
+
+    def container(input_id: int, line: int) -> tuple[str, str] | None:
+        here = held.get(input_id, [])
+        above = bisect_right(here, line, key=lambda c: c[0])
+        return here[above - 1][1] if above else None
+
+    limits = named(run, r"pod\.limits\.(?:nvidia|amd)\.com\.gpu")
+    gpus = {at for f in limits if (at := container(f.input_id, f.line)) is not None}
+    headed = run.table("errors").filter(pl.col("pid").is_not_null()) if held else run.table("errors").clear()
+    speak = set(headed["launcher"].str.extract(_CONTAINER).drop_nulls())
+
+    def beside(input_id: int, line: int) -> bool:
+        at = container(input_id, line)
+        other = at is not None and at not in gpus and at[0] in {pod for pod, _ in gpus}
+        return other or (at is not None and bool(speak) and at[1] not in speak)
+
+    return beside
 
 
 def by_device(rows: Iterable[Fact]) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:

@@ -327,10 +327,12 @@ def far_apart(run: Run) -> Apart | None:
 class Odd:
     """Ranks of the job that time out in another operation, size or number than all others of their group.
 
-    ``others``: those ranks, where they are as many, so that neither side is the odd one.
+    ``others``: those ranks, where they are as many, so that neither side is the odd one. ``numbers``: those that the
+    collectives have in the group.
     """
 
     group: str
+    numbers: tuple[int, ...]
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
     called: str
@@ -379,7 +381,7 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
         ranks = tuple(sorted(group.ranks(late)))
         began = part["time_s"].drop_nulls()
         yield Odd(
-            group.name, ranks, places(run).hosts(ranks), str(called), str(usual),
+            group.name, tuple(numbers), ranks, places(run).hosts(ranks), str(called), str(usual),
             "" if apart else f" (collective {numbers[0]})", tuple(sorted(group.ranks(most))) if tied else (),
             float(began.min()) if began.len() else None,  # type: ignore[arg-type]
             (*refs(late, 2), *refs(most, 2)),

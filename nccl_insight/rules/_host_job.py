@@ -1,7 +1,7 @@
 """Limits, kernel, versions, what schedulers say of the job, and where its processes stand, as host tools show them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from nccl_insight.base import toml
@@ -9,7 +9,7 @@ from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.facts.errors import present
-from nccl_insight.facts.host_facts import Fact, Stand, named, stands
+from nccl_insight.facts.host_facts import Fact, Stand, named, sidecars, stands
 from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
 from nccl_insight.tables.normalise.ends import CRASHED, ENDED, KILLED, UNEXPLAINED
 from nccl_insight.tables.run import Run
@@ -88,12 +88,6 @@ def versions(run: Run) -> Iterator[Said | Beside]:
 
 _TOLD: Final = toml.beside(__file__)
 _BY_SCHEDULER: Final[Mapping[str, str]] = _TOLD["by_scheduler"]
-_STEP: Final = (
-    "sacct -j {job} --format=JobID,State,ExitCode,Start,End,NodeList,Reason,MaxRSS   # then the log "
-    "of that node at that time"
-)
-
-
 _NODE_GONE: Final = re.compile(r"(?s)(?i:down|drain|fail|not_?respond|unk)|.*DRAIN|.*\*$")
 
 
@@ -111,16 +105,15 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
         whole = next(((f, s) for f, s in named_state if f.device == f"job {job}"), named_state[0])
         memory = [f for f, s in named_state if s.startswith("OUT_OF_ME")]
         fact, state = whole
-        step = _STEP.replace("{job}", job)
         exit_ = more.get((fact.input_id, fact.device, "job.exitcode"))
         ends = [e for f, _ in named_state if (e := more.get((f.input_id, f.device, "job.exitcode")))]
         if memory:
-            yield tools("process-killed.slurm", memory, observed=memory[0].value, next_step=step, job=job)
+            yield tools("process-killed.slurm", memory, observed=memory[0].value, job=job)
         elif why := next((w for s, w in _BY_SCHEDULER.items() if len(state) >= 5 and s.startswith(state)), ""):
             reason = more.get((fact.input_id, fact.device, "job.reason"))
             nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
             shown = list(filter(None, (fact, reason, nodes)))
-            yield tools("job-ended-by-scheduler.slurm-slurm-job", shown, next_step=step, job=job, why=why, shown=shown)
+            yield tools("job-ended-by-scheduler.slurm-slurm-job", shown, job=job, why=why, shown=shown)
         elif state.startswith("FAIL"):
             signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
             code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
@@ -129,7 +122,7 @@ def slurm(run: Run) -> Iterator[Said | Beside]:
             how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
             shown = list(filter(None, (fact, exit_)))
             known = name != UNEXPLAINED
-            yield tools("unexplained-failure.slurm", shown, of=name, job=job, how=how, known=known, next_step=step)
+            yield tools("unexplained-failure.slurm", shown, of=name, job=job, how=how, known=known)
 
 
 def slurm_nodes(run: Run) -> Iterator[Said | Beside]:
@@ -139,42 +132,36 @@ def slurm_nodes(run: Run) -> Iterator[Said | Beside]:
         yield tools("job-ended-by-scheduler.slurm", down, down=down, shown=all(f.tool == "scontrol show" for f in down))
 
 
+# What Kubernetes says of a container: diagnosis, reasons or exit codes, and the title.
+_STATES: Final[Sequence[tuple[str, Sequence[str], str]]] = _TOLD["kubernetes"]["states"]
+
+
 def kubernetes(run: Run) -> Iterator[Said | Beside]:
     """How containers ended, and warnings of Kubernetes that end a pod or keep it from starting."""
     codes = {
         (f.input_id, f.device, f.name.rsplit(".", 1)[0]): f for f in named(run, r"pod\.(?:last_state|state)\.exit_code")
     }
-    pods = "kubectl describe pod {pod}; kubectl logs {pod} --previous   # its end, and what it printed before"
     done: set[tuple[str, str]] = set()
     for fact in named(run, r"pod\.(?:last_state|state|status)\.reason|pod\.reason|pod\.status"):
         code = codes.get((fact.input_id, fact.device, fact.name.rsplit(".", 1)[0]))
-        number = code.value if code else ""
-        pod, step = fact.device, pods.replace("{pod}", fact.device or "<pod>")
-        reason = fact.value
-        if reason == "OOMKilled" or number == "137":
-            why = ": out of memory" if reason == "OOMKilled" else " (exit code 137)"
-            name, title = KILLED, f"The container of {pod} was killed{why}"
-        elif reason in _TOLD["kubernetes"]["ended"]:
-            name, title = ENDED, f"Kubernetes ended {pod}: {reason}"
-        elif number in ("139", "134", "136", "132"):
-            name, title = CRASHED, f"The program in {pod} crashed (exit code {number})"
-        elif reason in _TOLD["kubernetes"]["not_started"]:
-            name, title = "launch-failed", f"{pod} did not start: {reason}"
-        elif reason in ("Error", "CrashLoopBackOff") or number not in ("", "0"):
-            why = f" with exit code {number}" if number else f" ({reason})"
-            name, title = UNEXPLAINED, f"The program in {pod} failed{why}"
-        else:
+        pod, reason, number = fact.device, fact.value, code.value if code else ""
+        told = next((state for state in _STATES if {reason, number} & {*state[1]}), None)
+        if told is None and number in ("", "0"):
             continue
+        name, _, title = told or _STATES[-1]
+        how = f"with exit code {number}" if number else f"({reason})"
         if (pod, name) in done:
             continue
         done.add((pod, name))
+        beside = "state." in fact.name and sidecars(run)(fact.input_id, fact.line)
         yield tools(
             "unexplained-failure.container",
             [f for f in (fact, code) if f],
             of=name,
-            title=title,
-            next_step=step,
+            title=title.format(pod=pod, reason=reason, code=number, how=how),
+            pod=pod or "<pod>",
             known=name != UNEXPLAINED,
+            beside=beside,
             reason=" ".join(filter(None, (reason, number))),
         )
     for fact in named(run, r"event\.(?:warning|normal)\..*"):

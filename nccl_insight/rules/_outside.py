@@ -38,7 +38,7 @@ def earlier(one: End, other: End) -> bool | None:
     """Whether the first came before the second: by clock, else by line in one input; None when nothing tells."""
     if one.time_s is not None and other.time_s is not None and abs(one.time_s - other.time_s) > SKEW_S:
         return one.time_s < other.time_s
-    if one.ref.input_id == other.ref.input_id:
+    if one.ref.input_id == other.ref.input_id and "report" not in one.parts | other.parts:
         return one.order < other.order
     return None
 

@@ -178,3 +178,12 @@ def test_very_many_jobs_are_judged_together(tmp_path: Path) -> None:
     path = tmp_path / "suite.log"
     path.write_text("\n".join(line for k in range(40) for line in world(f"0x{k:x}", pids=100 + 10 * k)) + "\n")
     assert len(parts(nccl_insight.load([path]))) == 1
+
+
+def test_an_attempt_that_finds_its_port_taken_follows_from_the_one_before(tmp_path: Path) -> None:
+    died = "srun: error: node1: task 1: Segmentation fault"
+    taken = "node1:200:200 [0] misc/socket.cc:420 NCCL WARN Call to bind failed: Address already in use"
+    lines = [*world("0x1", closed=False), died, RESTART, *world("0x2", pids=200, done=False, closed=False), taken]
+    told = {f.name: f.title for f in judge(tmp_path, a=lines).findings}
+    assert "bootstrap-bind-failed" in told
+    assert told["several-attempts"].endswith("the last one failed at the port that the one before it left")

@@ -66,6 +66,18 @@ def test_a_hang_began_when_the_operation_was_issued_not_when_the_time_was_up(han
     assert places == [1, 8, 11, 12, 12, 14]
 
 
+def test_who_gave_up_on_an_error_did_not_time_out(tmp_path: Path) -> None:
+    gave_up = (
+        "[rank0]:[E601 09:55:01.123456789 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 0]  failure "
+        "detected by watchdog at work sequence id: 35 PG status: last enqueued work: 35, last completed work: 34"
+    )
+    story = _of(tmp_path, [*_init(4), gave_up, *(_waits(r) for r in (2, 3))]).story
+    assert [m.text for m in story if m.kind == "gave up"] == [
+        "Rank 0 gives up in operation 35 (watchdog)",
+        "Ranks 2-3 time out in ALLREDUCE 35 after 600 s (watchdog)",
+    ]
+
+
 def test_every_output_tells_the_same_story(hang: Analysis) -> None:
     told = "step 2 of 900; no other step for 8 min"
     assert told in plain.render(hang)

@@ -155,3 +155,21 @@ def test_a_dump_with_an_operation_begun_is_no_proof_beside_a_log(tmp_path: Path)
     assert status(entry, waiting)[0] == "inconclusive"
     assert "AllReduce 2 of rank 0 begun and not completed" in status(entry, waiting)[1]
     assert "how it ended, is not in the log" in status(entry)[1]
+
+
+@pytest.mark.parametrize(("number", "told"), [(5, 1), (17, 2)])
+def test_dumps_and_time_outs_are_one_difference_where_they_number_it_alike(
+    tmp_path: Path, number: int, told: int
+) -> None:
+    dumps(tmp_path, {r: [entry(5, "broadcast" if r == 3 else "all_reduce")] for r in range(4)})
+    called = ["ALLREDUCE", "ALLREDUCE", "ALLREDUCE", "BROADCAST"]
+    (tmp_path / "run.log").write_text(
+        "".join(
+            f"[rank{r}]:[E1117 12:00:02.049474725 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective "
+            f"operation timeout: WorkNCCL(SeqNum={number}, OpType={called[r]}, NumelIn=2048, "
+            "NumelOut=2048, Timeout(ms)=600000) ran for 600046 milliseconds before timing out.\n"
+            for r in range(4)
+        )
+    )
+    findings = nccl_insight.analyze(tmp_path).findings
+    assert [f.ranks for f in findings if f.name == "collective-mismatch"] == [(3,)] * told

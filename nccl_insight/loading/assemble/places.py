@@ -130,6 +130,8 @@ class Places:
         if found is None and pid is None and host in (None, self.host_of_input.get(input_id)):
             alone = self.rank_of_input.get(input_id)
             found = self.rank(alone, at) if alone is not None else None
+        if found is None and pid is None and local is None and len(self.ranks) == len(self.machines) == self.world:
+            found = next(((at, rank) for rank in self.on((at,) if at else ())), None)
         return Place(found[0], found[1]) if found is not None else Place(at, None, local)
 
     @property

@@ -1,6 +1,7 @@
 """What schedulers say of a job: kubectl (describe, get events, get pods, -o yaml), sacct, scontrol, squeue, sinfo."""
 
 import re
+from bisect import bisect_right
 from typing import Final
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
@@ -14,6 +15,8 @@ def _describe(out: Output, found: Found) -> str:
         above = "/".join(item.above)
         if item.key == "Name" and not item.above:
             pod = item.value
+        elif item.above == ("Containers",):
+            found.fact(item.line, pod, "pod.container", item.key)
         elif "State" in item.key and item.value:
             found.fact(item.line, pod, f"pod.{slug(item.key)}", item.value)
             says += [f"{item.key} {item.value}"] if item.value == "Terminated" else []
@@ -71,12 +74,18 @@ def _yaml(out: Output, found: Found) -> str:
     """``kubectl get -o yaml`` of pods: what the status says; only lines, so a cut file is read to its cut."""
     pod, says = "", []
     metadata = ""
+    begun = [n for n, t in out.lines if t.lstrip().startswith(("- ", "{"))]
     for item in shapes.tree([(n, _unquoted(t)) for n, t in out.lines]):
         above = "/".join(item.above)
         value = item.value.strip("\"'")
         metadata = above if item.key == "metadata" else metadata
         if item.key == "name" and re.search(r"(?:^|/)metadata$", above):
             pod = value
+        elif item.key == "name" and re.search(r"(?:^|/)(?:containers|containerStatuses)$", above):
+            # An earlier state of the container stands in front of its name.
+            found.fact(begun[bisect_right(begun, item.line) - 1] if begun else item.line, pod, "pod.container", value)
+        elif item.key.endswith(".com/gpu") and above.endswith("/limits"):
+            found.fact(item.line, pod, f"pod.limits.{slug(item.key)}", value)
         elif item.key == "nodeName":
             found.fact(item.line, pod, "pod.node", value)
         elif item.key == "phase":

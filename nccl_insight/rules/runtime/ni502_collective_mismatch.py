@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nccl_insight.base.data import replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder
@@ -12,6 +13,7 @@ from nccl_insight.facts.absent import absences
 from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
 from nccl_insight.facts.claims import DUMPS, WATCHDOG
 from nccl_insight.facts.flight_recorder.differences import Mismatch
+from nccl_insight.facts.instances import UNNAMED
 from nccl_insight.facts.settings import hosts_of, ranks_of, refs
 from nccl_insight.facts.waitfor import Crossed, verdict
 from nccl_insight.facts.watchdog import Odd, odd_calls
@@ -29,8 +31,11 @@ from nccl_insight.tables.run import Run
 def check(ctx: Context) -> Hits:
     """What NCCL says, what the dumps say, and what the call logs show."""
     run = ctx.run
-    recorded = [_recorded(found) for found in flight_recorder.mismatches(run)]
-    yield from _joined(recorded, [*map(_waits_elsewhere, odd_calls(run)), *_told(ctx)])
+    recorded = flight_recorder.mismatches(run)
+    waits = grouped((any(_one_difference(odd, found) for found in recorded), odd) for odd in odd_calls(run))
+    told = [*map(_waits_elsewhere, waits.get(True, ())), *_told(ctx)]
+    yield from _joined([_recorded(found) for found in recorded], told)
+    yield from map(_waits_elsewhere, waits.get(False, ()))
     crossed = verdict(run, DUMPS).crossed or verdict(run, WATCHDOG).crossed
     if not absences(run):
         yield from (_crossed(run, found) for found in crossed)
@@ -59,6 +64,13 @@ def _joined(recorded: Sequence[Hit], told: Sequence[Hit]) -> Iterator[Hit]:
         last_s=max(ended, default=one.last_s),
     )
     yield from (hit for hit in told if hit not in same)
+
+
+def _one_difference(found: Odd, dumped: Mismatch) -> bool:
+    """Whether time-outs and dumps tell of one collective: number and group, where both name it, are the same."""
+    group = dumped.group
+    named = found.group != UNNAMED and group.desc
+    return dumped.seq in found.numbers and (not named or group.desc in found.group or found.group in group.label)
 
 
 def _told(ctx: Context) -> Iterator[Hit]:

@@ -4,9 +4,9 @@ import polars as pl
 
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.facts import settings
 from nccl_insight.facts.absent import tells
 from nccl_insight.facts.claims import RAS
+from nccl_insight.facts.settings import named as named_hosts
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits
 
@@ -48,17 +48,18 @@ def check(ctx: Context) -> Hits:
         what.append(rank_words(ranks))
     if corrupt.height:
         what.append(f"{plural(corrupt.height, 'entry', 'entries')} with impossible values, which are corrupt")
-    title = f"RAS report incomplete{', processes dead' if dead.height else ''}: {'; '.join(what)}"
-    if dead["pid"].null_count() < dead.height and ranks and not corrupt.height:
-        where = f" on {settings.named(hosts)}" if hosts else ""
-        who, do = ("the processes", "they do") if len(ranks) > 1 else ("the process", "it does")
-        pids = ", ".join(str(p) for p in processes["pid"].head(4))
-        title = f"NCCL's RAS calls {who} of {rank_words(ranks)}{where} dead: {do} not answer (pid {pids})"
     yield ctx.says(
         "found",
         tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),
         whom=(*ranks, *hosts),
-        title=title,
+        what="; ".join(what),
+        silent=dead["pid"].null_count() < dead.height and ranks and not corrupt.height,
+        gone=", processes dead" if dead.height else "",
+        who="the processes" if len(ranks) > 1 else "the process",
+        do="they do" if len(ranks) > 1 else "it does",
+        named_ranks=rank_words(ranks),
+        at=f" on {named_hosts(hosts)}" if hosts else "",
+        pids=", ".join(str(p) for p in processes["pid"].head(4)),
         observed="; ".join(rows["text"].drop_nulls().head(4).to_list())[:300],
         corrupt=corrupt,
         dead=dead,

@@ -1,7 +1,5 @@
 """A process of the job was killed from outside."""
 
-from typing import Final
-
 import polars as pl
 
 from nccl_insight.base.model import Step
@@ -12,6 +10,7 @@ from nccl_insight.facts.settings import named
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import before_the_close
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.says import said
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run
 
@@ -32,17 +31,11 @@ def _of_one_time(found: list[End]) -> list[End]:
     return [e for e in found if e.ranks or first is None or e.time_s is None or e.time_s > first - SKEW_S]
 
 
-_LESS: Final = Step(
-    "do",
-    "take less of the host's memory there (DataLoader workers, pinned buffers, checkpoints gathered on one rank), or "
-    "ask for more of it (sbatch --mem, the pod's memory limit)",
-)
-
-
 def check(ctx: Context) -> Hits:
     """At most one finding: those killed for memory, else the first one killed."""
     run = ctx.run
-    found = _of_its_day(run, outside.of_kind(run, KILLED))
+    killed = outside.of_kind(run, KILLED)
+    found = _of_its_day(run, tuple(e for e in killed if not e.beside) or killed)
     if not found:
         return
     memory = _of_one_time([e for e in found if e.memory])
@@ -66,8 +59,8 @@ def check(ctx: Context) -> Hits:
     who = outside.subject(chosen)
     if worker:
         who = f"A data loader worker of {who[0].lower()}{who[1:]}"
-    # Every rank in the log closed its communicators later on: it was not one of them.
-    other = not outside.ranks_of(chosen) and all(before_the_close(run, e.ref) for e in chosen)
+    # Another container than that of the ranks, or every rank in the log closed its communicators later on.
+    other = not outside.ranks_of(chosen) and all(e.beside or before_the_close(run, e.ref) for e in chosen)
     if other:
         who = "A process that is none of the ranks"
     hit = says(
@@ -76,7 +69,7 @@ def check(ctx: Context) -> Hits:
         steps=(
             Step("check", "dmesg -T | grep -iE 'oom|killed process'", where),
             Step("check", "<record of the job>"),
-            *((_LESS,) if memory else ()),
+            *([Step("do", said("process-killed.less", {})["next_step"])] if memory else ()),
         ),
         caused_by=before,
         who=who,

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref, Severity, Step
+from nccl_insight.base.model import Hit, Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
 from nccl_insight.language.load import playing
@@ -37,27 +37,14 @@ _WORDS = (
 
 def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
     """JAX's coordination service lost a process."""
-    leader, again = "leader-lost" in first.parts, "restarted" in first.parts
-    what = (
-        "started again in the middle of the job"
-        if again
-        else "stopped sending heartbeats to JAX's coordination service"
-    )
-    if leader:
-        what = "cannot be reached by the others: JAX's coordination service runs there"
     return says(
         "process-crashed.lost",
         (),
-        steps=(
-            Step("do", "read the end of that process's own log"),
-            Step("check", "dmesg -T | grep -iE 'oom|killed process|segfault|xid'", "on its host"),
-            Step("check", "<record of the job>", "preempted or evicted?"),
-        ),
         caused_by=(*before, *names("any", "-process-crashed"), TIMED_OUT),
         subject=outside.subject(chosen, "A process of the job"),
-        what=what,
+        again="restarted" in first.parts,
         since=outside.since(chosen),
-        leader=leader,
+        leader="leader-lost" in first.parts,
     )
 
 
@@ -90,7 +77,8 @@ def check(ctx: Context) -> Hits:
     """At most one finding: the first crash that is not an abort, else the first abort."""
     # Who lost a process, and knows not of what, tells the death that another witness explains.
     run = ctx.run
-    killed = {rank for e in outside.of_kind(run, KILLED) if e.strong for rank in e.ranks}
+    told = [e for kind in (KILLED, CRASHED) for e in outside.of_kind(run, kind) if kind == KILLED or not _open(e)]
+    killed = {rank for e in told if e.strong for rank in e.ranks}
     ended = [e.ref for e in outside.of_kind(run, ENDED) if e.strong]
     found = [
         e

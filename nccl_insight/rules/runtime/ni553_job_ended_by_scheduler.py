@@ -1,13 +1,13 @@
 """The scheduler ended the job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import shorten
-from typing import Final
 
 import polars as pl
 
 from nccl_insight.base.model import Severity, Step
 from nccl_insight.base.natures import names
+from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.scheduler import scheduler
@@ -20,28 +20,6 @@ from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
-_ASK: Final = Step("check", "<record of the job>")
-_EVICTED: Final = Step("check", "kubectl get events --field-selector reason=Evicted", "and kubectl describe pod")
-_ADVICE: Final[Mapping[str, tuple[Step, ...]]] = {
-    "hangup": (Step("do", "start it so that it outlives the session: sbatch, tmux, or nohup"),),
-    "time": (
-        _ASK,
-        Step(
-            "do",
-            "ask for more time (--time, walltime, activeDeadlineSeconds), or save before the end "
-            "(sbatch --signal=USR1@300)",
-        ),
-    ),
-    "storage": (
-        _EVICTED,
-        Step("do", "raise the pod's request and limit of ephemeral-storage, or write to a volume that is mounted"),
-    ),
-    "memory": (
-        _EVICTED,
-        Step("do", "raise the pod's request and limit of memory to what it takes, or move it to a node with more"),
-    ),
-    "preempted": (_ASK, Step("do", "save often enough to resume, or ask for capacity that nobody takes away")),
-}
 _LOST = {"node-lost": "The scheduler", "node-lost-mpi": "mpirun", "node-lost-ray": "Ray"}
 
 
@@ -58,81 +36,64 @@ def check(ctx: Context) -> Hits:
         before = (KILLED, *before)
     elif not strong:
         before = (*outside.strong_before(run, first, (KILLED,)), *before)
+    elif "cancelled" in first.parts and any(outside.earlier(e, first) for e in outside.of_kind(run, KILLED)):
+        before = (KILLED, *before)
     # The host of a step's line is where the step began; a lost node has a line of its own.
     lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
     hosts = outside.hosts_of(lost) or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
-    told_to = ""
     gone = bool(lost) or "NODE FAIL" in first.text.upper()
+    told_first = () if strong else _told_first(run, found)
+    severity, caused_by = None, before
     if strong:
         # Slurm takes minutes to find that a node is gone; its peers saw that before.
-        severity, caused_by = None, (*(() if gone else _earlier(run, first.time_s)), *before)
-    elif told_first := _told_first(run, found):
+        caused_by = (*(() if gone else _earlier(run, first)), *before)
+    elif told_first:
         # Some were told to end, and what the others report is that these are gone.
         first, hosts = told_first[0], outside.hosts_of(told_first)
-        severity, caused_by = None, before
-        told_to = (
-            f"Processes on {named(hosts)} were told to end (SIGTERM){outside.since(told_first)}; nothing failed before"
-        )
     else:
         # SIGTERM or a cancelled step, and no reason: an effect of whatever failed.
         begun = _first_failure(run)
         effect = bool(before) or not outside.network_only(run) or bool(outside.of_kind(run, FAILED))
         effect |= begun is not None and first.time_s is not None and begun < first.time_s - _BEFORE_S
-        severity, caused_by = (Severity.INFO if effect else None), before
-    passing = _passing(first)
-    if passing:
+        severity = Severity.INFO if effect else None
+    if _passing(first):
         # Said of steps that fail by themselves too.
         others = any(e.kind != ENDED for e in ends(run)) or outside.bare_echo(run, first)
         severity = Severity.INFO if others or severity is Severity.INFO else Severity.WARNING
     begin, end = outside.times_of([first])
     said = pl.DataFrame({"text": [first.text]})
-    if not strong and not told_to and (first.signal == 2 or told(said, "interrupted").item() is not None):
-        yield ctx.says(
-            "found",
-            outside.refs_of([first, *(e for e in found if e is not first)]),
-            whom=hosts,
-            observed=first.text,
-            caused_by=caused_by,
-            first_s=begin,
-            last_s=end,
-            deliberate=True,
-            since=outside.since([first]),
-            strip=first.text.strip("* "),
-        )
-        return
-    why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
-    why = outside.PACKAGE.sub("", why)
-    what = f"The job was ended from outside{outside.since([first])}: {shorten(why, 60)}"
-    cancelled = not strong and "cancelled" in first.parts
-    hangup = not strong and told(said, "hangup").item() is not None
-    what, chosen = told_to or what, False
+    typed = not strong and not told_first and (first.signal == 2 or told(said, "interrupted").item() is not None)
+    cancelled = not strong and "cancelled" in first.parts and not typed
+    # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
+    chosen = typed or (cancelled and severity is None)
+    if cancelled:
+        severity = severity or Severity.WARNING
     late = all(after_the_close(run, e.ref) for e in found)
-    if lost and hosts:
-        who = next(who for part, who in _LOST.items() if part in lost[0].parts)
-        what = f"{who} lost {'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}{outside.since([first])}"
-    elif cancelled:
-        what = f"The job was cancelled{outside.since([first])} (scancel: by a person, a script or the launcher)"
-        # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
-        chosen, severity = severity is None, severity or Severity.WARNING
-    elif hangup:
-        what = f"The terminal or login session that the job ran in was closed{outside.since([first])} (SIGHUP)"
     if late:
         # What the job still had to do, such as saving, is not in the log; who cancels it knows.
-        what += ", after all its communicators were closed"
         severity = Severity.INFO if cancelled else severity or Severity.WARNING
+    why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
     yield ctx.says(
-        "found-scheduler-signal",
+        "found" if typed else "found-scheduler-signal",
         outside.refs_of([first, *(e for e in found if e is not first)]),
         whom=(*(first.ranks if strong else ()), *hosts),
-        title=what,
-        steps=_steps(run, "hangup" if hangup else "node" if lost else told(said, "end-advice").item(), hosts),
+        severity=Severity.INFO if typed else severity,
+        steps=_steps(run, hosts[0]) if gone and len(hosts) == 1 else (),
         observed=first.text,
-        severity=severity,
         caused_by=caused_by,
         first_s=_seen(run, begin) if gone else begin,
         last_s=end,
         deliberate=chosen,
         strong=strong,
+        by=next((who for part, who in _LOST.items() if lost and hosts and part in lost[0].parts), ""),
+        nodes=f"{'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}",
+        told=f"{named(hosts)} were told to end (SIGTERM){outside.since(told_first)}" if told_first else "",
+        cancelled=cancelled,
+        hangup=not strong and told(said, "hangup").item() is not None,
+        late=late,
+        since=outside.since([first]),
+        why=shorten(outside.PACKAGE.sub("", why), 60),
+        strip=first.text.strip("* "),
     )
 
 
@@ -141,27 +102,27 @@ def _passing(end: End) -> bool:
     return end.message == BARE or "passing" in end.parts
 
 
-def _steps(run: Run, reason: str | None, hosts: Sequence[str]) -> tuple[Step, ...]:
-    """What to look at and to change, by the reason of the end."""
-    node = hosts[0] if len(hosts) == 1 else ""
-    if reason == "node" and node:
-        kind = scheduler(run).kind
-        ask = {
-            "slurm": f"scontrol show node {node}; sinfo -R -n {node}",
-            "kubernetes": f"kubectl describe node {node}",
-        }.get(kind, f"ping -c 3 {node}; ssh {node} 'uptime; dmesg -T | tail -50'")
-        without = f" (--exclude={node})" if kind == "slurm" else ""
-        return (
-            Step("check", ask, "why did it go?"),
-            Step("do", f"start the job again without {node}{without} until its logs say why"),
-        )
-    return _ADVICE.get(reason or "", (_ASK,))
+def _steps(run: Run, node: str) -> tuple[Step, ...]:
+    """What to look at where a node was lost, and how to go on without it."""
+    kind = scheduler(run).kind
+    ask = {
+        "slurm": f"scontrol show node {node}; sinfo -R -n {node}",
+        "kubernetes": f"kubectl describe node {node}",
+    }.get(kind, f"ping -c 3 {node}; ssh {node} 'uptime; dmesg -T | tail -50'")
+    without = f" (--exclude={node})" if kind == "slurm" else ""
+    return (
+        Step("check", ask, "why did it go?"),
+        Step("do", f"start the job again without {node}{without} until its logs say why"),
+    )
 
 
 def _first_failure(run: Run) -> float | None:
     """When anything but an end from outside was first reported."""
-    rows = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([*outside.QUIET, CONSEQUENCE, ENDED]))
-    first = rows["time_s"].min()
+    return _first_time(run, ~pl.col("cause").is_in([*outside.QUIET, CONSEQUENCE, ENDED]))
+
+
+def _first_time(run: Run, wanted: pl.Expr) -> float | None:
+    first = causes(run).filter(pl.col("loud") & wanted)["time_s"].min()
     return first if isinstance(first, float) else None
 
 
@@ -174,23 +135,29 @@ def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
     if first is None or not hosts or not hosts < known:
         return ()
     begun = _first_failure(run)
-    failed = [e for e in ends(run) if e.kind != ENDED and not set(e.hosts) <= hosts]
-    if (begun is not None and begun < first) or any(e.time_s is None or e.time_s < first for e in failed):
+    failed = [e for e in ends(run) if e.kind != ENDED]
+    apart = [e for e in failed if not set(e.hosts) <= hosts]
+    before = any(e.time_s is None or e.time_s < first for e in apart) or any(
+        outside.earlier(e, told[0]) for e in failed
+    )
+    if before or (begun is not None and begun < first):
         return ()
     return told
 
 
 def _seen(run: Run, begin: float | None) -> float | None:
     """When a lost node was first missed: by its peers, minutes before the scheduler notices."""
-    rows = causes(run).filter(pl.col("cause").is_in(list(names("echo"))) & pl.col("loud"))
-    return min([t for t in (*rows["time_s"].drop_nulls().to_list(), begin) if t is not None], default=None)
+    missed = _first_time(run, pl.col("cause").is_in(list(names("echo"))))
+    return min((t for t in (missed, begin) if t is not None), default=None)
 
 
-def _earlier(run: Run, time_s: float | None) -> tuple[str, ...]:
-    """Failures that clocks put well before the end."""
-    if time_s is None:
-        return ()
-    rows = causes(run).filter(
-        pl.col("cause").is_in(list(names("startup", "own"))) & pl.col("loud") & (pl.col("time_s") < time_s - _BEFORE_S)
-    )
-    return tuple(sorted(set(rows["cause"].to_list())))
+def _earlier(run: Run, first: End) -> tuple[str, ...]:
+    """Failures that the job did not get over, well before the end: by the clock or, without one, by the place in the
+    file of the line, where that is Slurm's, which stands where the job was cancelled."""
+    before = (pl.col("time_s") < pl.lit(first.time_s, pl.Float64) - _BEFORE_S).fill_null(False)
+    if "cancelled" in first.parts:
+        here = (pl.col("input_id") == first.ref.input_id) & (pl.col("line") < first.ref.line)
+        before |= here & pl.col("time_s").is_null()
+    own = pl.col("cause").is_in(list(names("startup", "own"))) & pl.col("loud") & before
+    job, rows = course(run), causes(run).filter(own).select("cause", "input_id", "line", "time_s")
+    return tuple(sorted({str(cause) for cause, *at in rows.iter_rows() if not job.counted_on(*at)}))

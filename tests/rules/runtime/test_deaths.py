@@ -321,6 +321,91 @@ DEATHS += [
 ]  # fmt: skip
 
 
+def _described(dead: str) -> list[str]:
+    """A pod of two containers, of which one has the GPU."""
+    ended = ["    State:          Terminated", "      Reason:       OOMKilled", "      Exit Code:    137"]
+    lines = ["Name:             trainer-worker-2", "Namespace:        ml", "Status:           Running", "Containers:"]
+    for name, gpu in (("pytorch", ["      nvidia.com/gpu:  1"]), ("fluent-bit", [])):
+        state = ended if name == dead else ["    State:          Running"]
+        lines += [
+            f"  {name}:",
+            "    Container ID:   containerd://5f0c",
+            *state,
+            "    Limits:",
+            *gpu,
+            "      memory: 4Gi",
+        ]
+    return lines
+
+
+_RAISED = ["Traceback (most recent call last):", '  File "/app/train.py", line 88, in main', "KeyError: 'labels'"]
+_CANCELLED = [
+    "slurmstepd: error: *** JOB 4410 ON gpu01 CANCELLED AT 2026-11-17T12:30:00 DUE TO TIME LIMIT ***",
+    "srun: error: gpu01: tasks 0-3: Terminated",
+]
+_BROKEN = (
+    "gpu02:5201:6201 [1] proxy.cc:1085 NCCL WARN Cuda failure 214 'uncorrectable ECC error encountered'",
+    "/opt/run.sh: line 14: 5201 Killed                  python3 train.py",
+)
+DEATHS += [
+    Death(
+        "a container beside that of the rank was killed, and another rank raised",
+        {
+            **_OF_PODS,
+            "trainer-worker-1.log": [*_OF_PODS["trainer-worker-1.log"], *_RAISED],
+            "describe.txt": _described("fluent-bit"),
+        },
+        kind="application-exception",
+        ranks=(1,),
+        hosts=("trainer-worker-1",),
+    ),
+    Death(
+        "the container with the GPU was killed",
+        {
+            **{k: [x.replace("peer trainer-worker-1", "peer trainer-worker-2") for x in v] for k, v in _OF_PODS.items()},
+            "describe.txt": _described("pytorch"),
+        },
+        ranks=(2,),
+        hosts=("trainer-worker-2",),
+    ),
+    Death(
+        "kubectl's prefix names the container of the ranks, and of the exception",
+        {
+            "logs.txt": [
+                *(f"[pod/{p}/pytorch] {line}" for p in PODS for line in _OF_PODS[f"{p}.log"]),
+                *(f"[pod/trainer-worker-2/pytorch] {line}" for line in _RAISED),
+            ],
+            "describe.txt": [line for line in _described("fluent-bit") if "gpu" not in line],
+        },
+        kind="application-exception",
+        ranks=(2,),
+        hosts=("trainer-worker-2",),
+    ),
+    Death(
+        "few closed connections: a kill before an abort of a rank elsewhere",
+        {
+            "job.log": [
+                *job(echo=False),
+                "[2026-11-17 12:00:09] gpu01:5100:5800 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed "
+                "by remote peer gpu01<40110>",
+                *elastic(2, "gpu01", -6, PIDS[2], "12:00:11"),
+            ],
+            "gpu02-dmesg.txt": dmesg_oom(280146),
+        },
+        ranks=(),
+    ),
+    Death(
+        "broken memory of a GPU, without a clock, and the time limit hours later",
+        {"job.log": [*job(echo=False), _BROKEN[0], *_CANCELLED]},
+        kind="cuda-hardware-error",
+    ),
+    Death(
+        "a kill, and the time limit hours later",
+        {"job.log": [*job(echo=False), _BROKEN[1], *_CANCELLED]},
+    ),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("death", DEATHS, ids=lambda d: d.name)
 def test_a_death_is_told_once_with_all_that_is_known(tmp_path: Path, death: Death) -> None:
     for name, lines in death.files.items():
