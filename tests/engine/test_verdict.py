@@ -321,7 +321,6 @@ def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, lin
     "text",
     [
         "ERROR: see the log of the worker",
-        "[TensorRT-LLM][ERROR] Encountered an error when fetching new request: Broken pipe",
         "train.py: error: --foo needs a file that is there",
         "│ Traceback (most recent call last) │",
         "Prefill instance with bootstrap_port=8998 is dead.",
