@@ -9,7 +9,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from nccl_insight.cli import build_app, commands_of
+from nccl_insight.cli import build_app
 from nccl_insight.language.load import default_grammar
 from nccl_insight.language.syntax import Message
 from nccl_insight.report.words import severity_word
@@ -44,7 +44,7 @@ def commands() -> str:
 
     command = get_command(build_app())
     parts = ["# Commands\n"]
-    for name in sorted(commands_of(build_app())):
+    for name in sorted(command.commands):  # type: ignore[attr-defined]
         sub = command.commands[name]  # type: ignore[attr-defined]
         context = sub.make_context(
             name,

@@ -18,7 +18,7 @@ _LEFT = 690
 """Width of the words beside a narrow figure."""
 _SMALLEST = 0.7
 """The scale below which the letters of a figure are too small to read."""
-_NAMED: Final = re.compile(r"(--[a-z-]+):([^;{}<]+)")
+_NAMED: Final = re.compile(r"(--[a-z-]{1,40}):([^;{}<]{1,200})")
 _INK: Final = {"FAIL": "#b3192d", "WARN": "#8a4b00", "OK": "#11704a", "INCONCLUSIVE": "#1f4fb8"}
 _SANS: Final = "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
 _STYLE: Final = (
@@ -140,4 +140,4 @@ def _colored(text: str) -> str:
     """With the page's light colors in place of their names, which few programs but browsers look up."""
     sheet = asset("report.css")
     colors = dict(_NAMED.findall(sheet[sheet.index("{") + 1 : sheet.index("}")].replace('"', "'")))
-    return re.sub(r"var\((--[a-z-]+)\)", lambda name: colors.get(name[1], name[0]), text)
+    return re.sub(r"var\((--[a-z-]{1,40})\)", lambda name: colors.get(name[1], name[0]), text)

@@ -28,6 +28,18 @@ BLOCKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
 }
 
 
+def values_of(tree: ast.AST, call: ast.Call) -> set[str]:
+    """The names in the mappings that functions of the same module give a call (``**given(...)``)."""
+    makers = {
+        k.value.func.id
+        for k in call.keywords
+        if k.arg is None and isinstance(k.value, ast.Call) and isinstance(k.value.func, ast.Name)
+    }
+    bodies = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f.name in makers]
+    dicts = [d for f in bodies for d in ast.walk(f) if isinstance(d, ast.Dict)]
+    return {k.value for d in dicts for k in d.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)}
+
+
 def asked(room: str) -> Iterator[tuple[str, set[str]]]:
     """Each text that the code of a room asks for, with the names of the values that it gives."""
     modules = {page.module: page.name for page in PAGES.values()}
@@ -35,7 +47,7 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
         for call in ast.walk(source.tree(path)):
             if not isinstance(call, ast.Call) or not call.args:
                 continue
-            given = {str(keyword.arg) for keyword in call.keywords}
+            given = {str(keyword.arg) for keyword in call.keywords} | values_of(source.tree(path), call)
             if (
                 isinstance(call.func, ast.Name)
                 and call.func.id == "check_of"

@@ -49,6 +49,25 @@ def test_a_slow_pair(tmp_path: Path, slow: tuple[int, int] | None, expected: lis
     assert [f.ranks for f in analysis.findings if f.severity.value != "info"] == expected
 
 
+def test_many_slow_pairs_are_one_finding_with_the_rank_that_all_have(tmp_path: Path) -> None:
+    for rank in range(RANKS):
+        lines: list[str] = []
+        for number in range(MOST):
+            for away in range(1, RANKS):
+                for kind, peer in (("Send", (rank + away) % RANKS), ("Recv", (rank - away) % RANKS)):
+                    took = 880 if 3 in (rank, peer) else 110
+                    perf = {
+                        "p2p": kind, "p2p_sn": len(lines) + 1, "p2p_peer": peer, "p2p_msg_size_bytes": 4 << 20,
+                        "p2p_exec_time_us": took + number % 3, "p2p_timing_source": "kernel_gpu",
+                    }  # fmt: skip
+                    header = {"id": "0xbeef", "rank": rank, "n_ranks": RANKS, "nnodes": 1}
+                    about = {"inspector_output_format_version": "v4.1", "hostname": "h0", "pid": 700 + rank}
+                    lines.append(json.dumps({"header": header, "metadata": about, "p2p_perf": perf}))
+        (tmp_path / f"h0-pid{700 + rank}.log").write_text("\n".join(lines) + "\n")
+    (loud,) = [f for f in nccl_insight.analyze([tmp_path]).findings if f.severity.value != "info"]
+    assert (loud.name, loud.ranks) == ("busbw-outlier", (3,))
+
+
 def test_a_lost_record_leaves_its_pair_unmatched(tmp_path: Path) -> None:
     """Which one of thirty is missing cannot be told, so none is matched with another one's other side."""
     table = ring(tmp_path, None, lost=10).table("collectives")

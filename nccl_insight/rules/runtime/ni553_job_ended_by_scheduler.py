@@ -74,9 +74,10 @@ def check(ctx: Context) -> Hits:
         severity = Severity.INFO if cancelled else severity or Severity.WARNING
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
     yield ctx.says(
-        "found" if typed else "found-scheduler-signal",
+        "found",
         outside.refs_of([first, *(e for e in found if e is not first)]),
         whom=(*(first.ranks if strong else ()), *hosts),
+        typed=typed,
         severity=Severity.INFO if typed else severity,
         steps=_steps(run, hosts[0]) if gone and len(hosts) == 1 else (),
         observed=first.text,

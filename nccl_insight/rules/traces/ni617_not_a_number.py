@@ -17,5 +17,8 @@ def check(ctx: Context) -> Hits:
     rows = (bad if stays.is_empty() else stays).sort("input_id", "line")
     if rows.height:
         at = rows.row(0, named=True)
-        key = "between" if stays.is_empty() else "stays"
-        yield ctx.says(key, rows, unit="step" if at["unit"] == "it" else at["unit"], count=at["counter"], n=rows.height)
+        unit = "step" if at["unit"] == "it" else at["unit"]
+        if stays.is_empty():
+            yield ctx.says("between", rows, unit=unit, count=at["counter"], n=rows.height)
+        else:
+            yield ctx.says("stays", rows, unit=unit, count=at["counter"], n=rows.height)
