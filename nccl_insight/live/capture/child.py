@@ -122,6 +122,7 @@ def _join(dist: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> t
     own = dist.PrefixStore(f"{_PREFIX}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     present = _roll(own, plan, rank, world, recorder)
     if rank not in present:
+        recorder.add("late")
         raise RuntimeError(f"rank {rank} came when the others had begun without it")
     if len(present) < world and not (plan.pair_bytes and len(present) > 1):
         gone = ", ".join(str(r) for r in range(world) if r not in present)

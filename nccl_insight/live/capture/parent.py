@@ -118,6 +118,12 @@ class Captured:
             return list(item["ranks"]), list(item["hosts"])
         return [], []
 
+    @property
+    def late(self) -> list[int]:
+        """Ranks that came when the others had begun without them, as far as they left lines here."""
+        missing = self.absent[0]
+        return [r for r in missing if any(_items(self.directory / f"capture.rank{r}.jsonl", "late"))]
+
     def complaint(self, name: str) -> str:
         """What NCCL gives as its last error in a rank's output, or the last line there that looks like an error."""
         path = self.directory / f"output.rank{name.removeprefix('rank ')}.log"

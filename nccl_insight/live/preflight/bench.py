@@ -10,7 +10,7 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Finding, Severity
-from nccl_insight.base.units import listed, plural
+from nccl_insight.base.units import listed, plural, rank_words
 from nccl_insight.live.capture.parent import Captured, Launch, capture, describe
 from nccl_insight.live.capture.plan import OPS, Plan
 from nccl_insight.live.capture.processes import Output
@@ -78,11 +78,15 @@ def measure(plan: Plan, launch: Launch, around: Surroundings | None = None, give
 
 
 def _absent(done: Captured) -> Iterator[Check]:
-    ranks, hosts = done.absent
+    missing, hosts = done.absent
+    if late := done.late:
+        came = "came when the others had begun without them: a longer --deadline waits for them"
+        yield Check("ranks", Status.SKIP, f"not judged: {rank_words(late)} {came}")
+    ranks = [r for r in missing if r not in late]
     if ranks:
         shown = listed(map(str, ranks), 8)
         where = f", on {', '.join(hosts[:8])}" if hosts else ""
-        node, every = hosts[0] if len(hosts) == 1 else "", done.ranks + len(ranks)
+        node, every = hosts[0] if len(hosts) == 1 else "", done.ranks + len(missing)
         yield check_of("ranks", node=node, shown=shown, where=where, done=done, all_ranks=every)
 
 

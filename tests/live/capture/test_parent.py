@@ -293,6 +293,15 @@ def test_the_roll_names_who_did_not_come(tmp_path: Path, monkeypatch: pytest.Mon
     assert Captured(tmp_path, None, 4).absent == ([2], ["gpu2"])  # type: ignore[arg-type]
 
 
+def test_a_rank_that_comes_behind_the_roll_is_late_and_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _called(tmp_path, {1: "gpu1", 3: "gpu3"}, monkeypatch, 4)
+    assert Captured(tmp_path, None, 4).late == []  # type: ignore[arg-type]
+    (tmp_path / "capture.rank2.jsonl").write_text('{"kind": "head", "rank": 2}\n{"kind": "late"}\n')
+    assert Captured(tmp_path, None, 4).late == [2]  # type: ignore[arg-type]
+
+
 def test_a_roll_that_is_complete_takes_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _called(tmp_path, {1: "gpu1"}, monkeypatch, 2) == [0, 1]
     assert (tmp_path / "capture.rank0.jsonl").read_text() == ""
