@@ -18,7 +18,7 @@ _CAUSE_WEIGHT: Final[Mapping[str, float]] = _TOLD["weight"]
 EFFECTS: Final = ("timings", "bandwidth")
 # Area, what changed in it, and the findings that this may explain.
 _EXPLAINS: Final = tuple(
-    (area, what, re.sub("<<(.*?)>>", lambda m: str(_TOLD["names"][m[1]]), found))
+    (area, what, re.sub("<<([a-z0-9]+)>>", lambda m: str(_TOLD["names"][m[1]]), found))
     for area, what, found in _TOLD["explains"]
 )
 _TOLERANCE: Final = {"timings": 1.5, "bandwidth": 1.1, "calls": 1.2}
