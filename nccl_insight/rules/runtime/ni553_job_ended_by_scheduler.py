@@ -130,7 +130,8 @@ def _first_time(run: Run, wanted: pl.Expr) -> float | None:
 def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
     """Ends by SIGTERM on some hosts of the job before anything failed on the others: a failed job is ended on all."""
     known = set(places(run).machines) or {h for e in ends(run) for h in e.hosts}
-    told = tuple(e for e in found if e.hosts and e.time_s is not None)
+    # The host of a cancelled step's line is where the step began.
+    told = tuple(e for e in found if e.hosts and e.time_s is not None and "cancelled" not in e.parts)
     hosts = set(outside.hosts_of(told))
     first = min((e.time_s for e in told if e.time_s is not None), default=None)
     if first is None or not hosts or not hosts < known:

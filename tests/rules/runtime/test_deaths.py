@@ -479,3 +479,11 @@ def test_the_summary_of_newer_torchrun_names_the_rank(
     assert (first.name, first.ranks) == (diagnosis, ranks)
     assert title in first.title
     assert any(step in f"{one.text} {one.where}" for one in first.steps)
+
+
+def test_a_cancelled_job_names_no_host_and_no_signal(tmp_path: Path) -> None:
+    cancelled = "slurmstepd: error: *** STEP 4410.0 ON gpu01 CANCELLED AT 2026-11-17T12:00:04 ***"
+    (tmp_path / "job.log").write_text("".join(f"{line}\n" for line in [*job(echo=False), cancelled]))
+    (first,) = [f for f in nccl_insight.analyze([tmp_path]).findings if f.name == "job-ended-by-scheduler"]
+    assert (first.hosts, first.ranks) == ((), ())
+    assert first.title.startswith("The job was cancelled")
