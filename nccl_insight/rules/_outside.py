@@ -11,7 +11,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.facts.clock import SKEW_S, clock_text
 from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import BARE, ENDED, FAILED, LAST_WORDS, End, ends
+from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.settings import named
@@ -231,22 +231,31 @@ def network_only(run: Run) -> bool:
     return not present(run) & set(names(*_OWN))
 
 
-def strong_before(run: Run, end: End, kinds: Iterable[str]) -> tuple[str, ...]:
-    """Kinds of which a line that proves it came before this one."""
-    return tuple(
-        kind
-        for kind in kinds
-        if any(e.strong and e is not end and earlier(e, end) is not False for e in of_kind(run, kind))
-    )
+# The kinds of ends that one of a kind may come of.
+_LEADS: Final = {
+    KILLED: (FAILED, CRASHED, ENDED),
+    CRASHED: (KILLED, FAILED),
+    ENDED: (KILLED, CRASHED, FAILED),
+    FAILED: (KILLED, CRASHED, ENDED),
+}
 
 
-def cancelled_before(run: Run, end: End) -> bool:
-    """Whether Slurm says in the same input, before this end, that the step was cancelled.
+def led_to(run: Run, end: End) -> tuple[str, ...]:
+    """Kinds of ends that this one may have come of: where a line proves one that is not later; none of a process that
+    was killed for memory, nor what ended the job of an exception."""
+    if end.kind == KILLED and end.memory:
+        return ()
+    kinds = (kind for kind in _LEADS[end.kind] if kind != ENDED or not end.exception)
+    return tuple(kind for kind in kinds if any(e is not end and _leads(e, end) for e in of_kind(run, kind)))
 
-    It sends SIGTERM, and SIGKILL to what is still there after ``KillWait``. A step that is cancelled because a task
-    died has that task's line first.
-    """
-    return any(
-        "cancelled" in e.parts and earlier(e, end) is True and e.ref.input_id == end.ref.input_id
-        for e in of_kind(run, ENDED)
-    )
+
+def _leads(one: End, end: End) -> bool:
+    before, cancelled = earlier(one, end), "cancelled" in one.parts | end.parts
+    # A scheduler that gives a reason ends all processes of the job, some by SIGKILL; memory it may have missed.
+    if one.kind == KILLED and end.kind == ENDED and end.strong and not one.memory:
+        return before is True and cancelled
+    # Slurm sends SIGTERM, and SIGKILL to what is still there after ``KillWait``; of a step that is cancelled because a
+    # task died that task's line is first. A launcher that says of one process that it failed killed the others.
+    same_input = one.ref.input_id == end.ref.input_id
+    swept = (cancelled and same_input) or (one.kind == FAILED and one.message == end.message)
+    return (one.strong and before is not False) or (end.kind == KILLED and swept and before is True)

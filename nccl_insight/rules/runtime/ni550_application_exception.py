@@ -11,7 +11,7 @@ from nccl_insight.base.data import replace
 from nccl_insight.base.model import Hit, Step
 from nccl_insight.base.natures import names
 from nccl_insight.facts.course import in_order, signs_of_life
-from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
+from nccl_insight.facts.ends import ENDED, FAILED, LAST_WORDS, End, ends
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
 from nccl_insight.language.load import playing
@@ -127,7 +127,7 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
     alone = len(outside.ranks_of(found)) < 2
     read = f"{_READ[alone]}: it ends at {first.place}" if first.place else _READ[alone]
     waits = "; the other ranks only wait for it" if alone and outside.ranks_of(found) else ""
-    causes_ = outside.strong_before(run, first, (KILLED, CRASHED))
+    causes_ = outside.led_to(run, first)
     if cuda:
         causes_ = (*causes_, "cuda-unhandled", "cuda-hardware-error", "xid-error")
     who = f"{outside.subject(found)} raised "
@@ -179,7 +179,7 @@ def _short(place: str) -> str:
 
 def _exit(run: Run, first: End) -> Hit:
     """An end whose reason is not in the files: a launcher's exit code, or the last words of the output."""
-    ended = outside.strong_before(run, first, (ENDED,))
+    led = outside.led_to(run, first)
     # A process of another program, where the ranks went on and closed in order.
     strange = in_order(run) and first.ref.line < signs_of_life(run).get(first.ref.input_id, 0)
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
@@ -187,12 +187,12 @@ def _exit(run: Run, first: End) -> Hit:
     hit = says(
         "application-exception.exit",
         (),
-        caused_by=(*outside.strong_before(run, first, (KILLED, CRASHED)), *ended),
+        caused_by=led,
         title=f'{outside.subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'
         if said
         else f"{outside.subject([first])} ended {code}{' before the others' * bool(first.ranks)}{when}",
         said=said,
-        scheduled=strange or (ended and not said),
+        scheduled=strange or (ENDED in led and not said),
     )
     if said and (told := _help(first)):
         hit = replace(hit, steps=steps_of_help(told), observed=told["says"])

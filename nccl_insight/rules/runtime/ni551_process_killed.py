@@ -4,7 +4,7 @@ import polars as pl
 
 from nccl_insight.base.model import Step
 from nccl_insight.facts.clock import DAY_S, SKEW_S
-from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
+from nccl_insight.facts.ends import KILLED, End
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.settings import named
 from nccl_insight.rules import _outside as outside
@@ -43,16 +43,7 @@ def check(ctx: Context) -> Hits:
     # All witnesses of the same deaths, whatever each of them knows.
     dead = {rank for e in memory or [first] for rank in e.ranks}
     chosen = [e for e in found if e in memory or e is first or dead.intersection(e.ranks)]
-    # A scheduler that ends a job for a reason kills what does not end by itself.
-    before = () if memory else outside.strong_before(run, first, (FAILED, CRASHED, ENDED))
-    if not memory and ENDED not in before and outside.cancelled_before(run, first):
-        before = (*before, ENDED)
-    # A launcher that says of one process that it failed says of the others that it killed them.
-    swept = not memory and any(
-        e.message == first.message and outside.earlier(e, first) is True for e in outside.of_kind(run, FAILED)
-    )
-    if swept:
-        before = (*before, FAILED)
+    before = outside.led_to(run, first)
     hosts = outside.hosts_of(chosen)
     where = f"on {named(hosts)}" if hosts else "on the hosts of the job"
     worker = first.message == "worker"

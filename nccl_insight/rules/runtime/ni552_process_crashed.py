@@ -9,7 +9,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref, Severity
 from nccl_insight.base.natures import names
-from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, KILLED, End
+from nccl_insight.facts.ends import CRASHED, ENDED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import cut
@@ -91,7 +91,7 @@ def check(ctx: Context) -> Hits:
     hard = [e for e in found if "heap" in e.parts or (_signal(e) or (0 if e.lost else outside.ABORT)) != outside.ABORT]
     first = outside.first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
-    before = outside.strong_before(run, first, (KILLED, FAILED))
+    before = outside.led_to(run, first)
     echo = outside.bare_echo(run, first) or (not hard and (bool(before) or outside.own_failures(run, first)))
     # A watchdog ends a process by an abort, or by an exception that nobody catches.
     alike = ("uncaught" in first.parts or not first.ranks) and not outside.network_only(run)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from textwrap import shorten
+from typing import Any
 
 import polars as pl
 
-from nccl_insight.base.model import Severity, Step
 from nccl_insight.base.natures import names
 from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, End, ends
+from nccl_insight.facts.ends import BARE, ENDED, FAILED, End, ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.scheduler import scheduler
 from nccl_insight.facts.settings import named
@@ -20,81 +20,37 @@ from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
-_LOST = {"node-lost": "The scheduler", "node-lost-mpi": "mpirun", "node-lost-ray": "Ray"}
+_LOST = ("node-lost", "node-lost-mpi", "node-lost-ray")
 
 
 def check(ctx: Context) -> Hits:
-    """At most one finding."""
+    """At most one finding: the end that gives a reason, else who was told to end before anything failed, else a signal
+    or a cancelled step, which may be an effect."""
     run = ctx.run
     found = outside.of_kind(run, ENDED)
     if not found:
         return
     strong = [e for e in found if e.strong]
-    first = outside.first_of(strong or [e for e in found if not _passing(e)] or found)
-    before = outside.strong_before(run, first, (CRASHED, FAILED))
-    if any(e.memory and outside.earlier(e, first) is not False for e in outside.of_kind(run, KILLED)):
-        before = (KILLED, *before)
-    elif not strong:
-        before = (*outside.strong_before(run, first, (KILLED,)), *before)
-    elif "cancelled" in first.parts and any(outside.earlier(e, first) for e in outside.of_kind(run, KILLED)):
-        before = (KILLED, *before)
-    # The host of a step's line is where the step began; a lost node has a line of its own.
-    lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
-    hosts = outside.hosts_of(lost) or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
-    gone = bool(lost) or "NODE FAIL" in first.text.upper()
     told_first = () if strong else _told_first(run, found)
-    severity, caused_by = None, before
-    if strong:
-        # Slurm takes minutes to find that a node is gone; its peers saw that before.
-        caused_by = (*(() if gone else _earlier(run, first)), *before)
-    elif told_first:
-        # Some were told to end, and what the others report is that these are gone.
-        first, hosts = told_first[0], outside.hosts_of(told_first)
-    else:
-        # SIGTERM or a cancelled step, and no reason: an effect of whatever failed.
-        begun = _first_failure(run)
-        effect = bool(before) or not outside.network_only(run) or bool(outside.of_kind(run, FAILED))
-        effect |= begun is not None and first.time_s is not None and begun < first.time_s - _BEFORE_S
-        severity = Severity.INFO if effect else None
-    if _passing(first):
-        # Said of steps that fail by themselves too.
-        others = any(e.kind != ENDED for e in ends(run)) or outside.bare_echo(run, first)
-        severity = Severity.INFO if others or severity is Severity.INFO else Severity.WARNING
-    begin, end = outside.times_of([first])
-    said = pl.DataFrame({"text": [first.text]})
-    typed = not strong and not told_first and (first.signal == 2 or told(said, "interrupted").item() is not None)
-    cancelled = not strong and "cancelled" in first.parts and not typed
-    # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
-    chosen = typed or (cancelled and severity is None)
-    if cancelled:
-        severity = severity or Severity.WARNING
+    first = outside.first_of(strong or [e for e in found if not _passing(e)] or found)
     late = all(after_the_close(run, e.ref) for e in found)
-    if late:
-        # What the job still had to do, such as saving, is not in the log; who cancels it knows.
-        severity = Severity.INFO if cancelled else severity or Severity.WARNING
+    if strong:
+        key, given = "reason", _by_reason(run, first, strong)
+    elif told_first:
+        key, first = "told", told_first[0]
+        given = {"whom": outside.hosts_of(told_first), "since": outside.since(told_first)}
+    else:
+        key, given = "signal", _by_signal(run, first, late)
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
+    said = {"first_s": first.time_s, "since": outside.since([first]), "caused_by": outside.led_to(run, first)} | given
     yield ctx.says(
-        "found",
+        key,
         outside.refs_of([first, *(e for e in found if e is not first)]),
-        whom=(*(first.ranks if strong else ()), *hosts),
-        typed=typed,
-        severity=Severity.INFO if typed else severity,
-        steps=_steps(run, hosts[0]) if gone and len(hosts) == 1 else (),
         observed=first.text,
-        caused_by=caused_by,
-        first_s=_seen(run, begin) if gone else begin,
-        last_s=end,
-        deliberate=chosen,
-        strong=strong,
-        by=next((who for part, who in _LOST.items() if lost and hosts and part in lost[0].parts), ""),
-        nodes=f"{'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}",
-        told=f"{named(hosts)} were told to end (SIGTERM){outside.since(told_first)}" if told_first else "",
-        cancelled=cancelled,
-        hangup=not strong and told(said, "hangup").item() is not None,
+        last_s=first.time_s,
         late=late,
-        since=outside.since([first]),
         why=shorten(outside.PACKAGE.sub("", why), 60),
-        strip=first.text.strip("* "),
+        **said,
     )
 
 
@@ -103,18 +59,51 @@ def _passing(end: End) -> bool:
     return end.message == BARE or "passing" in end.parts
 
 
-def _steps(run: Run, node: str) -> tuple[Step, ...]:
-    """What to look at where a node was lost, and how to go on without it."""
-    kind = scheduler(run).kind
-    ask = {
-        "slurm": f"scontrol show node {node}; sinfo -R -n {node}",
-        "kubernetes": f"kubectl describe node {node}",
-    }.get(kind, f"ping -c 3 {node}; ssh {node} 'uptime; dmesg -T | tail -50'")
-    without = f" (--exclude={node})" if kind == "slurm" else ""
-    return (
-        Step("check", ask, "why did it go?"),
-        Step("do", f"start the job again without {node}{without} until its logs say why"),
-    )
+def _by_reason(run: Run, first: End, strong: Sequence[End]) -> dict[str, Any]:
+    """A scheduler says why: a limit, preemption, or a node that is gone, which has a line of its own."""
+    lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
+    # The host of a step's line is where the step began.
+    hosts = outside.hosts_of(lost) or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
+    gone = bool(lost) or "NODE FAIL" in first.text.upper()
+    # Slurm takes minutes to find that a node is gone; its peers saw that before.
+    earlier = () if gone else _earlier(run, first)
+    return {
+        "whom": (*first.ranks, *hosts),
+        "caused_by": (*earlier, *outside.led_to(run, first)),
+        "first_s": _seen(run, first.time_s) if gone else first.time_s,
+        "lost": next((part for part in _LOST if lost and hosts and part in lost[0].parts), ""),
+        "nodes": f"{'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}",
+        "ask": (scheduler(run).kind or "host") if gone and len(hosts) == 1 else "",
+    }
+
+
+def _by_signal(run: Run, first: End, late: bool) -> dict[str, Any]:
+    """A signal or a cancelled step, without a reason: an effect of whatever failed, else somebody's choice."""
+    word = pl.DataFrame({"text": [first.text]})
+    typed = first.signal == 2 or told(word, "interrupted").item() is not None
+    cancelled, effect = "cancelled" in first.parts and not typed, _effect(run, first)
+    return {
+        "whom": () if "cancelled" in first.parts else outside.hosts_of([first]),
+        # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
+        "deliberate": typed or (cancelled and not effect),
+        # What the job still had to do, such as saving, is not in the log; who cancels it knows.
+        "noted": typed or effect or (cancelled and late),
+        "typed": typed,
+        "cancelled": cancelled,
+        "passing": _passing(first),
+        "hangup": told(word, "hangup").item() is not None,
+        "strip": first.text.strip("* "),
+    }
+
+
+def _effect(run: Run, first: End) -> bool:
+    """Whether something else failed, of which an end without a reason is the effect."""
+    begun = _first_failure(run)
+    if begun is not None and first.time_s is not None and begun < first.time_s - _BEFORE_S:
+        return True
+    if _passing(first) and (any(e.kind != ENDED for e in ends(run)) or outside.bare_echo(run, first)):
+        return True
+    return bool(outside.led_to(run, first) or outside.of_kind(run, FAILED)) or not outside.network_only(run)
 
 
 def _first_failure(run: Run) -> float | None:
@@ -129,22 +118,22 @@ def _first_time(run: Run, wanted: pl.Expr) -> float | None:
 
 def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
     """Ends by SIGTERM on some hosts of the job before anything failed on the others: a failed job is ended on all."""
-    known = set(places(run).machines) or {h for e in ends(run) for h in e.hosts}
     # The host of a cancelled step's line is where the step began.
     told = tuple(e for e in found if e.hosts and e.time_s is not None and "cancelled" not in e.parts)
+    begin, _ = outside.times_of(told)
     hosts = set(outside.hosts_of(told))
-    first = min((e.time_s for e in told if e.time_s is not None), default=None)
-    if first is None or not hosts or not hosts < known:
-        return ()
     begun = _first_failure(run)
-    failed = [e for e in ends(run) if e.kind != ENDED]
-    apart = [e for e in failed if not set(e.hosts) <= hosts]
-    before = any(e.time_s is None or e.time_s < first for e in apart) or any(
-        outside.earlier(e, told[0]) for e in failed
-    )
-    if before or (begun is not None and begun < first):
+    if begin is None or not hosts < _machines(run) or (begun is not None and begun < begin):
         return ()
-    return told
+    failed = [e for e in ends(run) if e.kind != ENDED]
+    apart = [e for e in failed if not hosts.issuperset(e.hosts)]
+    before = any(e.time_s is None or e.time_s < begin for e in apart)
+    return () if before or any(outside.earlier(e, told[0]) for e in failed) else told
+
+
+def _machines(run: Run) -> set[str]:
+    """The hosts of the job, or those of all ends where NCCL's lines name none."""
+    return set(places(run).machines) or {h for e in ends(run) for h in e.hosts}
 
 
 def _seen(run: Run, begin: float | None) -> float | None:
