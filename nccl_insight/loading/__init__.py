@@ -18,7 +18,7 @@ from nccl_insight.inputs.limits import DEFAULT, Limits
 from nccl_insight.loading.assemble.milestones import Milestones
 from nccl_insight.loading.assemble.placing import PLACING
 from nccl_insight.loading.assemble.tables import FloodTable
-from nccl_insight.loading.joining import join_parts
+from nccl_insight.loading.joining import folded, join_parts
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_log_groups, read_with
 from nccl_insight.readers import discover
 from nccl_insight.readers.nccl_log.log import LogPart, cores, log_reader
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # Inputs of more bytes take longer to read than another thread takes to be worth its while.
 _LONG_BYTES: Final = 32 << 20
+_AHEAD: Final = 64
 
 
 def read_inputs(
@@ -64,7 +65,7 @@ def read_inputs(
             parts, logs = read_log_groups(plain, lambda chunk, made=made: aside.get(made)(chunk))  # type: ignore[misc]
         traces = [(file, found) for file in files if (found := chosen[file.input_id]) is not None]
         small = [pair for pair in traces if pair[0].small]
-        parts += in_order(lambda pair: read_with(*pair), small, cores())
+        parts += folded(in_order(lambda pair: read_with(*pair), small, cores(), _AHEAD))
         parts += [read_with(*pair) for pair in traces if not pair[0].small]
     return sorted(parts, key=lambda part: part.file.input_id), logs
 

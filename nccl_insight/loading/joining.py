@@ -1,9 +1,12 @@
 """Rows of all inputs to the tables of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.data import replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.threads import in_order
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
@@ -20,8 +23,34 @@ from nccl_insight.readers.nccl_log.log import LogPart, cores
 from nccl_insight.readers.nccl_log.records import Fate
 from nccl_insight.tables import match, schema
 from nccl_insight.tables.notes import CUT, LOG_CUT, TORN, note_rows
-from nccl_insight.tables.run import Deferred
+from nccl_insight.tables.run import Deferred, Partial
 from nccl_insight.tables.schema import conform
+
+_FOLDED: Final = 64
+"""So many neighbors have their rows in one frame: one for each of thousands of files takes many times its rows."""
+
+
+def folded(parts: Iterable[Part]) -> Iterator[Part]:
+    """The parts in their order, the rows of neighbors moved to the first of them."""
+    group: list[Part] = []
+    for part in parts:
+        if group and (len(group) == _FOLDED or part.file.input_id != group[-1].file.input_id + 1):
+            yield from _as_one(group)
+            group = []
+        if part.file.damage:  # of which is asked whether its reader noted anything
+            yield from (*_as_one(group), part)
+            group = []
+        else:
+            group.append(part)
+    yield from _as_one(group)
+
+
+def _as_one(group: Sequence[Part]) -> Iterator[Part]:
+    found = [(n, conform(n, f)) for p in group if p.partial for n, f in p.partial.tables.items() if f.height]
+    tables = {name: stack(frames).rechunk() for name, frames in grouped(found).items()}
+    for part in group:
+        yield replace(part, partial=Partial(tables))
+        tables = {}
 
 
 def _embedded(file: InputFile, foreign: pl.DataFrame) -> dict[str, pl.DataFrame]:

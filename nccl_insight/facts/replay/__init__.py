@@ -5,6 +5,8 @@ some durations replaced; the difference is what mending them gains. After Lin et
 Large Model Training Using What-if Analysis", OSDI 2025.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +15,7 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.facts.replay.barriers import with_barriers
-from nccl_insight.facts.replay.order import order
+from nccl_insight.facts.replay.order import Order, order
 from nccl_insight.facts.replay.passes import Change, Replay
 from nccl_insight.facts.replay.peers import compared, excess_of, places, roles
 from nccl_insight.facts.replay.recorded import recorded
@@ -37,18 +39,29 @@ BASE_ERROR: Final = 0.02
 LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
 WIRE: Final = frozenset({"group", "pair", "rail"})
 """Kinds of scenarios: ranks, hosts and stages by their own work, and transfers."""
-_LEAST: Final = 0.01
-_LEAST_COARSE: Final = 0.03
-_LEAST_ON_CPU: Final = 0.05
 _EQUAL: Final = 0.01
 _UNEVEN: Final = 0.1
 _UNEVENLY: Final = 0.05
 _SCATTERED: Final = 0.03
 _WORK: Final = 0.02
-_MUCH: Final = 0.1
-_MUCH_ON_CPU: Final = 0.5
 _ROUNDS: Final = 6
 _UNIONS: Final = ("ranks", "rail")
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Shares of the recorded time: the ``least`` that a mend gains beside those before it and the ``last`` one adds,
+    and how ``much`` more several at once; ``uneven``: whether work can be uneven without a guilty rank."""
+
+    least: float = 0.01
+    last: float = 0.0
+    much: float = 0.1
+    uneven: bool = True
+
+
+_WHOLE: Final = _Limits()
+# Of collectives alone, without and with those of CPUs, whose scheduling makes work uneven anyhow.
+_COARSE: Final = (_Limits(last=0.03), _Limits(0.05, 0.03, 0.5, uneven=False))
 
 
 @dataclass(frozen=True)
@@ -113,75 +126,89 @@ def _part(run: Run, inputs: pl.Series) -> Run:
 
 
 def _of_job(run: Run) -> WhatIf:
-    if run.has("gpu_work"):
-        found = _of_work(run, gpu_work(run))
-        if not found.refused:
-            return found
-    # Where the GPUs' work says too little, what ranks do between their collectives counts as theirs.
-    return replace(_of_work(run, recorded(run), coarse=True), coarse=True)
+    found = _mended(timeline(run, gpu_work(run))) if run.has("gpu_work") else None
+    if found is None or found.refused:
+        # Where the GPUs' work says too little, what ranks do between their collectives counts as theirs.
+        found = replace(_mended(timeline(run, recorded(run), coarse=True), _COARSE[_on_cpu(run)]), coarse=True)
+    return found
 
 
-def _of_work(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> WhatIf:
-    line = work if isinstance(work, str) else timeline(run, work, coarse)
+def _mended(line: Timeline | str, limits: _Limits = _WHOLE) -> WhatIf:
     if isinstance(line, str):
         return WhatIf(refused=line)
     role = roles(line)
     line = with_barriers(line, role)
     dependencies = order(line)
-    window = float(line.end.max())
     try:
-        replay = Replay(line, dependencies, lone_wait=False)
-        if abs(float(replay.spans([Change.none()])[0]) / window - 1) > BASE_ERROR:
-            replay = Replay(line, dependencies)
+        replay = _again(line, dependencies)
     except ValueError as error:
         return WhatIf(ranks=len(line.ranks), refused=str(error))
     rows = places(line, dependencies, role)
     each, alone_in_role = compared(line, rows)
+    window = float(line.end.max())
     candidates = [
         *of_ranks(line, each, alone_in_role, window),
         *of_stages(line, rows, window),
         *of_transfers(line, replay, window),
         *of_steps(line, rows, replay, window),
     ]
-    on_cpu = coarse and _on_cpu(run)
-    candidates = [c for c in candidates if not (on_cpu and c.uneven)]
+    candidates = [c for c in candidates if limits.uneven or not c.uneven]
     spans = replay.spans([Change.none(), ideal(line, rows, replay), *(c.change for c in candidates)])
-    base = float(spans[0])
-    off = base / window - 1
+    job = _Replayed(replay, line, float(spans[0]), window)
     found = WhatIf(
         window_ns=round(window),
         ideal_ns=round(float(spans[1])),
-        base_error=off,
+        base_error=job.base_ns / window - 1,
         ranks=len(line.ranks),
         steps=line.steps,
         excess=excess_of(line, each),
     )
+    if refused := _refused(job):
+        return replace(found, refused=refused)
+    saved = [job.base_ns - float(span) for span in spans[2:]]
+    return replace(found, gains=_from_on(_best(job, candidates, saved, rows, limits), limits.last * window))
+
+
+def _again(line: Timeline, dependencies: Order) -> Replay:
+    """The replay, the one of two that reproduces the recording. Raises ValueError as :class:`Replay` does."""
+    replay = Replay(line, dependencies, lone_wait=False)
+    off = float(replay.spans([Change.none()])[0]) / float(line.end.max()) - 1
+    return Replay(line, dependencies) if abs(off) > BASE_ERROR else replay
+
+
+def _refused(job: _Replayed) -> str:
+    """Why a replay is not to be trusted; empty where it is."""
+    line, off = job.line, job.base_ns / job.window_ns - 1
     if abs(off) > BASE_ERROR:
-        return replace(found, refused=f"the replay differs from the recording by {abs(off):.0%}")
-    met = len(line.groups)
-    if line.unmatched > met * 2:
-        return replace(found, refused="most collectives have no partners in the other traces")
-    tried = [(c, base - float(span)) for c, span in zip(candidates, spans[2:], strict=True)]
+        return f"the replay differs from the recording by {abs(off):.0%}"
+    if line.unmatched > 2 * len(line.groups):
+        return "most collectives have no partners in the other traces"
+    if float((line.end - line.start)[~line.comm].sum()) < _WORK * job.window_ns * len(line.ranks):
+        return "the traces hold next to no compute, only communication"
+    return ""
+
+
+def _best(
+    job: _Replayed, candidates: list[Scenario], saved: list[float], rows: pl.DataFrame, limits: _Limits
+) -> tuple[Gain, ...]:
+    """What to mend, in order, of candidates that save so much each."""
     tried = [
-        (c, saved) for c, saved in tried if saved >= window * (_UNEVENLY if c.uneven else _here_and_there(c.steps))
+        (c, own)
+        for c, own in zip(candidates, saved, strict=True)
+        if own >= job.window_ns * (_UNEVENLY if c.uneven else _here_and_there(c.steps))
     ]
-    candidates, alone = [c for c, _ in tried], [saved for _, saved in tried]
-    worked = float((line.end - line.start)[~line.comm].sum())
-    if worked < _WORK * window * len(line.ranks):
-        return replace(found, refused="the traces hold next to no compute, only communication")
-    least, much = (_LEAST_ON_CPU, _MUCH_ON_CPU) if on_cpu else (_LEAST, _MUCH)
-    replayed = _Replayed(replay, line, base, window)
-    both = [_greedy(replayed, candidates, alone, least, unions=unions) for unions in (False, True)]
+    candidates, alone = [c for c, _ in tried], [own for _, own in tried]
+    both = [_greedy(job, candidates, alone, limits.least, unions=unions) for unions in (False, True)]
     # Several at once only where none of them gains by itself.
     single, several = (_in_all(gains) for gains in both)
-    best = both[several > single + max(least * window, much * several)]
+    best = both[several > single + max(limits.least * job.window_ns, limits.much * several)]
     # Uneven work without a guilty rank: only what no rank, link or step explains.
-    rest = [] if on_cpu else evenly(line, rows)
-    saved = [base - float(s) for s in replay.spans([s.change for s in rest])] if rest else []
-    if max(saved, default=0.0) >= max(_UNEVEN * window, 2 * _in_all(best)):
+    rest = evenly(job.line, rows) if limits.uneven else []
+    even = [job.base_ns - float(s) for s in job.replay.spans([s.change for s in rest])]
+    if max(even, default=0.0) >= max(_UNEVEN * job.window_ns, 2 * _in_all(best)):
         steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
-        best = _greedy(replayed, rest, saved, least, unions=True, ahead_of=steady)
-    return replace(found, gains=_from_on(best, _LEAST_COARSE * window) if coarse else best)
+        return _greedy(job, rest, even, limits.least, unions=True, ahead_of=steady)
+    return best
 
 
 def _from_on(gains: tuple[Gain, ...], least: float) -> tuple[Gain, ...]:
@@ -198,7 +225,7 @@ def _here_and_there(steps: tuple[int, ...]) -> float:
 
 
 def _on_cpu(run: Run) -> bool:
-    """Whether CPUs communicate, whose scheduling makes work uneven anyhow."""
+    """Whether CPUs communicate."""
     sources = run.table("collectives")["source"].cast(pl.String)
     return not sources.is_in(["kernel", "inspector"]).any()
 

@@ -95,11 +95,13 @@ def gpu_work(run: Run) -> pl.DataFrame | str:
     return _met(run, work)
 
 
-def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline | str:
+def timeline(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> Timeline | str:
     """The nodes of a run, or why there are none to replay.
 
     ``work``: of :func:`gpu_work` or, ``coarse``, of collectives alone, which CPUs leave at different times.
     """
+    if isinstance(work, str):
+        return work
     if work.height > MOST_NODES:
         return f"{work.height:,} GPU events, more than are replayed ({MOST_NODES:,})"
     ranks = work["rank"].unique().sort().to_list()
