@@ -10,7 +10,6 @@ from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.overlap import wait_share
 from nccl_insight.facts.replay import IDLE, Gain, what_if
-from nccl_insight.facts.waiting import waiting
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
@@ -159,20 +158,8 @@ def mend_first(run: Run, too_much: float) -> str:
 
 def late_first(run: Run) -> str:
     """What to do about much communication most of which is waiting for the last rank."""
-    if (wait_share(run) or 0.0) <= _MOSTLY:
-        return ""
-    if hot := waited_for(run):
-        return f"mend first what makes rank {hot[0]} late, then measure again"
-    return "mend first what makes ranks late (analyze the traces of all ranks together), then measure again"
-
-
-def waited_for(run: Run) -> tuple[int, int] | None:
-    """The rank for which most waiting in matched collectives is, and the nanoseconds that each other waits for it."""
-    seen = waiting(run)
-    if seen is None or not seen.total_ns:
-        return None
-    most, hot = max((ns, rank) for rank, ns in seen.for_rank.items())
-    return (hot, most // max(len(seen.of_rank) - 1, 1)) if most >= _REGULAR * seen.total_ns else None
+    told = "mend first what makes ranks late (analyze the traces of all ranks together), then measure again"
+    return told if (wait_share(run) or 0.0) > _MOSTLY else ""
 
 
 def when(run: Run, steps: Sequence[int], pauses: bool = False) -> str:

@@ -76,14 +76,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Partial:
-    """What one input gave: rows by table, and log messages by grammar rule still to be assembled.
-
-    Tables named here are concatenated over the inputs; ``messages`` are assembled once, after all
-    inputs are read, because ranks and communicators span files.
-    """
+    """What one input gave: rows by table, which are concatenated over the inputs."""
 
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 # Of more rows than this another thread puts the pieces together.

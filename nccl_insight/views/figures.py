@@ -43,7 +43,6 @@ class Figures:
     host_copies: measured.HostCopies | None
     peer_copies: measured.PeerCopies | None
     excess: traces.Excess | None
-    longest_waits: traces.LongestWaits | None
 
 
 def figures(run: Run) -> Figures:
@@ -69,5 +68,4 @@ def figures(run: Run) -> Figures:
         host_copies=measured.host_copies(run),
         peer_copies=measured.peer_copies(run),
         excess=traces.excess(run),
-        longest_waits=traces.longest_waits(run),
     )

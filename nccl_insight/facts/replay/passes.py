@@ -119,11 +119,6 @@ class Replay:
             raise ValueError("the order of operations contradicts itself over the ranks")
         return program
 
-    @property
-    def pieces(self) -> int:
-        """How many pieces are run."""
-        return self._count
-
     def spans(self, changes: Sequence[Change]) -> Floats:
         """The time of the job, nanoseconds from its first start to its last end, under each change."""
         found = [self._pass(changes[at : at + _AT_ONCE]) for at in range(0, len(changes), _AT_ONCE)]

@@ -56,6 +56,5 @@ def build(analysis: Analysis, views: Figures) -> Sequence[Figure]:
         of(copies.peers, views.peer_copies),
         traces.mends(analysis),
         of(traces.excess, views.excess),
-        of(traces.longest_waits, views.longest_waits),
     )
     return [figure for figure in found if figure is not None]

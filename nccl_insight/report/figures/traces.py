@@ -21,7 +21,7 @@ from nccl_insight.report.figures.base import (
     plot,
     rounded,
 )
-from nccl_insight.views.traces import Bandwidth, Durations, Excess, LongestWaits, LongWait
+from nccl_insight.views.traces import Bandwidth, Durations, Excess
 
 
 def durations(analysis: Analysis, view: Durations) -> Figure:
@@ -220,36 +220,3 @@ def excess(analysis: Analysis, view: Excess) -> Figure:
         ),
         "m",
     )
-
-
-def longest_waits(analysis: Analysis, view: LongestWaits) -> Figure:
-    """The collectives in which somebody waited longest, each with its ranks' parts."""
-    top = view.collectives[0]
-    step = f" of step {top.step}" if top.step is not None else ""
-    said = (
-        f"Longest: {format_ns(top.worst_wait_ns)} in {top.op}{step}, for rank {top.last_rank}, which came "
-        f"last; the transfer takes {format_ns(top.transfer_ns)}"
-    )
-    rows = tuple(
-        (c.op, format_bytes(c.size_bytes) if c.size_bytes is not None else "unknown", c.process_group or "?",
-         "" if c.step is None else str(c.step), format_ns(c.transfer_ns), format_ns(c.worst_wait_ns),
-         str(c.last_rank), _parts(c))
-        for c in view.collectives
-    )  # fmt: skip
-    shown = view.collectives[:20]
-    names = [f"{i + 1}. {c.op}" for i, c in enumerate(shown)]
-    drawn = bars(names, [c.worst_wait_ns for c in shown], BLUE)
-    columns = "Operation|Size|Group|Step#|Transfer#|Longest wait#|Last rank#|Wait of each rank"
-    return Figure(
-        "longest-waits",
-        "Collectives with the longest waits",
-        said + ".",
-        listing(columns, rows, "Collectives, longest wait first", view.total),
-        plot([drawn], xaxis=axis("longest wait, ms"), yaxis=NAMES),
-        "m",
-    )
-
-
-def _parts(item: LongWait) -> str:
-    shown = [f"{p.rank}: {format_ns(p.wait_ns)}" for p in item.parts]
-    return ", ".join(shown[:8]) + (f", and {len(shown) - 8} more" if len(shown) > 8 else "")

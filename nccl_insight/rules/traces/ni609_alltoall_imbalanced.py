@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_bytes, format_ns
+from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.replay import LATE
-from nccl_insight.rules._gains import mended, waited_for
+from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
@@ -48,10 +48,7 @@ def _costs(run: Run) -> str:
     """What the one rank that the others wait for costs, where a replay of the traces tells."""
     late = mended(run, LATE)
     ranks = late[0].gain.scenario.ranks if late else ()
-    if len(ranks) == 1:
-        return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)"
-    hot = None if late else waited_for(run)
-    return f"; the others wait {format_ns(hot[1])} each for rank {hot[0]}" if hot else ""
+    return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)" if len(ranks) == 1 else ""
 
 
 def _by_split(table: pl.DataFrame) -> pl.DataFrame:

@@ -210,7 +210,7 @@ def test_which_figures_a_run_gets() -> None:
     log = ["node", "cluster", "matrix", "rings", "trees", "nics", "ranks", "init", "calls"]
     assert got["failing"] == got["thousand"] == log
     assert got["healthy"] == [i for i in log if i != "cluster"], "a few nodes, all alike: no map"
-    traces = ["steps", "timeline", "durations", "busbw", "excess", "longest-waits"]
+    traces = ["steps", "timeline", "durations", "busbw", "excess"]
     assert [i for i in got["traced"] if i != "waits"] == [*(i for i in log if i not in ("nics", "cluster")), *traces]
     assert "waits" in got["traced"]
 
@@ -225,7 +225,6 @@ def test_figure_sentences_state_the_facts() -> None:
     assert "the slowest, rank 34, took 3.54 s, most of it in connections" in said["init"]
     traced = {f.id: f.summary for f in pages.build(*samples.traced())}
     assert re.match(r"Rank 5 alone takes \d+\.\d+ ms more than its peers, the most of all", traced["excess"])
-    assert traced["longest-waits"].startswith("Longest: 9 ms in AllReduce of step 0, for rank 5")
     assert "computation 66%, communication, exposed 9%" in traced["steps"]
 
 
