@@ -48,16 +48,14 @@ from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Step
+from nccl_insight.base.words import words
 
 HEADINGS: Final = ("What it finds", "Why it matters", "How it decides", "What to do", "False positives", "References")
 FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")
-_MORE: Final = (
-    "confidence", "needs", "nature", "called", "distance", "caused_by", "thresholds", "sources", "speaks",
-    "explanation", "expected", "lines", "beside", "unless", "shows", "advised", "quiet", "on_one_host", "fatal",
-    "got_over", "leads_to",
-)  # fmt: skip
+_MORE: Final = words("""confidence needs nature called distance caused_by thresholds sources speaks explanation expected
+    lines beside unless shows advised quiet on_one_host fatal got_over leads_to""")
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 
@@ -103,11 +101,6 @@ class Page:
     def words(self, key: str, default: str = "") -> tuple[str, ...]:
         """The words of a key of the front matter."""
         return words(self.head.get(key, default))
-
-
-def words(value: str) -> tuple[str, ...]:
-    """The words of a value of the front matter."""
-    return tuple(value.replace(",", " ").split())
 
 
 def _front(text: str) -> tuple[dict[str, str], tuple[Step, ...]]:

@@ -9,6 +9,7 @@ import polars as pl
 from nccl_insight.base.model import Milestones, Progress
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural, rank_words
+from nccl_insight.base.words import words
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.flight_recorder.entries import entries_of
@@ -26,9 +27,7 @@ from nccl_insight.tables.run import Run, fact
 _ROWS: Final = 4096
 _LAST_WORDS: Final = 40
 _NEAR: Final = 0.9
-_STEPS: Final = (
-    "launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call", "destroyed",
-)  # fmt: skip
+_STEPS: Final = words("launched bootstrapped init_started init_completed connected first_call last_call destroyed")
 
 
 @fact

@@ -12,6 +12,7 @@ from typing import Final
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence
+from nccl_insight.base.words import words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.claims import CALLS, DUMPS, LOG, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.waitfor import verdict, waiting
@@ -20,10 +21,10 @@ from nccl_insight.facts.witnesses import witnesses
 from nccl_insight.tables.run import Run, fact
 
 # Proofs that are enough for a finding; the others only support one.
-_LEADS: Final = frozenset({
-    "not-issued", "enqueued", "barrier", "stack", "calls", "behind", "lagging", "counts-still", "silent", "not-entered",
-    "undumped", "gap",
-})  # fmt: skip
+_LEADS: Final = frozenset(
+    words("""not-issued enqueued barrier stack calls behind lagging counts-still silent
+    not-entered undumped gap""")
+)
 _DISSENT: Final = 5
 
 

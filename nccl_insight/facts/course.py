@@ -8,6 +8,7 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.model import Ref
+from nccl_insight.base.words import words
 from nccl_insight.facts.clock import since, with_time
 from nccl_insight.readers.embedded.endings import BEGUN, COURSE, DONE, LAST, STEP
 from nccl_insight.tables.run import Run, fact
@@ -21,8 +22,7 @@ KERNEL: Final = (
     r"\bkernel: |NVRM: |\boom-kill:|[Oo]ut of memory: Killed process|\bsegfault at|\bmlx5_core |Bus Error: severity"
     r"|^\s*\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}\]"
 )
-_STEPS: Final = ("launched", "bootstrapped", "init_started", "init_completed", "connected", "first_call", "last_call",
-                 "destroyed")  # fmt: skip
+_STEPS: Final = words("launched bootstrapped init_started init_completed connected first_call last_call destroyed")
 _NONE: Final = pl.lit(False)
 _TEXT: Final = pl.col("text")
 

@@ -5,23 +5,16 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.loading.assemble.places import rank_hosts
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run, fact
-from nccl_insight.tables.schema import Columns
 
-_COLUMNS: Final[Columns] = {
-    "input_id": pl.UInt16, "line": pl.UInt64, "host": pl.String, "pid": pl.Int64, "message": pl.String,
-    "diag_check": pl.String, "diag_result": pl.String, "comm_id": pl.String, "nranks": pl.Int64,
-    "ranks": pl.List(pl.Int32), "n_ranks": pl.Int64, "rank": pl.Int64, "rank_set": pl.String,
-    "reference_rank": pl.Int64, "reference_value": pl.String, "setting_value": pl.String,
-    "diag_setting": pl.String, "name": pl.String, "worst": pl.Int64, "threshold": pl.Int64,
-    "n_found": pl.Int64, "n_nodes": pl.Int64, "n_passed": pl.Int64, "n_tested": pl.Int64,
-    "src_rank": pl.Int64, "dst_rank": pl.Int64, "diag_failure": pl.String, "diag_path": pl.String,
-    "diag_handle": pl.String, "diag_reason": pl.String, "advice": pl.String, "diag_what": pl.String,
-    "hca_name": pl.String, "port": pl.Int64, "port_properties": pl.String, "port_note": pl.String,
-    "speed_mbps": pl.Int64, "port_state": pl.String, "node_name": pl.String, "xid": pl.Int64,
-    "n_events": pl.Int64, "guidance": pl.String, "sxid_class": pl.String, "bw_min_gbit": pl.Float64,
-    "bw_median_gbit": pl.Float64, "diag_mode": pl.String,
-}  # fmt: skip
+_COLUMNS: Final = frame("""input_id u16, line u64, host str, pid i64, message str, diag_check str, diag_result str,
+    comm_id str, nranks i64, ranks list[i32], n_ranks i64, rank i64, rank_set str, reference_rank i64,
+    reference_value str, setting_value str, diag_setting str, name str, worst i64, threshold i64, n_found i64,
+    n_nodes i64, n_passed i64, n_tested i64, src_rank i64, dst_rank i64, diag_failure str, diag_path str,
+    diag_handle str, diag_reason str, advice str, diag_what str, hca_name str, port i64, port_properties str,
+    port_note str, speed_mbps i64, port_state str, node_name str, xid i64, n_events i64, guidance str,
+    sxid_class str, bw_min_gbit f64, bw_median_gbit f64, diag_mode str""")
 
 
 @fact

@@ -7,12 +7,11 @@ from typing import Any, Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 
 PAIRS: Final = ("SEND", "RECV", "COALESCED")
 """Operations between two ranks: the numbers of a group's sends and receives differ by rank."""
-_CELLS: Final = (
-    "rank", "global_rank", "last_enqueued", "last_completed", "timed_out_seq", "op", "inside", "joint"
-)  # fmt: skip
+_CELLS: Final = words("rank global_rank last_enqueued last_completed timed_out_seq op inside joint")
 UNNAMED: Final = "?"
 """The name of a group where no line names it."""
 

@@ -8,6 +8,7 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, plural
+from nccl_insight.base.words import words
 from nccl_insight.facts.members import comms, main_comm, members, processes
 from nccl_insight.facts.networks import nics, process_networks
 from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu
@@ -16,12 +17,10 @@ from nccl_insight.facts.traffic import ring_crossings
 from nccl_insight.facts.transports import pairs
 from nccl_insight.tables.run import Run, fact
 
-AREAS: Final = (
-    "versions", "environment", "networks", "topology", "shape", "transports", "channels", "algorithms", "calls",
-    "timings", "bandwidth",
-)  # fmt: skip
-_QUIET_SETTINGS: Final = ("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_TOPO_DUMP_FILE",
-                          "NCCL_GRAPH_DUMP_FILE", "NCCL_COMM_ID", "NCCL_HOSTID")  # fmt: skip
+AREAS: Final = words("""versions environment networks topology shape transports channels algorithms calls timings
+    bandwidth""")
+_QUIET_SETTINGS: Final = words("""NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_TOPO_DUMP_FILE NCCL_GRAPH_DUMP_FILE
+    NCCL_COMM_ID NCCL_HOSTID""")
 _SIZES: Final = (1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
 
 

@@ -3,6 +3,7 @@
 import polars as pl
 
 from nccl_insight.facts.topics import telling
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run, fact
 from nccl_insight.tables.schema import shaped
 
@@ -20,10 +21,7 @@ def mentions(run: Run, topic: str, *wanted: str, tables: tuple[str, ...] = _TABL
     return _merged(found)
 
 
-_SCHEMA = {
-    "table": pl.String, "host": pl.String, "pid": pl.Int64, "rank": pl.Int32, "text": pl.String,
-    "input_id": pl.UInt16, "line": pl.UInt64,
-}  # fmt: skip
+_SCHEMA = frame("table str, host str, pid i64, rank i32, text str, input_id u16, line u64")
 
 
 @fact

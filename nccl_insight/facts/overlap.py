@@ -6,14 +6,13 @@ exposed communication that is on the critical path by design (:mod:`nccl_insight
 
 import polars as pl
 
+from nccl_insight.base.words import words
 from nccl_insight.facts.critical import MOST, critical_path
 from nccl_insight.facts.pipeline import schedule_waits
 from nccl_insight.tables.run import Run, fact
 
-_SUMS = (
-    "duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "other_comm_ns", "memcpy_ns", "exposed_copy_ns",
-    "pageable_ns", "exposed_pageable_ns", "idle_ns",
-)  # fmt: skip
+_SUMS = words("""duration_ns compute_ns comm_ns exposed_comm_ns other_comm_ns memcpy_ns exposed_copy_ns pageable_ns
+    exposed_pageable_ns idle_ns""")
 _LEAST_NS = 1_000_000
 
 

@@ -3,12 +3,10 @@
 import polars as pl
 
 from nccl_insight.loading.assemble.places import placed
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run, fact
 
-_SCHEMA = {
-    "host": pl.String, "src": pl.String, "dst": pl.String, "path": pl.String, "bw_gbps": pl.Float64,
-    "input_id": pl.UInt16, "line": pl.UInt64,
-}  # fmt: skip
+_SCHEMA = frame("host str, src str, dst str, path str, bw_gbps f64, input_id u16, line u64")
 
 
 @fact

@@ -9,13 +9,11 @@ from nccl_insight.facts.calls import progress
 from nccl_insight.facts.claims import CALLS, DUMPS, INSPECTOR, RAS, WATCHDOG
 from nccl_insight.facts.tallies import ras_counts, recorded
 from nccl_insight.loading.assemble.places import places
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run, fact
-from nccl_insight.tables.schema import Columns, shaped
+from nccl_insight.tables.schema import shaped
 
-STANDINGS: Final[Columns] = {
-    "source": pl.String, "group": pl.String, "op": pl.String, "rank": pl.Int64, "host": pl.String,
-    "enqueued": pl.Int64, "started": pl.Int64, "completed": pl.Int64,
-}  # fmt: skip
+STANDINGS: Final = frame("source str, group str, op str, rank i64, host str, enqueued i64, started i64, completed i64")
 
 
 def _of_source(source: str, rows: pl.DataFrame, **columns: str | pl.Expr) -> pl.DataFrame:

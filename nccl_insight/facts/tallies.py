@@ -18,12 +18,11 @@ from nccl_insight.facts.host_facts import stands
 from nccl_insight.facts.instances import Instance
 from nccl_insight.facts.topics import plays
 from nccl_insight.loading.assemble.places import rank_in_job
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run, fact
 
-_ROWS: Final = {
-    "rank": pl.Int64, "global_rank": pl.Int64, "host": pl.String, "last_enqueued": pl.Int64, "op": pl.String,
-    "ranks": pl.Int64, "input_id": pl.UInt16, "line": pl.UInt64,
-}  # fmt: skip
+_ROWS: Final = frame("""rank i64, global_rank i64, host str, last_enqueued i64, op str, ranks i64, input_id u16,
+    line u64""")
 _MOST_COMMS: Final = 5
 
 
@@ -156,10 +155,8 @@ def _of_stacks(run: Run) -> Iterator[Instance]:
 @fact
 def ras_counts(run: Run) -> pl.DataFrame:
     """Operations launched, by report: ``report, comm, op, rank, global_rank, host, count``; rank null: all others."""
-    schema = {
-        "input_id": pl.UInt16, "line": pl.UInt64, "report": pl.Int64, "comm": pl.String, "op": pl.String,
-        "rank": pl.Int64, "global_rank": pl.Int64, "host": pl.String, "count": pl.Int64, "ranks": pl.Int64,
-    }  # fmt: skip
+    schema = frame("""input_id u16, line u64, report i64, comm str, op str, rank i64, global_rank i64, host str,
+        count i64, ranks i64""")
     frames = [pl.DataFrame(schema=schema)]
     ras = run.table("ras")
     rows = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())

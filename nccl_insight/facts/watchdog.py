@@ -12,6 +12,7 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_ranks
+from nccl_insight.base.words import words
 from nccl_insight.facts.clock import SKEW_S, with_time
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.instances import UNNAMED, Instance
@@ -344,8 +345,8 @@ class Odd:
 
 
 # Operations that every rank of a group issues, and those of them in which all pass as many elements.
-_OF_ALL: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER",
-                  "_REDUCE_SCATTER_BASE", "ALLTOALL", "ALLTOALL_BASE", "BARRIER")  # fmt: skip
+_OF_ALL: Final = words("""ALLREDUCE BROADCAST REDUCE ALLGATHER _ALLGATHER_BASE REDUCE_SCATTER _REDUCE_SCATTER_BASE
+    ALLTOALL ALLTOALL_BASE BARRIER""")
 _ONE_SIZE: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 # A rank finishes the last operation that a broken network lets through, and no second one.
 _FINISHED: Final = 2

@@ -15,6 +15,7 @@ from typing import IO, Final
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.threads import in_order
+from nccl_insight.base.words import words
 from nccl_insight.inputs import remote, temporary
 from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.limits import DEFAULT, Limits
@@ -28,11 +29,9 @@ NSYS_TEXTS: Final = "StringIds.parquet"
 _SMALL_BYTES = 16 * 1024 * 1024
 _SMALL_PACKED_BYTES = 256 * 1024
 _SKIPPED_SUFFIXES = frozenset(
-    {
-        ".pyc", ".so", ".html", ".png", ".jpg", ".svg", ".pdf", ".py", ".md", ".toml", ".pt", ".pth", ".safetensors",
-        ".whl", ".jar", ".npz", ".npy", ".parquet",
-    }
-)  # fmt: skip
+    words(""".pyc .so .html .png .jpg .svg .pdf .py .md .toml .pt .pth .safetensors .whl .jar
+    .npz .npy .parquet""")
+)
 # Zips hold anything; within a directory only those are opened that say that they are one.
 _ZIP_SUFFIX: Final = ".zip"
 _ARCHIVE_SUFFIXES: Final = (".zip", ".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst")

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from nccl_insight.base.errors import GrammarError
+from nccl_insight.base.words import words
 
 _HEADER = re.compile(r"(_?[A-Za-z][A-Za-z0-9_]*)[ \t]*:(?!:)")
 # Lines of comment from the first directive on.
 _COMMENTS = re.compile(r"^[ \t]*//!.*(?:\n[ \t]*//.*)*", re.MULTILINE)
-_DIRECTIVES = {
-    "table", "set", "family", "normalise", "versions", "source", "headless", "type", "alias", "column",
-    "diagnosis", "role", "when", "define", "default-diagnosis", "default-role", "default-table", "default-headless",
-    "speaker", "names", "end", "part", "says", "check", "where", "fix", "do", "help", "for", "enum", "value",
-}  # fmt: skip
+_DIRECTIVES = set(
+    words("""table set family normalise versions source headless type alias column diagnosis role when
+    define default-diagnosis default-role default-table default-headless speaker names end part says check where
+    fix do help for enum value""")
+)
 # Blocks that belong to no rule: a table of cases, help, an enumeration, what holds for the rest of the file.
 OWN_BLOCKS = {"define", "help", "enum", "default-diagnosis", "default-role", "default-table", "default-headless"}
 _OWN = re.compile(r"//! *(?:define|help|enum|default-[a-z]+):")

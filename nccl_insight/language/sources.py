@@ -13,6 +13,7 @@ from typing import Final
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import InsightError
+from nccl_insight.base.words import pairs
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
 _DATA: Final = toml.read(Path(__file__).with_suffix(".toml"))
@@ -26,10 +27,8 @@ _CALL: Final = re.compile(rf"\b({'|'.join(sorted(LOGGERS, key=len, reverse=True)
 _DEFINE: Final = re.compile(r'^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:"(?:\\.|[^"\\\n])*"[ \t]*)+)$', re.M)
 _FUNCTION: Final = re.compile(r"^(?!#|\s|return\b|else\b)[A-Za-z_][\w:<>,*& \t]*?[ *&](~?\w+)[ \t]*\(", re.M)
 _PIECE: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*')
-_PRINTF_MACRO: Final = {
-    "PRIx64": "lx", "PRIu64": "lu", "PRId64": "ld", "PRIX64": "lX", "PRIx32": "x", "PRIu32": "u", "PRId32": "d",
-    "PRIu16": "hu", "PRIx16": "hx", "PRIu8": "hhu", "PRIuPTR": "lu", "PRIxPTR": "lx", "PRIi64": "li", "PRIi32": "i",
-}  # fmt: skip
+_PRINTF_MACRO: Final = pairs("""PRIx64=lx PRIu64=lu PRId64=ld PRIX64=lX PRIx32=x PRIu32=u PRId32=d PRIu16=hu PRIx16=hx
+    PRIu8=hhu PRIuPTR=lu PRIxPTR=lx PRIi64=li PRIi32=i""")
 _SETTINGS: Final = (
     (re.compile(r'\b(?:NCCL|RCCL)_PARAM\s*\(\s*\w+\s*,\s*"([A-Z0-9_]+)"\s*,\s*([^;]*?)\)\s*;'), "{library}_{name}"),
     (re.compile(r"\bDEFINE_NCCL_PARAM\s*\(\s*\w+\s*,[^,]+,\s*([A-Z0-9_]+)\s*,\s*([^,]*?)\s*,"), "{name}"),

@@ -14,6 +14,7 @@ from typing import Final
 
 from nccl_insight.base import extensions
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables.run import Partial
 
@@ -28,10 +29,10 @@ class Format:
 
 
 # Modules of this package that are no formats. They need not stand here; those that do are not imported to look.
-_SHARED: Final = frozenset({
-    "chrome", "embedded", "forms", "gpu_activity", "host_tools", "intervals", "kernels", "nccl_log", "protobuf",
-    "side", "workers", "xml",
-})  # fmt: skip
+_SHARED: Final = frozenset(
+    words("""chrome embedded forms gpu_activity host_tools intervals kernels nccl_log protobuf
+    side workers xml""")
+)
 
 
 def reads(module: str) -> Callable[[InputFile], Partial]:

@@ -18,6 +18,7 @@ import polars as pl
 from nccl_insight.base import texts
 from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import pairs
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
@@ -46,17 +47,13 @@ _DROPS = {
 _PROXY_FIELDS: Final = _fields("proxy")
 _CONNECTION: Final = ("parent_type", "parent_sn", "proxy_op_sn", "channel_id", "peer", "direction")
 _MOST_STEPS: Final = 100_000
-_ALGORITHMS = {
-    "RING": "Ring", "TREE": "Tree", "COLLNET_DIRECT": "CollNetDirect", "COLLNET_CHAIN": "CollNetChain", "NVLS": "NVLS",
-    "NVLS_TREE": "NVLSTree", "PAT": "PAT", "SIMPLE": "Simple", "LL": "LL", "LL128": "LL128",
-}  # fmt: skip
+_ALGORITHMS = pairs("""RING=Ring TREE=Tree COLLNET_DIRECT=CollNetDirect COLLNET_CHAIN=CollNetChain NVLS=NVLS
+    NVLS_TREE=NVLSTree PAT=PAT SIMPLE=Simple LL=LL LL128=LL128""")
 _PROM = re.compile(
     r"^nccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|(?:collective_)?exec_time_microseconds)\{(?P<labels>[^}]{0,2000})\}\s+(?P<value>[0-9.eE+-]{1,40})"
 )
 # Columns of the metrics by the labels that they are.
-_LABELS = {
-    "host": "node", "gpu": "gpu", "comm_name": "comm_name", "size_range": "message_size", "algorithm": "algo_proto",
-}  # fmt: skip
+_LABELS = pairs("host=node gpu=gpu comm_name=comm_name size_range=message_size algorithm=algo_proto")
 _METRIC = re.compile(rb"^nccl_(?:p2p_)?(?:bus_bandwidth_gbs|exec_time|collective_exec_time)", re.M)
 
 

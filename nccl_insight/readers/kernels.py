@@ -14,6 +14,7 @@ from typing import Final
 
 from nccl_insight.base import texts, toml
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import pairs
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.load import kernel_grammar
 
@@ -36,11 +37,9 @@ _PATH: Final = re.compile(r"(?<![A-Za-z0-9_:$.~])[A-Za-z0-9_:$.~]+$")
 _NCCL_OP: Final = re.compile(_PATTERNS["nccl_op"])
 _TYPE: Final = re.compile(_PATTERNS["type"], re.ASCII)
 _SYMK: Final = re.compile(_PATTERNS["symk"], re.ASCII)
-_OPS: Final = {
-    "alltoall": "AllToAll", "alltoallv": "AllToAllv", "alltoallpivot": "AllToAll", "sendrecv": "SendRecv",
-    "allreduce": "AllReduce", "allgather": "AllGather", "reducescatter": "ReduceScatter", "gather": "Gather",
-    "broadcast": "Broadcast", "reduce": "Reduce", "scatter": "Scatter",
-}  # fmt: skip
+_OPS: Final = pairs("""alltoall=AllToAll alltoallv=AllToAllv alltoallpivot=AllToAll sendrecv=SendRecv
+    allreduce=AllReduce allgather=AllGather reducescatter=ReduceScatter gather=Gather broadcast=Broadcast
+    reduce=Reduce scatter=Scatter""")
 _COLLECTIVES: Final = {name: op for op, names in toml.beside(__file__)["collectives"].items() for name in names}
 
 

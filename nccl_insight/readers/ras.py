@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from nccl_insight.base.natures import called
+from nccl_insight.base.words import words
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
@@ -15,9 +16,7 @@ from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import of_input
 
 COUNTS: Final = of_input("ras_counts")
-_FLAGS = (
-    "init_state", "async_error", "finalize_called", "destroy_flag", "abort_flag", "unresponsive", "considered_dead",
-)  # fmt: skip
+_FLAGS = words("init_state async_error finalize_called destroy_flag abort_flag unresponsive considered_dead")
 RANKS: Final = of_input("ras_ranks")
 
 

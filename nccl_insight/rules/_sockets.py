@@ -3,17 +3,15 @@
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 from nccl_insight.facts.mentions import library_missing, mentions, no_device
 from nccl_insight.facts.networks import ipoib, nics
 from nccl_insight.facts.settings import setting, settings, switched_on
 from nccl_insight.facts.transports import TCP_NETWORKS
 from nccl_insight.tables.run import Run, fact
 
-_RDMA_SETTINGS = (
-    "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_QPS_PER_CONNECTION",
-    "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_IB_PCI_RELAXED_ORDERING", "NCCL_NET_GDR_LEVEL",
-    "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_CUDA_SUPPORT",
-)  # fmt: skip
+_RDMA_SETTINGS = words("""NCCL_IB_HCA NCCL_IB_GID_INDEX NCCL_IB_TC NCCL_IB_SL NCCL_IB_QPS_PER_CONNECTION NCCL_IB_TIMEOUT
+    NCCL_IB_RETRY_CNT NCCL_IB_PCI_RELAXED_ORDERING NCCL_NET_GDR_LEVEL NCCL_IB_ADAPTIVE_ROUTING NCCL_IB_CUDA_SUPPORT""")
 
 
 def chosen_by_user(run: Run) -> pl.DataFrame:

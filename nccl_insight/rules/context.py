@@ -11,7 +11,8 @@ import polars as pl
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.base.natures import names
-from nccl_insight.base.pages import Page, words
+from nccl_insight.base.pages import Page
+from nccl_insight.base.words import words
 from nccl_insight.facts.errors import causes, present
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.reach import needs_no_network

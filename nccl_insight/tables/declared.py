@@ -81,6 +81,11 @@ def data_type(name: str, shared: Mapping[str, Column]) -> pl.DataType:
     return data_type(shared[name].type, shared)
 
 
+def frame(text: str) -> dict[str, pl.DataType]:
+    """Columns of a frame by name, written as the names and the names of their types: ``rank i32, ranks list[i32]``."""
+    return {name: data_type(kind, {}) for name, _, kind in (c.strip().partition(" ") for c in text.split(","))}
+
+
 def type_name(dtype: pl.DataType | type[pl.DataType]) -> str:
     """The name of a type, as columns.txt and docs/tables.md write it."""
     if isinstance(dtype, pl.Enum):

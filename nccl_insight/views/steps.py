@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 from nccl_insight.tables.run import Run
 
 _SHOWN = 64
-_MEANS = (
-    "duration_ns", "compute_ns", "comm_ns", "exposed_comm_ns", "memcpy_ns", "exposed_copy_ns", "other_comm_ns",
-    "idle_ns", "idle_host_ns", "idle_kernel_ns", "queue_mean",
-)  # fmt: skip
+_MEANS = words("""duration_ns compute_ns comm_ns exposed_comm_ns memcpy_ns exposed_copy_ns other_comm_ns idle_ns
+    idle_host_ns idle_kernel_ns queue_mean""")
 
 
 @dataclass(frozen=True)

@@ -53,3 +53,9 @@ task | list[i64] | Tasks in the queue.
     assert types == [pl.Int32(), pl.Enum(["AllReduce", "Send"]), pl.List(pl.Int64())]
     assert [declared.type_name(t) for t in types] == ["i32", "enum{AllReduce, Send}", "list[i64]"]
     assert [c.block for c in calls.columns.values()] == ["contract", "contract", "captured"]
+
+
+def test_columns_of_a_frame_are_written_as_their_names_and_types() -> None:
+    columns = declared.frame("rank i32, host str,\n    ranks list[i64]")
+    assert columns == {"rank": pl.Int32(), "host": pl.String(), "ranks": pl.List(pl.Int64())}
+    assert list(columns) == ["rank", "host", "ranks"]

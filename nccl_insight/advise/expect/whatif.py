@@ -6,10 +6,9 @@ from nccl_insight.advise.expect.machine import Machine, build, parse_nics
 from nccl_insight.advise.expect.rates import can_reduce_in_switch
 from nccl_insight.base.data import replace
 from nccl_insight.base.errors import UsageError
+from nccl_insight.base.words import words
 
-KEYS: Final = (
-    "nodes", "gpus-per-node", "gpus", "nics", "network", "link", "gpu", "gdr", "nvls", "algorithm", "domains",
-)  # fmt: skip
+KEYS: Final = words("nodes gpus-per-node gpus nics network link gpu gdr nvls algorithm domains")
 _ALGORITHMS: Final = {"ring": "Ring", "tree": "Tree", "nvls": "NVLS", "nvlstree": "NVLS"}
 _COUNTS: Final = {"nodes": "nodes", "gpus-per-node": "gpus_per_node", "domains": "split"}
 _ON: Final = frozenset({"on", "yes", "1", "true"})

@@ -9,11 +9,10 @@ from typing import Any
 
 from nccl_insight.base.data import asdict, dataclass, fields
 from nccl_insight.base.errors import UsageError
+from nccl_insight.base.words import pairs
 
-NAMES = {
-    "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter",
-    "broadcast": "Broadcast", "all_to_all": "AllToAll", "sendrecv": "SendRecv",
-}  # fmt: skip
+NAMES = pairs("""all_reduce=AllReduce all_gather=AllGather reduce_scatter=ReduceScatter broadcast=Broadcast
+    all_to_all=AllToAll sendrecv=SendRecv""")
 OPS = tuple(NAMES)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

@@ -10,15 +10,14 @@ from nccl_insight.advise.expect.machine import Machine, build
 from nccl_insight.advise.expect.model import expectations
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import plural
+from nccl_insight.base.words import pairs
 from nccl_insight.live.capture.schedule import Measurement, Suspects, suspects
 from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.tables.run import Run
 
 #: Operation -> key of the expectation about its bus bandwidth.
-KEYS: Final = {
-    "AllReduce": "busbw", "AllGather": "allgather_busbw", "ReduceScatter": "reducescatter_busbw",
-    "AllToAll": "alltoall_busbw", "SendRecv": "sendrecv_busbw",
-}  # fmt: skip
+KEYS: Final = pairs("""AllReduce=busbw AllGather=allgather_busbw ReduceScatter=reducescatter_busbw
+    AllToAll=alltoall_busbw SendRecv=sendrecv_busbw""")
 LARGE_BYTES: Final = 1 << 20
 _EXPECTED_BYTES = 64 << 20
 _LINK_LAYERS = {"InfiniBand": "ib", "Ethernet": "roce", "Unspecified": "efa"}

@@ -10,17 +10,12 @@ from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.versions import version_key
+from nccl_insight.base.words import words
 from nccl_insight.live.preflight.model import Check, Status, check_of
 
-NUMBERS = (
-    "gpus", "nics", "nic_gbit", "shm_gib", "memlock_gib", "nofile", "busbw", "allgather_busbw",
-    "reducescatter_busbw", "alltoall_busbw", "sendrecv_busbw", "h2d_gbps", "d2h_gbps", "p2p_gbps", "ranks", "nodes",
-    "pcie_gen",
-)  # fmt: skip
-RATES = (
-    "busbw", "allgather_busbw", "reducescatter_busbw", "alltoall_busbw", "sendrecv_busbw", "h2d_gbps", "d2h_gbps",
-    "p2p_gbps",
-)  # fmt: skip
+NUMBERS = words("""gpus nics nic_gbit shm_gib memlock_gib nofile busbw allgather_busbw reducescatter_busbw
+    alltoall_busbw sendrecv_busbw h2d_gbps d2h_gbps p2p_gbps ranks nodes pcie_gen""")
+RATES = words("busbw allgather_busbw reducescatter_busbw alltoall_busbw sendrecv_busbw h2d_gbps d2h_gbps p2p_gbps")
 MEASURED = (*RATES, "ranks", "nodes", "transport", "cuda")
 VERSIONS = ("driver", "nccl", "cuda", "torch")
 TEXTS = ("transport", "gpu_model")

@@ -8,16 +8,15 @@ from typing import Any
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Action
 from nccl_insight.base.objects import object_of
+from nccl_insight.base.words import words
 from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight import nvml
 from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
 
-QUERY = (
-    "index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "remapped_rows.pending", "remapped_rows.failure",
-    "clocks_throttle_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown",
-    "compute_mode", "mig.mode.current", "memory.used", "pcie.link.width.current", "pcie.link.width.max",
-)  # fmt: skip
+QUERY = words("""index pci.bus_id ecc.errors.uncorrected.volatile.total remapped_rows.pending remapped_rows.failure
+    clocks_throttle_reasons.hw_thermal_slowdown clocks_throttle_reasons.hw_power_brake_slowdown compute_mode
+    mig.mode.current memory.used pcie.link.width.current pcie.link.width.max""")
 TOOL_S = 4.0
 _USED_MIB = 1024.0
 _MANY = 100
@@ -131,12 +130,9 @@ def ask(node: Node) -> Answer:
 
 def _of_nvml(item: dict[str, Any]) -> Health:
     fabric = item.get("fabric") or {}
-    plain = (
-        "bus_id", "name", "error", "ecc", "remap_pending", "remap_failed", "hot", "power_brake", "slowed",
-        "sram_exceeded", "bare_banks", "vbios", "mig", "memory_mib",
-        "generation", "gpu_generation", "replays", "power_limit_w", "power_default_w", "clock_mhz", "link_gbps",
-        "recovery",
-    )  # fmt: skip
+    plain = words("""bus_id name error ecc remap_pending remap_failed hot power_brake slowed sram_exceeded bare_banks
+        vbios mig memory_mib generation gpu_generation replays power_limit_w power_default_w clock_mhz link_gbps
+        recovery""")
     return Health(
         index=str(item.get("index", "?")),
         compute_mode=item.get("compute_mode") or "",
@@ -220,9 +216,7 @@ def _named(gpus: Sequence[Health]) -> str:
     return ", ".join(gpu.index for gpu in gpus[:8])
 
 
-_TROUBLES = (
-    "ecc", "remap_failed", "sram_exceeded", "bare_banks", "remap_pending", "hot", "power_brake", "slowed",
-)  # fmt: skip
+_TROUBLES = words("ecc remap_failed sram_exceeded bare_banks remap_pending hot power_brake slowed")
 
 
 def _memory_and_clocks(gpus: Sequence[Health]) -> Iterator[Check]:
@@ -240,20 +234,20 @@ def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
     waiting = [gpu for gpu in gpus if gpu.fabric_state in _FABRIC]
     refused = [gpu for gpu in gpus if gpu.fabric_state == 3 and gpu.fabric_status]
     if waiting:
-        state = _FABRIC[waiting[0].fabric_state or 1]
-        yield check_of("nvlink-fabric", named=_named(waiting), state=state)
+        stage = _FABRIC[waiting[0].fabric_state or 1]
+        yield check_of("nvlink-fabric", named=_named(waiting), state=stage)
     if refused:
         yield check_of("nvlink-fabric-gpu-registration", named=_named(refused), refused=refused)
 
     weak: dict[str, list[Health]] = {}
     for gpu in gpus:
         mask = gpu.fabric_health or 0
-        said = [words for shift, words in _FABRIC_BITS if (mask >> shift) & 3 == 1]
+        said = [state for shift, state in _FABRIC_BITS if (mask >> shift) & 3 == 1]
         reason = _FABRIC_REASONS.get((mask >> 8) & 0xF)
-        for words in [*said, *([f"configuration: {reason}"] if reason else [])]:
-            weak.setdefault(words, []).append(gpu)
+        for state in [*said, *([f"configuration: {reason}"] if reason else [])]:
+            weak.setdefault(state, []).append(gpu)
     if weak:
-        shown = "; ".join(f"GPU {_named(those)}: {words}" for words, those in weak.items())
+        shown = "; ".join(f"GPU {_named(those)}: {state}" for state, those in weak.items())
         yield check_of("nvlink-fabric-healthy-fabric", shown=shown)
 
 

@@ -12,15 +12,13 @@ from typing import Final, Literal, TypeAlias
 import polars as pl
 
 from nccl_insight.loading.assemble.base import column
+from nccl_insight.tables.declared import frame
 
 _PROCESS: Final = ("input_id", "_host", "_pid")
 _OWNER: Final = ("_scope", "_host", "_pid")
-_DTYPES: Final = {
-    "comm": pl.String, "parent_comm": pl.String, "comm_id": pl.String, "api": pl.String, "rank": pl.Int32,
-    "nranks": pl.Int32, "cuda_dev": pl.Int32, "nvml_dev": pl.Int32, "bus_id": pl.String, "n_nodes": pl.Int32,
-    "local_rank": pl.Int32, "local_ranks": pl.Int32, "color": pl.Int64, "split_count": pl.Int64,
-    "abort_kind": pl.String, "event": pl.String, "mnnvl": pl.Int32,
-}  # fmt: skip
+_DTYPES: Final = frame("""comm str, parent_comm str, comm_id str, api str, rank i32, nranks i32, cuda_dev i32,
+    nvml_dev i32, bus_id str, n_nodes i32, local_rank i32, local_ranks i32, color i64, split_count i64,
+    abort_kind str, event str, mnnvl i32""")
 Strategy: TypeAlias = Literal["backward", "forward"]
 _INIT: Final = ("init_start", "init_complete")
 

@@ -11,6 +11,7 @@ from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.base import stack
 from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, member_in_job, places_in
 from nccl_insight.readers.embedded.tags import read_tag
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Placing, TableMap
 
 # Communicator, rank in it, process and host.
@@ -271,8 +272,7 @@ def _relation(tables: TableMap) -> pl.DataFrame:
     other += [
         {"host": known.pod(p), "pod": p, "known_by": "pod"} for p in sorted(pods) if known.pod(p) in known.machines
     ]
-    kinds = {"input_id": pl.UInt16, "host": pl.String, "rank": pl.Int32, "local_rank": pl.Int32, "address": pl.String,
-             "pod": pl.String, "known_by": pl.String}  # fmt: skip
+    kinds = frame("input_id u16, host str, rank i32, local_rank i32, address str, pod str, known_by str")
     rows = stack([rows, pl.DataFrame(other, kinds)])
     local = pl.col("rank").rank("dense").over("host") - 1
     return rows.with_columns(

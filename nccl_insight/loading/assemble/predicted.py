@@ -14,6 +14,7 @@ import polars as pl
 
 from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Job, time_us
 from nccl_insight.loading.assemble.base import column
+from nccl_insight.tables.declared import frame
 
 ANSWER: Final = "answer"
 CHOICE: Final = "choice"
@@ -31,11 +32,8 @@ _NO_COPY_ENGINE = 2
 def answers(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``predicted`` from the messages of the tuning model in reading order."""
     step = column(rows, "step", pl.String)
-    kinds = {
-        "op": pl.String, "size_bytes": pl.Int64, "comm": pl.String, "n_pipe_ops": pl.Int64,
-        "time_us": pl.Float64, "algorithm": pl.String, "protocol": pl.String, "kernel": pl.String,
-        "n_channels": pl.Int64, "ce_method": pl.Int64, "tuning_valid": pl.Int64,
-    }  # fmt: skip
+    kinds = frame("""op str, size_bytes i64, comm str, n_pipe_ops i64, time_us f64, algorithm str, protocol str,
+        kernel str, n_channels i64, ce_method i64, tuning_valid i64""")
     known = rows.with_columns(column(rows, name, dtype) for name, dtype in kinds.items())
     asked = [
         pl.when(step == "question").then(pl.col(c)).forward_fill().over(_THREAD)

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.words import pairs, words
 from nccl_insight.language.syntax import Grammar
 from nccl_insight.loading.assemble import memory
 from nccl_insight.loading.assemble.attribute import Kinds, Owners
@@ -19,13 +20,12 @@ from nccl_insight.loading.assemble.trouble import error_rows
 from nccl_insight.loading.assemble.watchdog import watchdog_rows
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.schema import FLOODS, OWNER, conform
 
 # Tables whose rows belong to a communicator, which most messages do not name.
-_OWNED: Final = (
-    "rings", "ring_neighbours", "trees", "connections", "channel_counts", "graphs", "connected", "tuning_choice",
-    "init_timings", "calls", "errors", "nvls", "collnet", "mnnvl", "gdr", "tuning_model",
-)  # fmt: skip
+_OWNED: Final = words("""rings ring_neighbours trees connections channel_counts graphs connected tuning_choice
+    init_timings calls errors nvls collnet mnnvl gdr tuning_model""")
 # Tables that others need: read first.
 _EARLY: Final = ("versions", "networks", "host")
 # Questions to NCCL's model and its answers, of which the table `predicted` is made.
@@ -36,21 +36,16 @@ _API_LEVEL: Final = "CALL"
 _THREAD: Final = ("_host", "_pid", "_tid", "_dev")
 _OF_OWNER: Final = frozenset({"comm_id", "rank", OWNER})
 _OWNER: Final = (*_THREAD, THREAD)
-_ERROR_HEADS: Final = {
-    "_tid": "tid", "_dev": "dev", "_level": "level", "_source": "source", "_timestamp": "timestamp", "_body": "text",
-    "_launcher": "launcher", "_launcher_rank": "launcher_rank",
-}  # fmt: skip
+_ERROR_HEADS: Final = pairs("""_tid=tid _dev=dev _level=level _source=source _timestamp=timestamp _body=text
+    _launcher=launcher _launcher_rank=launcher_rank""")
 _NO_RANKS: Final = pl.DataFrame(
-    schema={
-        "input_id": pl.UInt16, "_host": pl.String, "_pid": pl.Int64, "comm": pl.String, "rank": pl.Int32,
-        "comm_id": pl.String, "_pos": pl.UInt64, "nranks": pl.Int32,
-    }
-)  # fmt: skip
+    schema=frame("""input_id u16, _host str, _pid i64, comm str, rank i32, comm_id str,
+    _pos u64, nranks i32""")
+)
 
 
 def _versions(rows: pl.DataFrame | None) -> pl.DataFrame:
-    schema = {"_host": pl.String, "_pid": pl.Int64, "nccl_version": pl.String, "cuda_version": pl.String,
-              "library": pl.String, "input_id": pl.UInt16, "_pos": pl.UInt64}  # fmt: skip
+    schema = frame("_host str, _pid i64, nccl_version str, cuda_version str, library str, input_id u16, _pos u64")
     if rows is None or "nccl_version" not in rows.columns:
         return pl.DataFrame(schema=schema)
     return rows.filter(pl.col("nccl_version").is_not_null()).select(column(rows, n, t) for n, t in schema.items())

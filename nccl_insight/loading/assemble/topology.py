@@ -7,6 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.tables.declared import frame
+
 _KINDS: Final = ("GPU", "CPU", "PCI", "NVS", "NIC", "NET", "GIN")
 _LINKS: Final = ("NVL", "PCI", "SYS", "NET", "C2C", "LOC", "XGMI")
 _DUMP_MOST: Final = 4096
@@ -23,14 +25,8 @@ _COLUMNS: Final = (
     "node_id",
     "node_detail",
 )
-_NODES: Final = {
-    "input_id": pl.UInt16, "line": pl.UInt64, "host": pl.String, "node": pl.String, "kind": pl.String,
-    "index": pl.Int32, "bus_id": pl.String, "rank": pl.Int32, "numa": pl.Int32,
-}  # fmt: skip
-_EDGES: Final = {
-    "input_id": pl.UInt16, "line": pl.UInt64, "host": pl.String, "src": pl.String, "dst": pl.String,
-    "link": pl.String, "bw_gbps": pl.Float64,
-}  # fmt: skip
+_NODES: Final = frame("input_id u16, line u64, host str, node str, kind str, index i32, bus_id str, rank i32, numa i32")
+_EDGES: Final = frame("input_id u16, line u64, host str, src str, dst str, link str, bw_gbps f64")
 
 
 def _number(text: str | None) -> int | None:

@@ -12,18 +12,16 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import late
+from nccl_insight.base.words import pairs, words
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.schema import of_input
 
-TYPES = (
-    "int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "char", "int",
-    "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2", "float16", "float32", "float64",
-)  # fmt: skip
-_OPS = {
-    "all_reduce": "AllReduce", "allreduce": "AllReduce", "all_gather": "AllGather", "allgather": "AllGather",
-    "reduce_scatter": "ReduceScatter", "reducescatter": "ReduceScatter", "alltoall": "AllToAll",
-    "alltoallv": "AllToAllv", "all_to_all": "AllToAll", "broadcast": "Broadcast", "reduce": "Reduce",
-    "gather": "Gather", "scatter": "Scatter", "sendrecv": "SendRecv", "hypercube": "Other",
-}  # fmt: skip
+TYPES = words("""int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 char int f8e4m3 f8e5m2 fp8_e4m3
+    fp8_e5m2 float16 float32 float64""")
+_OPS = pairs("""all_reduce=AllReduce allreduce=AllReduce all_gather=AllGather allgather=AllGather
+    reduce_scatter=ReduceScatter reducescatter=ReduceScatter alltoall=AllToAll alltoallv=AllToAllv
+    all_to_all=AllToAll broadcast=Broadcast reduce=Reduce gather=Gather scatter=Scatter sendrecv=SendRecv
+    hypercube=Other""")
 _NUMBER = r"(?:[-+]?[0-9][0-9.eE+-]*|-?nan|-?inf|N/A)"
 ROW = (
     r"(?:^|[\s>:\])|])(?P<size>[0-9]+)\s+(?P<count>[0-9]+)\s+(?P<dtype>(?:" + "|".join(TYPES) + r"))"
@@ -39,12 +37,9 @@ _HEAD: Final = "# nThread [0-9]+ nGpus"
 _HOST: Final = r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+)\s+device"
 _PERF = late.compiled(r"\b(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")_perf")
 _BARE = late.compiled(r"(?:^|[^a-z])(" + "|".join(sorted(_OPS, key=len, reverse=True)) + r")(?:[^a-z]|$)")
-SCHEMA = {
-    "line": pl.UInt64, "op": pl.String, "size_bytes": pl.UInt64, "count": pl.UInt64, "dtype": pl.String,
-    "red_op": pl.String, "root": pl.Int32, "in_place": pl.Boolean, "time_us": pl.Float64,
-    "algbw_gbps": pl.Float64, "busbw_gbps": pl.Float64, "wrong": pl.Int64, "max_error": pl.Float64,
-    "nranks": pl.Int32, "n_hosts": pl.Int32, "gpu": pl.String, "n_gpus": pl.Int32, "run": pl.Int32,
-}  # fmt: skip
+SCHEMA = frame("""line u64, op str, size_bytes u64, count u64, dtype str, red_op str, root i32, in_place bool,
+    time_us f64, algbw_gbps f64, busbw_gbps f64, wrong i64, max_error f64, nranks i32, n_hosts i32, gpu str,
+    n_gpus i32, run i32""")
 
 
 def op_of_name(name: str) -> str | None:

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.schema import of_input
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -18,14 +19,8 @@ _NAME = re.compile(r"GPU[0-9]+|NIC[0-9]+|(?:mlx[0-9]|bnxt_re|rocep|ibp|efa|irdma
 _LEGEND = re.compile(r"^\s*(NIC[0-9]+)\s*:\s*([A-Za-z0-9_.-]+)\s*$")
 _HEADER = r"^\s*(?:\x1b\[[0-9;]*m|\s)*GPU0\b"
 _LINKS = {"X": None, "N/A": None, "PIX": "PCI", "PXB": "PCI", "PHB": "PCI", "NODE": "SYS", "SYS": "SYS"}
-NODES = {
-    "line": pl.UInt64, "node": pl.String, "kind": pl.String, "index": pl.Int32, "numa": pl.Int32,
-    "cpu_affinity": pl.String, "device": pl.String, "section": pl.Int32,
-}  # fmt: skip
-LINKS = {
-    "line": pl.UInt64, "src": pl.String, "dst": pl.String, "link": pl.String, "path": pl.String,
-    "count": pl.Int32, "section": pl.Int32,
-}  # fmt: skip
+NODES = frame("line u64, node str, kind str, index i32, numa i32, cpu_affinity str, device str, section i32")
+LINKS = frame("line u64, src str, dst str, link str, path str, count i32, section i32")
 NVLINKS: Final = of_input("nvlinks")
 
 

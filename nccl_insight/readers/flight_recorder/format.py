@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from nccl_insight.base.bandwidth import dtype_size
+from nccl_insight.base.words import pairs
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.flight_recorder.pickle import load_plain
@@ -26,16 +27,12 @@ from nccl_insight.tables.schema import of_input
 
 MAX_ENTRIES = 500_000
 _PRINTED = re.compile(r"(?:([A-Za-z0-9_]+):)?([A-Za-z0-9_]+)(?:\s+([0-9]{1,9})\s*(->|<-)\s*([0-9]{1,9}))?")
-_OPS = {
-    "all_reduce": "AllReduce", "allreduce": "AllReduce", "allreduce_coalesced": "AllReduce",
-    "all_gather": "AllGather", "_all_gather_base": "AllGather", "allgather": "AllGather",
-    "_allgather_base": "AllGather", "all_gather_into_tensor_coalesced": "AllGather",
-    "reduce_scatter": "ReduceScatter", "_reduce_scatter_base": "ReduceScatter",
-    "reduce_scatter_tensor_coalesced": "ReduceScatter", "all_to_all": "AllToAll", "alltoall": "AllToAll",
-    "alltoall_base": "AllToAll", "broadcast": "Broadcast", "_broadcast_oop": "Broadcast", "reduce": "Reduce",
-    "_reduce_oop": "Reduce", "gather": "Gather", "scatter": "Scatter", "send": "Send", "recv": "Recv",
-    "barrier": "Barrier", "all_reduce_barrier": "Barrier",
-}  # fmt: skip
+_OPS = pairs("""all_reduce=AllReduce allreduce=AllReduce allreduce_coalesced=AllReduce all_gather=AllGather
+    _all_gather_base=AllGather allgather=AllGather _allgather_base=AllGather
+    all_gather_into_tensor_coalesced=AllGather reduce_scatter=ReduceScatter _reduce_scatter_base=ReduceScatter
+    reduce_scatter_tensor_coalesced=ReduceScatter all_to_all=AllToAll alltoall=AllToAll alltoall_base=AllToAll
+    broadcast=Broadcast _broadcast_oop=Broadcast reduce=Reduce _reduce_oop=Reduce gather=Gather scatter=Scatter
+    send=Send recv=Recv barrier=Barrier all_reduce_barrier=Barrier""")
 
 
 def rank_of_name(name: str) -> int | None:

@@ -28,6 +28,7 @@ from nccl_insight.readers.host_tools import (
 )
 from nccl_insight.readers.host_tools.cut import ANSI, Cutter
 from nccl_insight.readers.host_tools.model import Found, Lines, described
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.notes import LOG_CUT
 from nccl_insight.tables.schema import of_input
 
@@ -156,8 +157,4 @@ OUTPUTS: Final = of_input("host_tools")
 FACTS: Final = of_input("host_facts")
 ENV: Final = {"line": pl.UInt64, "host": pl.String, "name": pl.String, "value": pl.String}
 STACKS: Final = of_input("stacks")
-COPIES: Final = {
-    "line": pl.UInt64, "host": pl.String, "src": pl.Int32, "dst": pl.Int32, "peer_access": pl.Boolean,
-    "gbps": pl.Float64,
-    "test": pl.String,
-}  # fmt: skip
+COPIES: Final = frame("line u64, host str, src i32, dst i32, peer_access bool, gbps f64, test str")

@@ -10,6 +10,7 @@ from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
 from nccl_insight.readers.kineto.meta import Meta, integer
+from nccl_insight.tables.declared import frame
 
 _WORK: Final = r"(?:Launch|Mem(?:cpy|set)|GraphLaunch)"
 CALLS: Final = rf"(?:cu(?:da)?{_WORK}|hip(?:Ext|Module)*{_WORK})"
@@ -38,10 +39,8 @@ _LATEST: Final = 1 << 61
 _FLOAT_LIMIT: Final = float(1 << 51)
 _LARGEST: Final = 1 << 62
 _FLUSH_ROWS: Final = 50_000
-_RAW: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "device": pl.Int32, "stream": pl.Int64,
-    "name_id": pl.Int32, "size_bytes": pl.Int64, "correlation": pl.Int64, "meta": pl.Int64, "external": pl.Int64,
-}  # fmt: skip
+_RAW: Final = frame("""kind i8, start_ns i64, end_ns i64, device i32, stream i64, name_id i32, size_bytes i64,
+    correlation i64, meta i64, external i64""")
 _LAUNCHES: Final = {"correlation": pl.Int64, "start_ns": pl.Int64}
 
 

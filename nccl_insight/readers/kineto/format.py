@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base.words import words
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import gpu_activity, side
@@ -31,10 +32,8 @@ from nccl_insight.readers.kineto.rows import (
 from nccl_insight.tables.notes import CUT, LACKS
 from nccl_insight.tables.run import Partial
 
-_KEYS: Final = (
-    "distributedInfo", "baseTimeNanoseconds", "host_name", "deviceProperties", "schemaVersion", "trace_id",
-    "cuda_runtime_version", "hip_runtime_version",
-)  # fmt: skip
+_KEYS: Final = words("""distributedInfo baseTimeNanoseconds host_name deviceProperties schemaVersion trace_id
+    cuda_runtime_version hip_runtime_version""")
 _RECORD: Final = "record again with torch 2.3 or newer and activities CPU and CUDA"
 
 

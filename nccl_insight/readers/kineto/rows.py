@@ -13,6 +13,7 @@ from nccl_insight.readers.gpu_activity import exposure, step_of, with_bandwidth
 from nccl_insight.readers.kernels import COMM, classify, collective_op
 from nccl_insight.readers.kineto.events import Events
 from nccl_insight.readers.kineto.meta import Meta, small_int
+from nccl_insight.tables.declared import frame
 
 _COMPATIBLE: Final = {
     "SendRecv": {"AllToAll", "AllToAllv", "Send", "Recv", "SendRecv", "Gather", "Scatter"},
@@ -23,12 +24,9 @@ _SLACK_NS: Final = 200_000
 ENGINE_COPY: Final = "copy engine: "
 """Begins the names of events that stand for a collective of copy engines."""
 
-_COLUMNS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "process_group": pl.String, "group_ranks": pl.List(pl.Int32), "seq": pl.Int64, "op": pl.String,
-    "size_bytes": pl.UInt64, "dtype": pl.String, "group_size": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64,
-    "stream": pl.Int64, "device": pl.Int32, "kernel": pl.String, "algorithm": pl.String, "protocol": pl.String,
-    "source": pl.String, "peer": pl.Int32, "split_max_share": pl.Float64, "comms_id": pl.String,
-}  # fmt: skip
+_COLUMNS: Final = frame("""process_group str, group_ranks list[i32], seq i64, op str, size_bytes u64, dtype str,
+    group_size i32, start_ns i64, end_ns i64, stream i64, device i32, kernel str, algorithm str, protocol str,
+    source str, peer i32, split_max_share f64, comms_id str""")
 
 
 @dataclass(frozen=True)

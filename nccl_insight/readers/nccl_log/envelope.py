@@ -26,14 +26,13 @@ import orjson
 import polars as pl
 
 from nccl_insight.base import late
+from nccl_insight.base.words import words
 
 # A member of an object, or of one within it.
 _Path: TypeAlias = tuple[str, ...]
 
-_TEXTS: Final = (
-    "message", "msg", "log", "line", "textPayload", "MESSAGE", "@message", "_raw", "text", "body", "content",
-    "short_message", "output", "event",
-)  # fmt: skip
+_TEXTS: Final = words("""message msg log line textPayload MESSAGE @message _raw text body content short_message output
+    event""")
 _WITHIN: Final = ("jsonPayload", "_source", "fields", "attributes", "result", "record", "data", "log", "message")
 _TIMES: Final = ("time", "timestamp", "@timestamp", "ts", "_time", "date", "__REALTIME_TIMESTAMP")
 _JOB: Final = late.compiled(r"NCCL|Traceback \(most recent call last\)")

@@ -18,6 +18,8 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.tables.declared import frame
+
 # Levels that are told by their name alone. ERROR is not one of them: exceptions say "NCCL ERROR" in their text.
 LEVELS: Final = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION", "DIAG", "ATTN")
 # Any other level counts only behind a full head.
@@ -64,10 +66,8 @@ _USUAL_END: Final = r":[0-9]+:[0-9]+ \[-?[0-9]+\]$"
 
 _KNOWN_MOST: Final = 10_000
 
-COLUMNS: Final = {
-    "launcher": pl.String, "timestamp": pl.String, "host": pl.String, "pid": pl.Int64, "tid": pl.Int64,
-    "dev": pl.Int32, "source": pl.String, "launcher_rank": pl.Int32,
-}  # fmt: skip
+COLUMNS: Final = frame("""launcher str, timestamp str, host str, pid i64, tid i64, dev i32, source str,
+    launcher_rank i32""")
 
 
 def parse_heads(heads: pl.Series) -> pl.DataFrame:

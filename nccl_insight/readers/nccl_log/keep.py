@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 from nccl_insight.language.syntax import Grammar, Message
 from nccl_insight.readers.embedded.lines import tool_lines
 from nccl_insight.readers.nccl_log import hexadecimal
@@ -20,9 +21,9 @@ from nccl_insight.tables.schema import is_loud
 
 _FLOODED: Final = frozenset({"calls", "tuning_choice"})
 _SMALL: Final = frozenset(
-    {"dtype_code", "red_op_code", "root", "nranks", "_length", "channels_lo", "channels_hi", "algorithm_code",
-     "protocol_code"}
-)  # fmt: skip
+    words("""dtype_code red_op_code root nranks _length channels_lo channels_hi algorithm_code
+    protocol_code""")
+)
 _SAME: Final = ("input_id", "_level", "_host", "_pid", "_tid", "_dev", "_source", "_body")
 # What changes from line to line in the tag of one writer: clocks, dates, glog's day, seconds since boot.
 _CLOCK: Final = "|".join(

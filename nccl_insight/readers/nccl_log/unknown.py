@@ -5,12 +5,10 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.readers.nccl_log.classify import template
+from nccl_insight.tables.declared import frame
 
 _MOST: Final = 5000
-_SCHEMA: Final = {
-    "input_id": pl.UInt16, "template": pl.String, "level": pl.String, "count": pl.UInt64, "example": pl.String,
-    "line": pl.UInt64,
-}  # fmt: skip
+_SCHEMA: Final = frame("input_id u16, template str, level str, count u64, example str, line u64")
 
 
 def templates(unknown: pl.DataFrame) -> pl.DataFrame:

@@ -5,19 +5,16 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.base.bandwidth import traffic_bytes
+from nccl_insight.base.words import pairs, words
 from nccl_insight.readers.kernels import classify, collective_op
 from nccl_insight.readers.nsys.nvtx import Payload, Schemas
 
-COLLECTIVE: Final = (
-    "process_group", "op", "size_bytes", "dtype", "group_size", "start_ns", "duration_ns", "stream", "device", "kernel",
-    "algorithm", "protocol", "step", "exposed_ns", "held_ns", "algbw_gbps", "busbw_gbps", "source", "peer", "calls",
-)  # fmt: skip
-_API: Final = {
-    "ncclAllReduce": "AllReduce", "ncclAllGather": "AllGather", "ncclReduceScatter": "ReduceScatter",
-    "ncclBroadcast": "Broadcast", "ncclBcast": "Broadcast", "ncclReduce": "Reduce", "ncclSend": "Send",
-    "ncclRecv": "Recv", "ncclAlltoAll": "AllToAll", "ncclAllToAll": "AllToAll", "ncclAllToAllv": "AllToAllv",
-    "ncclGather": "Gather", "ncclScatter": "Scatter", "AllReduce": "AllReduce", "AllGather": "AllGather",
-}  # fmt: skip
+COLLECTIVE: Final = words("""process_group op size_bytes dtype group_size start_ns duration_ns stream device kernel
+    algorithm protocol step exposed_ns held_ns algbw_gbps busbw_gbps source peer calls""")
+_API: Final = pairs("""ncclAllReduce=AllReduce ncclAllGather=AllGather ncclReduceScatter=ReduceScatter
+    ncclBroadcast=Broadcast ncclBcast=Broadcast ncclReduce=Reduce ncclSend=Send ncclRecv=Recv ncclAlltoAll=AllToAll
+    ncclAllToAll=AllToAll ncclAllToAllv=AllToAllv ncclGather=Gather ncclScatter=Scatter AllReduce=AllReduce
+    AllGather=AllGather""")
 _Made: TypeAlias = tuple[tuple[str, "bytes | None"], ...]
 """NCCL calls: (operation, payload as recorded)."""
 _SYNC: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "Broadcast", "Reduce", "Gather", "Scatter")

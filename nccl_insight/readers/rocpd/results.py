@@ -13,15 +13,13 @@ from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import side
 from nccl_insight.readers.gpu_activity import ACTIVITY
 from nccl_insight.readers.kernels import MEMCPY, classify
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.notes import CUT
 
 ROOT: Final = "rocprofiler-sdk-tool"
 LANES: Final = {**ACTIVITY, "pid": pl.Int64, "agent": pl.Int64}
 _Row: TypeAlias = tuple[object, ...]
-_COLUMNS: Final = {
-    "kind": pl.Int8, "start_ns": pl.Int64, "end_ns": pl.Int64, "agent": pl.Int64, "stream": pl.Int64,
-    "name": pl.String, "size_bytes": pl.Int64, "pid": pl.Int64,
-}  # fmt: skip
+_COLUMNS: Final = frame("kind i8, start_ns i64, end_ns i64, agent i64, stream i64, name str, size_bytes i64, pid i64")
 
 
 def read_results(source: InputFile, notes: list[tuple[str, str]]) -> tuple[pl.DataFrame, str | None]:

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.words import pairs
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import gpu_activity, side
 from nccl_insight.readers.kernels import MEMCPY, MEMSET, classify
@@ -29,11 +30,8 @@ _LAUNCH: Final = re.compile(r"cu(?:da)?[A-Z]|hip[A-Z]")
 _SIZE: Final = re.compile(r"(?:^|\s)(?:size|num_bytes):([0-9]{1,18})")
 _MOST_PS: Final = 1 << 62
 _EPOCH_NS: Final = 10**18
-_HLO: Final = {
-    "all-reduce": "AllReduce", "all-gather": "AllGather", "reduce-scatter": "ReduceScatter", "all-to-all": "AllToAll",
-    "ragged-all-to-all": "AllToAllv", "collective-permute": "SendRecv", "collective-broadcast": "Broadcast",
-    "send": "Send", "recv": "Recv",
-}  # fmt: skip
+_HLO: Final = pairs("""all-reduce=AllReduce all-gather=AllGather reduce-scatter=ReduceScatter all-to-all=AllToAll
+    ragged-all-to-all=AllToAllv collective-permute=SendRecv collective-broadcast=Broadcast send=Send recv=Recv""")
 """Collectives of HLO (openxla/xla docs/operation_semantics.md) and what NCCL runs for them."""
 _RECORD: Final = "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=COLL tells sizes and ranks"
 

@@ -9,6 +9,7 @@ from nccl_insight.facts.settings import hosts_of, refs, value_of
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run
 
 # Docker and libvirt (of later bridges of Docker the host's own end), loopback, and link-local.
@@ -67,10 +68,7 @@ def _listed(run: Run) -> pl.DataFrame:
 
     ``alone``: the line lists all interfaces that are used; a line about the speed of one does not.
     """
-    columns: dict[str, type[pl.DataType]] = {
-        "host": pl.String, "pid": pl.Int64, "name": pl.String, "address": pl.String, "alone": pl.Boolean,
-        "of": pl.String, "input_id": pl.UInt16, "line": pl.UInt64,
-    }  # fmt: skip
+    columns = frame("host str, pid i64, name str, address str, alone bool, of str, input_id u16, line u64")
     # NCCL asks for the speed of the interfaces that it uses, and of no others.
     read = pl.col("device_path").str.extract(r"^/sys/class/net/([^/]+)/speed$")
     listed = run.table("interfaces").with_columns(

@@ -2,15 +2,13 @@
 
 import polars as pl
 
+from nccl_insight.base.words import words
 from nccl_insight.facts.errors import VAGUE, present
 from nccl_insight.facts.settings import refs
 from nccl_insight.rules.context import Context, Hits
 
-_SUBSTANCE = (
-    "ranks", "communicators", "connections", "rings", "trees", "net_devices", "interfaces", "networks", "env", "graphs",
-    "channel_counts", "calls", "connected", "plugins", "collectives", "benchmarks", "topology_links", "topology_nodes",
-    "gdr",
-)  # fmt: skip
+_SUBSTANCE = words("""ranks communicators connections rings trees net_devices interfaces networks env graphs
+    channel_counts calls connected plugins collectives benchmarks topology_links topology_nodes gdr""")
 
 
 def check(ctx: Context) -> Hits:

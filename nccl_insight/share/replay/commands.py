@@ -13,18 +13,16 @@ from nccl_insight.base.bandwidth import SHARED
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.base.units import format_bytes, plural
+from nccl_insight.base.words import pairs
 from nccl_insight.facts.user_settings import user_settings
 from nccl_insight.share.replay.groups import Shape
 from nccl_insight.share.replay.mix import Mix, Pattern
 from nccl_insight.tables.run import Run
 
 LAUNCHERS: Final = ("mpirun", "srun", "none")
-_PROGRAMS: Final = {
-    "AllReduce": "all_reduce_perf", "AllGather": "all_gather_perf", "ReduceScatter": "reduce_scatter_perf",
-    "Broadcast": "broadcast_perf", "Reduce": "reduce_perf", "AllToAll": "alltoall_perf",
-    "AllToAllv": "alltoall_perf", "SendRecv": "sendrecv_perf", "Gather": "gather_perf", "Scatter": "scatter_perf",
-    "Barrier": "all_reduce_perf",
-}  # fmt: skip
+_PROGRAMS: Final = pairs("""AllReduce=all_reduce_perf AllGather=all_gather_perf ReduceScatter=reduce_scatter_perf
+    Broadcast=broadcast_perf Reduce=reduce_perf AllToAll=alltoall_perf AllToAllv=alltoall_perf
+    SendRecv=sendrecv_perf Gather=gather_perf Scatter=scatter_perf Barrier=all_reduce_perf""")
 _DTYPES: Final = {name: own for own, names in toml.beside(__file__)["types"].items() for name in names}
 _OPS: Final = frozenset({"sum", "prod", "min", "max", "avg"})
 _NOT_PASSED: Final = re.compile(r"NCCL_(?:DEBUG.*|.*_FILE(?:_RANK)?|COMM_ID|HOSTID|RAS_.*|CONF_FILE|NO_CACHE)")

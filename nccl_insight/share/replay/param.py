@@ -10,13 +10,12 @@ from typing import Any, Final
 import orjson
 
 from nccl_insight.base.bandwidth import dtype_size
+from nccl_insight.base.words import pairs
 from nccl_insight.share.replay.groups import Shape
 from nccl_insight.share.replay.mix import Mix, Pattern
 
-_NAMES: Final = {
-    "AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter", "Broadcast": "broadcast",
-    "Reduce": "reduce", "AllToAll": "all_to_all", "Gather": "gather", "Scatter": "scatter", "Barrier": "barrier",
-}  # fmt: skip
+_NAMES: Final = pairs("""AllReduce=all_reduce AllGather=all_gather ReduceScatter=reduce_scatter Broadcast=broadcast
+    Reduce=reduce AllToAll=all_to_all Gather=gather Scatter=scatter Barrier=barrier""")
 _DTYPES: Final = {1: "Byte", 2: "Half", 4: "Float", 8: "Double"}
 _ENTRIES: Final = 20_000
 

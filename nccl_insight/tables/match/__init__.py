@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.tables import waiting
+from nccl_insight.tables.declared import frame
 from nccl_insight.tables.join import join_log
 from nccl_insight.tables.match.candidates import POINT_TO_POINT, TOGETHER, candidates, transfers
 from nccl_insight.tables.match.clocks import clocks_of, clocks_text
@@ -92,11 +93,8 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 def _with_statistics(result: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Adds ``waits``, ``collective_ranks`` and ``collective_statistics`` (:mod:`nccl_insight.tables.waiting`)."""
     table = result["collectives"]
-    absent = {
-        "match_id": pl.UInt32, "wait_ns": pl.Int64, "duration_ns": pl.Int64, "start_ns": pl.Int64, "step": pl.Int32,
-        "busbw_gbps": pl.Float64, "dtype": pl.String, "size_bytes": pl.UInt64, "group_size": pl.Int32,
-        "process_group": pl.String,
-    }  # fmt: skip
+    absent = frame("""match_id u32, wait_ns i64, duration_ns i64, start_ns i64, step i32, busbw_gbps f64, dtype str,
+        size_bytes u64, group_size i32, process_group str""")
     table = table.with_columns(pl.lit(None, t).alias(c) for c, t in absent.items() if c not in table.columns)
     made = {
         "waits": waiting.waits(table),

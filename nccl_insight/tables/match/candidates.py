@@ -5,6 +5,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.bandwidth import SYNCHRONISING
+from nccl_insight.base.words import words
 
 TOGETHER: Final = (*SYNCHRONISING, "Broadcast", "Reduce")
 _PER_RANK_SIZE: Final = ("AllToAll", "AllToAllv", "Gather", "Scatter")
@@ -61,8 +62,10 @@ def _number_in_pair() -> pl.Expr:
 
 def candidates(collectives: pl.DataFrame) -> pl.DataFrame:
     """Rows that can be matched, one per event even if a file was given twice, with group and signature."""
-    wanted = ["rank", "process_group", "group_ranks", "seq", "op", "size_bytes", "dtype", "start_ns", "duration_ns",
-              "step", "source", "comms_id", "job"]  # fmt: skip
+    wanted = list(
+        words("""rank process_group group_ranks seq op size_bytes dtype start_ns duration_ns step source
+        comms_id job""")
+    )
     missing = [pl.lit(None, pl.String).alias(c) for c in wanted if c not in collectives.columns]
     size = pl.when(pl.col("op").cast(pl.String).is_in(_PER_RANK_SIZE)).then(None).otherwise(pl.col("size_bytes"))
     return (

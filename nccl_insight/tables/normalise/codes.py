@@ -5,11 +5,10 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.words import pairs, words
+
 # ncclDataType_t and ncclRedOp_t of nccl.h; 2.10 added bfloat16 and avg, 2.24 the two float8.
-DTYPES: Final = (
-    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16",
-    "float8e4m3", "float8e5m2",
-)  # fmt: skip
+DTYPES: Final = words("int8 uint8 int32 uint32 int64 uint64 float16 float32 float64 bfloat16 float8e4m3 float8e5m2")
 DTYPE_BYTES: Final = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 RED_OPS: Final = ("sum", "prod", "max", "min", "avg")
 # Order of NCCL_ALGO_* and NCCL_PROTO_* (nccl_tuner.h), used as numbers by 2.20-2.23.
@@ -17,10 +16,8 @@ ALGORITHMS: Final = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", 
 PROTOCOLS: Final = ("LL", "LL128", "SIMPLE")
 # Patterns of graph/topo.h: 1-3 trees, 4 ring, 5 NVLS, 6 CollNet direct.
 PATTERNS: Final = {1: "TREE", 2: "TREE", 3: "TREE", 4: "RING", 5: "NVLS", 6: "COLLNET_DIRECT"}
-_PLUGINS: Final = {
-    "NET": "net", "COLLNET": "collnet", "TUNER": "tuner", "PROFILER": "profiler", "GIN": "gin", "ENV": "env",
-    "RMA": "rma", "COLL": "collnet", "NETWORK": "net",
-}  # fmt: skip
+_PLUGINS: Final = pairs("""NET=net COLLNET=collnet TUNER=tuner PROFILER=profiler GIN=gin ENV=env RMA=rma COLL=collnet
+    NETWORK=net""")
 _OUTCOMES: Final = ("loaded", "not_found", "failed", "disabled")
 # What dlopen says of a library that is there and cannot be used, and of one that it needs and does not find.
 _BROKEN: Final = r"undefined symbol|version .[A-Z]+_|wrong ELF class|invalid ELF|file too short"

@@ -7,6 +7,7 @@ from nccl_insight.advise.settings.check.issue import NUMBER, Issue, as_number, i
 from nccl_insight.advise.settings.interfaces import INTERFACE, RDMA_DEVICE
 from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least
+from nccl_insight.base.words import words
 
 _SUFFIX = re.compile(r"(?i)(?<!\s)\s*(k|m|g|t)i?b?$")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -43,9 +44,9 @@ _NO_NETWORKS = frozenset(
     {"infiniband", "rdma", "roce", "rocev2", "verbs", "ibverbs", "mlx5", "tcp", "ethernet", "eth", "sockets"}
 )
 _FUNCTIONS = frozenset(
-    {"broadcast", "reduce", "allgather", "reducescatter", "allreduce", "sendrecv", "send", "recv", "alltoall",
-     "gather", "scatter", "allgatherv"}
-)  # fmt: skip
+    words("""broadcast reduce allgather reducescatter allreduce sendrecv send recv alltoall gather
+    scatter allgatherv""")
+)
 
 
 def check_value(name: str, value: str, version: str | None = None) -> Issue | None:

@@ -7,12 +7,13 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue, check_setting, issue_of
 from nccl_insight.advise.settings.lint.words import split_pairs
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 
 LAUNCHERS = frozenset(
-    {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
-     "horovodrun", "docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "ssh", "pdsh",
-     "oarsh", "clush", "aprun", "jsrun", "flux", "enroot", "kubectl", "torchx", "vllm", "colossalai", "composer"}
-)  # fmt: skip
+    words("""srun mpirun mpiexec mpiexec.hydra prterun orterun torchrun accelerate deepspeed
+    horovodrun docker podman nerdctl nvidia-docker singularity apptainer ssh pdsh oarsh clush aprun jsrun flux
+    enroot kubectl torchx vllm colossalai composer""")
+)
 #: What Apptainer takes off the name of a variable that it hands to the container.
 CONTAINER_PREFIXES = ("SINGULARITYENV_", "APPTAINERENV_")
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"})

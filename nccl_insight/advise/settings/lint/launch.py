@@ -9,20 +9,21 @@ from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, Found, size_bytes, small_shm
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.shell import not_exported
+from nccl_insight.base.words import words
 
 _STARTERS = frozenset(
-    {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun", "torchrun", "accelerate", "deepspeed",
-     "horovodrun", "docker", "podman", "singularity", "apptainer", "aprun", "jsrun", "flux"}
-)  # fmt: skip
+    words("""srun mpirun mpiexec mpiexec.hydra prterun orterun torchrun accelerate deepspeed
+    horovodrun docker podman singularity apptainer aprun jsrun flux""")
+)
 _OPEN_MPI = frozenset({"mpirun", "mpiexec", "prterun", "orterun"})
 _HYDRA = ("-genv", "-envall", "-genvall", "-genvlist", "-envlist", "-hosts", "-ppn", "-iface", "-bootstrap")
 _HOSTS = frozenset(
     {"-H", "--host", "-host", "--hostfile", "-hostfile", "-machinefile", "--machinefile", "--default-hostfile"}
 )
 _FLAGS = frozenset(
-    {"--rm", "--init", "--privileged", "--detach", "--interactive", "--tty", "--read-only", "--no-healthcheck",
-     "--tls-verify"}
-)  # fmt: skip
+    words("""--rm --init --privileged --detach --interactive --tty --read-only --no-healthcheck
+    --tls-verify""")
+)
 _TAKES_AWAY = re.compile(r"(?:^| )(?:--env-remove[= ]['\"]?([\w*?]+)['\"]?|--?g?envnone\b)")
 _MOST_LAUNCHES = 200  # no person writes more into one script
 _SHOWN = 4  # names that a text lists

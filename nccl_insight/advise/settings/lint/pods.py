@@ -17,6 +17,7 @@ from nccl_insight.advise.settings.lint.machine import (
     too_many_processes,
 )  # fmt: skip
 from nccl_insight.advise.settings.lint.yaml_ import Document, child, entries, line_of, text_of
+from nccl_insight.base.words import words
 
 _GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
 _RDMA: Final = re.compile(
@@ -24,11 +25,11 @@ _RDMA: Final = re.compile(
 )
 # Ranks that disagree on these settings choose different algorithms or buffer sizes and hang.
 _AGREE: Final = frozenset(
-    {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_NTHREADS",
-     "NCCL_LL128_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-     "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CROSS_NIC", "NCCL_NET", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE",
-     "NCCL_CUMEM_ENABLE", "NCCL_LAUNCH_MODE", "NCCL_COMM_ID", "NCCL_IB_DISABLE", "NCCL_TOPO_FILE"}
-)  # fmt: skip
+    words("""NCCL_ALGO NCCL_PROTO NCCL_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LL128_BUFFSIZE NCCL_NTHREADS
+    NCCL_LL128_NTHREADS NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS NCCL_P2P_NET_CHUNKSIZE
+    NCCL_CROSS_NIC NCCL_NET NCCL_NVLS_ENABLE NCCL_COLLNET_ENABLE NCCL_CUMEM_ENABLE NCCL_LAUNCH_MODE NCCL_COMM_ID
+    NCCL_IB_DISABLE NCCL_TOPO_FILE""")
+)
 
 
 def check_pods(documents: list[Document]) -> Iterator[Found]:

@@ -25,15 +25,15 @@ from nccl_insight.advise.settings.lint.kinds import DIRECTIVE, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute, substitutions
 from nccl_insight.base.data import dataclass, field, replace
+from nccl_insight.base.words import words
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
 _QUOTED = re.compile(r"(?s)^([\"'])([A-Za-z_]\w*=)(.*)\1$")  # export "NAME=value"
 _EXPORTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "setenv"})
 _QUIET = frozenset(
-    {"grep", "sed", "awk", "unset", "test", "[", "[[", "true", "false", ":", "logger", "cd", "pushd", "popd",
-     "ulimit", "umask", "shift", "trap", "source", ".", "module", "ml", "conda", "return", "exit", "shopt", "read",
-     "mkdir", "sleep", "wait", "hostname", "date", "end", "endif", "break", "continue"}
-)  # fmt: skip
+    words("""grep sed awk unset test [ [[ true false : logger cd pushd popd ulimit umask shift trap
+    source . module ml conda return exit shopt read mkdir sleep wait hostname date end endif break continue""")
+)
 _WRITERS = frozenset({"echo", "printf", "cat", "tee"})
 _REMOTE = frozenset({"ssh", "oarsh", "pdsh", "clush", "pssh", "parallel-ssh", "kubectl", "docker", "podman"})
 _BODY_READERS = frozenset({"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub", "bsub", "sudo", "kubectl", "docker"})

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Final
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 
-_OPERATORS = ("&&", "||", "|&", ";;", "<<<", "<<-", "<<", ">>", "&>>", "&>", ">&", "<&", ">|", ";", "&", "|", "(", ")", "<", ">")  # fmt: skip  # noqa: E501
+_OPERATORS = words("&& || |& ;; <<< <<- << >> &>> &> >& <& >| ; & | ( ) < >")
 _HEREDOC = frozenset({"<<", "<<-"})
 _PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=+?])(.*))?", re.S)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

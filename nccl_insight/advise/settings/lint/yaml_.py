@@ -19,15 +19,16 @@ from nccl_insight.advise.settings.lint.kinds import PROSE, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, read_words
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.words import words
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Final[Any] = yaml.resolver.Resolver()
 _MARK: Final = "templated__value"
 # Fields of a runtime environment (Ray documentation, "Handling dependencies").
 _RAY_FIELDS: Final = frozenset(
-    {"env_vars", "working_dir", "py_modules", "py_executable", "excludes", "pip", "uv", "conda", "container",
-     "image_uri", "nsight", "config", "worker_process_setup_hook", "_validate"}
-)  # fmt: skip
+    words("""env_vars working_dir py_modules py_executable excludes pip uv conda container
+    image_uri nsight config worker_process_setup_hook _validate""")
+)
 _COMMANDS: Final = frozenset({"command", "args", "entrypoint", "cmd", "arguments"})
 # Text of a file that a tool writes: cloud-init, Salt, Ansible's copy, blockinfile and lineinfile.
 _WRITTEN: Final = frozenset({"content", "contents", "block", "line"})
