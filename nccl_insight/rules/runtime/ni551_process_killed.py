@@ -31,44 +31,50 @@ def _of_one_time(found: list[End]) -> list[End]:
     return [e for e in found if e.ranks or first is None or e.time_s is None or e.time_s > first - SKEW_S]
 
 
-def check(ctx: Context) -> Hits:
-    """At most one finding: those killed for memory, else the first one killed."""
-    run = ctx.run
+def _one_death(run: Run) -> list[End]:
+    """The first that was killed, those killed for memory before all others, and all witnesses of the same deaths,
+    whatever each of them knows."""
     killed = outside.of_kind(run, KILLED)
     found = _of_its_day(run, tuple(e for e in killed if not e.beside) or killed)
     if not found:
-        return
+        return []
     memory = _of_one_time([e for e in found if e.memory])
     first = outside.first_of(memory or found)
-    # All witnesses of the same deaths, whatever each of them knows.
     dead = {rank for e in memory or [first] for rank in e.ranks}
-    chosen = [e for e in found if e in memory or e is first or dead.intersection(e.ranks)]
-    before = outside.led_to(run, first)
-    hosts = outside.hosts_of(chosen)
-    where = f"on {named(hosts)}" if hosts else "on the hosts of the job"
-    worker = first.message == "worker"
-    who = outside.subject(chosen)
-    if worker:
-        who = f"A data loader worker of {who[0].lower()}{who[1:]}"
+    return [first, *(e for e in found if e is not first and (e in memory or dead.intersection(e.ranks)))]
+
+
+def check(ctx: Context) -> Hits:
+    """At most one finding: those killed for memory, else the first one killed."""
+    run = ctx.run
+    chosen = _one_death(run)
+    if not chosen:
+        return
+    first, ranks, hosts = chosen[0], outside.ranks_of(chosen), outside.hosts_of(chosen)
+    before, who = outside.led_to(run, first), outside.subject(chosen)
     # Another container than that of the ranks, or every rank in the log closed its communicators later on.
-    other = not outside.ranks_of(chosen) and all(e.beside or before_the_close(run, e.ref) for e in chosen)
-    if other:
-        who = "A process that is none of the ranks"
+    other = not ranks and all(e.beside or before_the_close(run, e.ref) for e in chosen)
     hit = says(
         "process-killed.found",
         (),
         steps=(
-            Step("check", "dmesg -T | grep -iE 'oom|killed process'", where),
+            Step(
+                "check",
+                "dmesg -T | grep -iE 'oom|killed process'",
+                f"on {named(hosts)}" if hosts else "on the hosts of the job",
+            ),
             Step("check", "<record of the job>"),
-            *([Step("do", said("process-killed.less", {})["next_step"])] if memory else ()),
+            *([Step("do", said("process-killed.less", {})["next_step"])] if first.memory else ()),
         ),
         caused_by=before,
+        other=other,
         who=who,
-        several=len(outside.ranks_of(chosen)) > 1,
-        worker=worker,
-        memory=memory,
+        whose=f"{who[0].lower()}{who[1:]}",
+        several=len(ranks) > 1,
+        worker=first.message == "worker",
+        memory=first.memory,
         since=outside.since(chosen),
         echo=before or other or outside.bare_echo(run, first),
-        sure=memory or hosts,
+        sure=first.memory or hosts,
     )
     yield outside.placed(run, hit, first, chosen)
