@@ -12,7 +12,6 @@ from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import CRASHED, ENDED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
-from nccl_insight.rules._errors import cut
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT
 from nccl_insight.tables.run import Run
@@ -21,31 +20,11 @@ from nccl_insight.tables.run import Run
 _THROWN: Final = re.compile(r"after throwing an instance of '([^']+)'(?:\s+what\(\):\s+(\S[^\n]*))?")
 # Lines of one exception of Ray, at most.
 _BLOCK = 12
-_NAMES = {
-    4: "an illegal instruction",
-    6: "an abort",
-    7: "a bus error",
-    8: "a floating point exception",
-    11: "a segmentation fault",
-}
 _WORDS = (
     ("egmentation", 11), ("egfault", 11), ("SIGSEGV", 11), ("Bus error", 7), ("SIGBUS", 7), ("llegal instruction", 4),
     ("loating point", 8), ("bort", 6), ("bad_alloc", 6), ("corrupt", 6), ("free()", 6), ("malloc()", 6),
     ("general protection", 11),
 )  # fmt: skip
-
-
-def _lost(first: End, chosen: Sequence[End], before: tuple[str, ...]) -> Hit:
-    """JAX's coordination service lost a process."""
-    return says(
-        "process-crashed.lost",
-        (),
-        caused_by=(*before, *names("any", "-process-crashed"), TIMED_OUT),
-        subject=outside.subject(chosen, "A process of the job"),
-        again="restarted" in first.parts,
-        since=outside.since(chosen),
-        leader="leader-lost" in first.parts,
-    )
 
 
 def _same(first: End, end: End) -> bool:
@@ -73,48 +52,48 @@ def _open(end: End) -> bool:
     return _signal(end) is None and end.exit_code is None
 
 
-def check(ctx: Context) -> Hits:
-    """At most one finding: the first crash that is not an abort, else the first abort."""
-    # Who lost a process, and knows not of what, tells the death that another witness explains.
-    run = ctx.run
-    told = [e for kind in (KILLED, CRASHED) for e in outside.of_kind(run, kind) if kind == KILLED or not _open(e)]
+def _crashes(run: Run) -> list[End]:
+    """The crashes, without the lines of who lost a process and knows not of what, where another witness tells."""
+    told = [*outside.of_kind(run, KILLED), *(e for e in outside.of_kind(run, CRASHED) if not _open(e))]
     killed = {rank for e in told if e.strong for rank in e.ranks}
     ended = [e.ref for e in outside.of_kind(run, ENDED) if e.strong]
-    found = [
-        e
-        for e in outside.of_kind(run, CRASHED)
-        if not (_open(e) and ((killed and killed.issuperset(e.ranks)) or _explained(e, ended)))
-    ]
+
+    def explained(end: End) -> bool:
+        return _open(end) and ((bool(killed) and killed.issuperset(end.ranks)) or _explained(end, ended))
+
+    return [e for e in outside.of_kind(run, CRASHED) if not explained(e)]
+
+
+def _hard(end: End) -> bool:
+    """Whether the end is no abort, as a line without a signal tells of, but where it says that a process is gone, or
+    where the C library says why."""
+    return "heap" in end.parts or (_signal(end) or (0 if end.lost else outside.ABORT)) != outside.ABORT
+
+
+def check(ctx: Context) -> Hits:
+    """At most one finding: the first crash that is not an abort, else the first abort."""
+    run = ctx.run
+    found = _crashes(run)
     if not found:
         return
-    # A line without a signal tells of an abort, but where it says that a process is gone. The C library says why.
-    hard = [e for e in found if "heap" in e.parts or (_signal(e) or (0 if e.lost else outside.ABORT)) != outside.ABORT]
+    hard = [e for e in found if _hard(e)]
     first = outside.first_of(hard or found)
     chosen = [e for e in found if e is first or _same(first, e)]
-    before = outside.led_to(run, first)
-    echo = outside.bare_echo(run, first) or (not hard and (bool(before) or outside.own_failures(run, first)))
-    # A watchdog ends a process by an abort, or by an exception that nobody catches.
-    alike = ("uncaught" in first.parts or not first.ranks) and not outside.network_only(run)
-    echo |= not hard and (alike or _quoted(run, first))
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = _open(first) and first.lost
-    if open_ and "jax" in first.parts:
-        echo = bool(before) or outside.own_failures(run, first)
-        hit = _lost(first, chosen, before)
-    elif open_:
-        keeper = "Ray" if "ray" in first.parts else "the launcher"
-        hit = says(
-            "process-crashed.found",
-            (),
-            caused_by=(*before, *names("any", "-process-crashed"), TIMED_OUT),
-            subject=outside.subject(chosen),
-            since=outside.since(chosen),
-            keeper=keeper,
-            by_ray=keeper == "Ray",
-        )
-    else:
-        hit = _crashed(run, first, chosen, bool(hard), before)
+    hit = _gone(run, first, chosen) if open_ else _crashed(run, first, chosen, bool(hard))
+    echo = _echo(run, first, not hard, open_)
     yield replace(outside.placed(run, hit, first, chosen), severity=Severity.INFO if echo else None)
+
+
+def _echo(run: Run, first: End, abort: bool, open_: bool) -> bool:
+    """Whether the process ended of what failed before: by an abort, a shell's word, or JAX's service which lost it."""
+    failed = bool(outside.led_to(run, first)) or outside.own_failures(run, first)
+    if open_:
+        return "jax" in first.parts and failed
+    # A watchdog ends a process by an abort, or by an exception that nobody catches.
+    alike = ("uncaught" in first.parts or not first.ranks) and not outside.network_only(run)
+    return (abort and (failed or alike or _quoted(run, first))) or outside.bare_echo(run, first)
 
 
 def _quoted(run: Run, first: End) -> bool:
@@ -145,33 +124,35 @@ def _library(run: Run, first: End) -> str:
     return next((str(name) for name in known if not name.startswith(_BELOW)), "")
 
 
-# NCCL's parts that can be switched off one by one: the one that stands in the stack is not needed for a test run.
-_PARTS_OFF: Final = (
-    "try another NCCL release (LD_PRELOAD of its libnccl.so.2), then without its parts, one at a time: "
-    "NCCL_RAS_ENABLE=0, NCCL_NET_PLUGIN=none, NCCL_TUNER_PLUGIN=none, NCCL_PROFILER_PLUGIN=none, NCCL_DEBUG=WARN"
-)
+def _gone(run: Run, first: End, chosen: Sequence[End]) -> Hit:
+    """JAX's coordination service, Ray or a launcher lost a process."""
+    return says(
+        f"process-crashed.{'lost' if 'jax' in first.parts else 'found'}",
+        (),
+        caused_by=(*outside.led_to(run, first), *names("any", "-process-crashed"), TIMED_OUT),
+        subject=outside.subject(chosen),
+        since=outside.since(chosen),
+        leader="leader-lost" in first.parts,
+        again="restarted" in first.parts,
+        by_ray="ray" in first.parts,
+    )
 
 
-def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool, before: tuple[str, ...]) -> Hit:
+def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool) -> Hit:
     """A signal ended the process."""
-    library = _library(run, first)
-    number = _signal(first)
-    thrown = _THROWN.search(first.text)
-    how = _NAMES.get(number or 0, "it died of a signal")
-    if thrown is not None:
-        how = f"an uncaught exception, {cut(' '.join(': '.join(filter(None, thrown.groups())).split()), 90)}"
-    elif "heap" in first.parts:
-        how = f"its heap is damaged, {cut(first.text.strip(), 90)}"
+    library, number, thrown = _library(run, first), _signal(first), _THROWN.search(first.text)
+    raised = " ".join(": ".join(filter(None, thrown.groups())).split()) if thrown is not None else ""
     return says(
         "process-crashed.crashed",
         (),
-        caused_by=before if hard else (*names("any", "-process-crashed"), TIMED_OUT),
+        caused_by=outside.led_to(run, first) if hard else (*names("any", "-process-crashed"), TIMED_OUT),
         subject=outside.subject(chosen),
         library=library,
-        how=how,
+        thrown=raised,
+        heap=first.text.strip() if "heap" in first.parts else "",
+        signal=str(number),
         since=outside.since(chosen),
-        bus_error=number == 7,
         written=any("Fatal Python error" in end.text for end in chosen),
-        parts_off=f"; {_PARTS_OFF}" if library.startswith(("libnccl.", "librccl.")) else "",
+        parts_off=library.startswith(("libnccl.", "librccl.")),
         hard=hard,
     )
