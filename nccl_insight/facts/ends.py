@@ -19,11 +19,11 @@ from nccl_insight.facts import host_facts
 from nccl_insight.facts.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import CONSEQUENCE, causes
-from nccl_insight.facts.last_words import tails, unwell
+from nccl_insight.facts.last_words import Tail, Word, tails, unwell
 from nccl_insight.facts.topics import plays, told
 from nccl_insight.language.load import parts_of, witnesses
 from nccl_insight.language.meanings import Witness
-from nccl_insight.loading.assemble.places import Places, places
+from nccl_insight.loading.assemble.places import Place, Places, places
 from nccl_insight.readers.embedded.endings import shell_signal
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.normalise.ends import CRASHED as CRASHED
@@ -264,31 +264,33 @@ def _last_words(run: Run, known: Places, found: Sequence[End]) -> list[End]:
     # Nor does a launcher's exit code: the exception does that the program raised.
     if said - {CONSEQUENCE, *(FAILED for _ in found)}:
         return []
-    out: list[End] = []
-    for tail in tails_:
-        words = [w for w in tail.failures if w.ended or (w.exception if found else not said)]
-        if not words:
-            continue
-        # Of exceptions that came of each other, one that says what to do; of words, the signal behind them.
-        word = next((w for w in words if w.exception and advised(w.text)), words[0])
-        word = word if word.exception else next((w for w in words if w.ended), word)
-        place = known.placed(read_tag(word.text), word.input_id)
-        kind = word.ended
-        out.append(
-            End(
-                kind=kind_of_signal(kind) if kind else FAILED,
-                text=word.text[:200],
-                ref=Ref(word.input_id, word.line),
-                ranks=_given(place.rank),
-                hosts=_given(place.host),
-                strong=False,
-                signal=kind,
-                exit_code=word.code,
-                exception=word.exception,
-                message=LAST_WORDS,
-            )
-        )
-    return out
+    words = (_telling(tail, bool(found), bool(said)) for tail in tails_)
+    return [_as_end(word, known.placed(read_tag(word.text), word.input_id)) for word in words if word is not None]
+
+
+def _telling(tail: Tail, ended: bool, reported: bool) -> Word | None:
+    """The one of the last lines that tells most, where others tell of an end, or report something, already: of
+    exceptions that came of each other one that says what to do; of words the signal behind them."""
+    words = [w for w in tail.failures if w.ended or (w.exception if ended else not reported)]
+    if not words:
+        return None
+    word = next((w for w in words if w.exception and advised(w.text)), words[0])
+    return word if word.exception else next((w for w in words if w.ended), word)
+
+
+def _as_end(word: Word, place: Place) -> End:
+    return End(
+        kind=kind_of_signal(word.ended) if word.ended else FAILED,
+        text=word.text[:200],
+        ref=Ref(word.input_id, word.line),
+        ranks=_given(place.rank),
+        hosts=_given(place.host),
+        strong=False,
+        signal=word.ended,
+        exit_code=word.code,
+        exception=word.exception,
+        message=LAST_WORDS,
+    )
 
 
 def kind_of_signal(signal: int) -> str:

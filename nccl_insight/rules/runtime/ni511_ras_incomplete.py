@@ -1,5 +1,7 @@
 """NCCL's RAS report lacks data of some processes, or calls them dead."""
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from nccl_insight.base.model import Ref
@@ -9,8 +11,10 @@ from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.settings import named as named_hosts
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.run import Run
 
 _EVENTS = ("incomplete", "incomplete_member", "dead", "dead_member")
+_SHOWN = 4
 
 
 def check(ctx: Context) -> Hits:
@@ -22,48 +26,50 @@ def check(ctx: Context) -> Hits:
     if rows.is_empty():
         return
     corrupt = _corrupt(ras, rows)
-    sound = rows.join(corrupt, on=["input_id", "line"], how="anti", nulls_equal=True) if corrupt.height else rows
+    sound = rows.join(corrupt, on=["input_id", "line"], how="anti", nulls_equal=True)
     members = sound.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null())
     dead = rows.filter(pl.col("event").is_in(["dead", "dead_member", "peer"]))
-    ranks = tuple(sorted({r for r in members["rank"].drop_nulls().to_list() if 0 <= r < 2**31}))
     processes = members.filter(pl.col("pid").is_not_null()).unique(["host", "pid"], maintain_order=True)
-    named = [f"{p} on {h}" for h, p in processes.select("host", "pid").iter_rows()]
-    known = places(run)
-    placed = set(members["global_rank"])
-    # Each communicator of a report numbers its ranks.
-    if None not in placed or members["comm_hash"].n_unique() > 1:
-        ranks = tuple(sorted(r for r in placed if r is not None))
+    ranks, hosts = _whom(run, members, processes)
     if not corrupt.height and tells(run, RAS, ranks):
         return  # ranks that did not come, which more than RAS says: one finding
-    hosts = tuple(sorted(known.hosts_at(processes, "host")))
-    if None not in placed:
-        hosts = known.hosts(ranks) or hosts
-    what = []
-    if named:
-        shown = ", ".join(named[:4]) + (f" and {len(named) - 4:,} more" if len(named) > 4 else "")
-        what.append(f"{plural(len(named), 'process', 'processes')} missing ({shown})")
-    elif sound.height:
-        what.append(f"data of {plural(_most(sound), 'process', 'processes')} missing")
-    if ranks:
-        what.append(rank_words(ranks))
-    if corrupt.height:
-        what.append(f"{plural(corrupt.height, 'entry', 'entries')} with impossible values, which are corrupt")
+    silent = dead["pid"].null_count() < dead.height and ranks and not corrupt.height
     yield ctx.says(
         "found",
         tuple(Ref(i, n or 0, t) for i, n, t in rows.select("input_id", "line", "text").iter_rows()),
         whom=(*ranks, *hosts),
-        what="; ".join(what),
-        silent=dead["pid"].null_count() < dead.height and ranks and not corrupt.height,
-        gone=", processes dead" if dead.height else "",
-        who="the processes" if len(ranks) > 1 else "the process",
-        do="they do" if len(ranks) > 1 else "it does",
-        named_ranks=rank_words(ranks),
+        what="; ".join(_missing(sound, processes, ranks, corrupt.height)),
+        silent=silent and ("several" if len(ranks) > 1 else "one"),
         at=f" on {named_hosts(hosts)}" if hosts else "",
-        pids=", ".join(str(p) for p in processes["pid"].head(4)),
-        observed="; ".join(rows["text"].drop_nulls().head(4).to_list())[:300],
+        pids=processes["pid"].head(_SHOWN),
+        observed="; ".join(rows["text"].drop_nulls().head(_SHOWN).to_list())[:300],
         corrupt=corrupt,
         dead=dead,
     )
+
+
+def _whom(run: Run, members: pl.DataFrame, processes: pl.DataFrame) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Ranks and hosts of what is missing: of the job, where they are known; each communicator numbers its ranks."""
+    placed, known = set(members["global_rank"]), places(run)
+    hosts = tuple(sorted(known.hosts_at(processes, "host")))
+    if None in placed and members["comm_hash"].n_unique() <= 1:
+        return tuple(sorted({r for r in members["rank"].drop_nulls().to_list() if 0 <= r < 2**31})), hosts
+    ranks = tuple(sorted(r for r in placed if r is not None))
+    return ranks, hosts if None in placed else known.hosts(ranks) or hosts
+
+
+def _missing(sound: pl.DataFrame, processes: pl.DataFrame, ranks: tuple[int, ...], corrupt: int) -> Iterator[str]:
+    """What the report lacks."""
+    named = [f"{p} on {h}" for h, p in processes.select("host", "pid").iter_rows()]
+    if named:
+        more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""
+        yield f"{plural(len(named), 'process', 'processes')} missing ({', '.join(named[:_SHOWN])}{more})"
+    elif sound.height:
+        yield f"data of {plural(_most(sound), 'process', 'processes')} missing"
+    if ranks:
+        yield rank_words(ranks)
+    if corrupt:
+        yield f"{plural(corrupt, 'entry', 'entries')} with impossible values, which are corrupt"
 
 
 def _corrupt(ras: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
