@@ -479,6 +479,15 @@ class Analysis:
     story: tuple[Moment, ...] = ()
 
     @property
+    def verdict(self) -> str:
+        """``FAIL``, ``WARN``, ``OK``, ``INCONCLUSIVE``, ``RUNNING`` or ``NOT JUDGED``."""
+        if self.status in ("not_judged", "inconclusive", "running"):
+            return self.status.replace("_", " ").upper()
+        if self.count(Severity.ERROR):
+            return "FAIL"
+        return "WARN" if self.count(Severity.WARNING) else "OK"
+
+    @property
     def loud(self) -> tuple[Finding, ...]:
         """The findings that are no notes."""
         return loud_of(self.findings)

@@ -13,7 +13,7 @@ import typer
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import ExitCode
-from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, option
+from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, diagnoses, formats, option
 
 if TYPE_CHECKING:
     from nccl_insight.base.model import Analysis
@@ -203,13 +203,13 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
 
 def analyze(
     paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
-    output: list[str] = option("analyze --output", [], "-o"),
-    format_: str = option("analyze --format", "text"),
+    output: list[str] = option("analyze --output", [], "-o", autocompletion=formats),
+    format_: str = option("analyze --format", "text", autocompletion=formats),
     input_format: str = option("analyze --input-format", "auto"),
     engine: Literal["local", "ray"] = option("analyze --engine", "local"),
     fail_on: FailOn | None = option("analyze --fail-on", None),
-    select: list[str] = option("analyze --select", []),
-    ignore: list[str] = option("analyze --ignore", []),
+    select: list[str] = option("analyze --select", [], autocompletion=diagnoses),
+    ignore: list[str] = option("analyze --ignore", [], autocompletion=diagnoses),
     min_coverage: float | None = option("analyze --min-coverage", None),
     config: Path | None = option("analyze --config", None),
     isolated: bool = option("analyze --isolated", False),

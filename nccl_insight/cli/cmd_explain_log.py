@@ -30,7 +30,7 @@ def explain_log(
     if format_ == "json":
         import orjson
 
-        parts = [{"title": part.title, "lines": list(part.lines)} for part in told.sections(log(run))]
+        parts = [{"title": title, "lines": lines} for title, lines in told.sections(log(run)).items()]
         document = {"schema_version": 1, "sections": parts}
         write_text(output, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
         return

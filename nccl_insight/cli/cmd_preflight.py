@@ -137,14 +137,24 @@ def _render(result: Result, format_: str) -> str:
 
 
 def _show(result: Result, format_: str, quiet: bool) -> None:
+    from nccl_insight.cli.output import terminal_width
+
     if format_ != "text":
         typer.echo(_render(result, format_), nl=False)
         return
-    if not quiet:
-        for check in result.checks:
-            typer.echo(check.line())
-        if result.code == 3 and not result.strict:
-            typer.echo(
-                "SKIP  no GPU on this machine: nothing was judged (--level standard --backend gloo tries it on CPUs)"
-            )
+    lines = [] if quiet else [check.line() for check in result.checks]
+    if not quiet and result.code == 3 and not result.strict:
+        lines.append(
+            "SKIP  no GPU on this machine: nothing was judged (--level standard --backend gloo tries it on CPUs)"
+        )
+    for line in lines:
+        typer.echo(_fitted(line, terminal_width()))
     typer.echo(result.last_line())
+
+
+def _fitted(line: str, width: int | None) -> str:
+    """A check for a terminal: what to do begins a row of its own where one row is too short."""
+    from nccl_insight.report.prose import fit
+
+    apart = width is not None and len(line) > width
+    return fit(line.replace("; do: ", f"\n{'':<23}do: ") if apart else line, width)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from nccl_insight.base.errors import UsageError
-from nccl_insight.cli.choices import option
+from nccl_insight.cli.choices import diagnoses, option
 
 if TYPE_CHECKING:
     from nccl_insight.engine.policy import Policy
@@ -187,7 +187,10 @@ def register(app: typer.Typer) -> None:
 
 def rules(
     patterns: list[str] | None = typer.Argument(
-        None, metavar="[CODE|NAME|GLOB]...", help="Only these; `new NAME` writes files to start one from."
+        None,
+        metavar="[CODE|NAME|GLOB]...",
+        help="Only these; `new NAME` writes files to start one from.",
+        autocompletion=diagnoses,
     ),
     format_: Literal["text", "md", "json"] = option("rules --format", "text"),
     family: str = option("rules --family", ""),
@@ -212,7 +215,10 @@ def rules(
 
 def explain(
     names: list[str] = typer.Argument(
-        ..., metavar="CODE|NAME|LINE...", help="A code, a name, a line of a log, part of a message, or - for stdin."
+        ...,
+        metavar="CODE|NAME|LINE...",
+        help="A code, a name, a line of a log, part of a message, or - for stdin.",
+        autocompletion=diagnoses,
     ),
 ) -> None:
     """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""

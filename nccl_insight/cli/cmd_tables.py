@@ -1,12 +1,15 @@
 """``tables`` and ``query``: the tables as files, and SQL over them."""
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from nccl_insight.base.errors import UsageError
-from nccl_insight.cli.choices import option
+from nccl_insight.base.errors import NotJudgedError, UsageError
+from nccl_insight.cli.choices import option, table_names
+
+if TYPE_CHECKING:
+    from nccl_insight.tables.run import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -22,14 +25,17 @@ def tables(
     input_format: str = option("tables --input-format", "auto"),
     empty: bool = option("tables --empty", False),
 ) -> None:
-    """Write the typed tables of a run, one file per table."""
+    """Write the typed tables of a run, one file per table.
+
+    Exit codes: 0 written, 2 usage, 3 written, but nothing in the inputs is of NCCL.
+    """
     from nccl_insight.base.threads import in_order
     from nccl_insight.base.writing import writing_directory
     from nccl_insight.cli.frames import write_frames
     from nccl_insight.share import api
 
     run = api.load(paths, None if input_format == "auto" else input_format, lazy=True)
-
+    empty_handed = _nothing(run, paths)
     with writing_directory(output, [f.origin for f in run.inputs if f.origin]) as folder:
 
         def write(name: str) -> bool:
@@ -37,6 +43,15 @@ def tables(
 
         written = sum(in_order(write, sorted(run.tables, key=run.height, reverse=True), 2))
     typer.echo(f"{written} tables written to {output}", err=True)
+    if empty_handed:
+        raise NotJudgedError(f"tables: {empty_handed}")
+
+
+def _nothing(run: "Run", paths: list[str]) -> str:
+    """Why a run has no row that comes of NCCL or of a job; empty where it has one."""
+    from nccl_insight.engine.summary import has_matter
+
+    return "" if has_matter(run) else f"no NCCL line, trace or report in {' '.join(paths)}"
 
 
 def query(
@@ -45,10 +60,13 @@ def query(
     ),
     format_: Literal["table", "csv", "json", "ndjson"] = option("query --format", "table"),
     list_tables: bool = option("query --tables", False),
-    of: str | None = option("query --schema", None),
+    of: str | None = option("query --schema", None, autocompletion=table_names),
     output: str = option("query --output", "-", "-o"),
 ) -> None:
-    """Run SQL over the tables of a run."""
+    """Run SQL over the tables of a run.
+
+    Exit codes: 0 told, 2 usage, 3 told, but nothing in the inputs is of NCCL.
+    """
     from nccl_insight.cli.frames import show_frame
     from nccl_insight.cli.output import check_outputs, terminal_width, write_text
     from nccl_insight.cli.progress import progress
@@ -73,8 +91,11 @@ def query(
     for old, now in language.current(sql)[1].items():
         typer.echo(f"query: the message {old} is called {now} now", err=True)
     with progress(paths):
-        frame = language.select(relations.with_facts(api.load(paths), sql), sql)
+        run = api.load(paths)
+        frame = language.select(relations.with_facts(run, sql), sql)
     write_text(output, show_frame(frame, format_, width))
+    if empty_handed := _nothing(run, paths):
+        raise NotJudgedError(f"query: {empty_handed}")
 
 
 def _sql_and_paths(given: list[str]) -> tuple[str, list[str]]:

@@ -32,7 +32,7 @@ def render(analysis: Analysis, figure: Figure | None = None) -> str:
 
     ``figure``: the drawing that proves the cause, shown beside the words or, where it is wide, in place of the order.
     """
-    word = words.verdict_word(analysis)
+    word = analysis.verdict
     ink = _INK.get(word, "#4d5666")
     first = next(iter(analysis.causes), None)
     told = story.told(analysis)

@@ -10,6 +10,7 @@ from nccl_insight.base.model import Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
+from nccl_insight.report import markdown as markdown_of
 from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line
 
@@ -43,7 +44,7 @@ def text(comparison: Comparison, limit: int = 30) -> str:
 
 def markdown(comparison: Comparison, limit: int = 50) -> str:
     """GitHub-flavoured markdown for a ticket."""
-    lines = ["## " + _cell(headline(comparison)), ""]
+    lines = ["## " + _inert(headline(comparison)), ""]
     if comparison.differs:
         lines += [counts(comparison), ""]
     if comparison.findings:
@@ -51,7 +52,7 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
         for f in comparison.findings:
             severity = f.severity_bad or f.severity_good
             word = f"{f.status}, {words.severity_word(severity)}" if severity else f.status
-            lines.append(f"| {word} | {f.code} | {f.name} | {_cell(f.title)} |")
+            lines.append(f"| {word} | {f.code} | {f.name} | {_inert(f.title)} |")
         lines.append("")
     if comparison.changes:
         lines += [
@@ -64,9 +65,9 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
             explains = ", ".join(c.explains)
             cells = (
                 c.area,
-                _cell(c.subject),
-                _cell(c.good or absent(c)),
-                _cell(c.bad or absent(c)) + _ratio(c),
+                _inert(c.subject),
+                _inert(c.good or absent(c)),
+                _inert(c.bad or absent(c)) + _ratio(c),
                 explains,
             )
             lines.append(f"| {' | '.join(cells)} |")
@@ -227,8 +228,5 @@ def _footer(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _cell(value: str) -> str:
-    escaped = one_line(value, _LIMIT).replace("\\", "\\\\")
-    for mark in "|`*_<>[]#":
-        escaped = escaped.replace(mark, "\\" + mark)
-    return escaped
+def _inert(value: str) -> str:
+    return markdown_of.escape(one_line(value, _LIMIT))

@@ -3,17 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.advise.settings.catalog import catalog
-from nccl_insight.base.units import format_bytes, format_ranks, plural
-from nccl_insight.report.prose import Section, capped, listed, safe, section
+from nccl_insight.base.units import format_bytes, format_ranks, listed, plural
+from nccl_insight.report.prose import capped, safe
 from nccl_insight.views.log.choices import Algorithms, Calls, Graph, Limits, Settings, StartUp
 
 
-def algorithms(view: Algorithms) -> Section:
+def algorithms(view: Algorithms) -> Iterator[str]:
     """Channels, searched graphs, and the algorithms chosen for calls."""
-    return section("Algorithms and channels", _algorithms(view))
-
-
-def _algorithms(view: Algorithms) -> Iterator[str]:
     for kind in view.channels:
         extra = f", {kind.nvls} for NVLS" if kind.nvls else ""
         who = f" (ranks {format_ranks(kind.ranks)})" if len(view.channels) > 1 else ""
@@ -72,12 +68,8 @@ def _graph(graph: Graph, one_node: bool) -> str:
     return text
 
 
-def settings_in_force(view: Settings) -> Section:
+def settings_in_force(view: Settings) -> Iterator[str]:
     """What the user set first, then what the application set."""
-    return section("Settings in force", _settings(view))
-
-
-def _settings(view: Settings) -> Iterator[str]:
     data = catalog()
     lines = []
     for setting in sorted(view.user, key=lambda s: (s.name, s.value)):
@@ -103,10 +95,10 @@ def _settings(view: Settings) -> Iterator[str]:
         yield from capped(own, 12, "fields")
 
 
-def start_up(view: Sequence[StartUp]) -> Section:
+def start_up(view: Sequence[StartUp]) -> Iterator[str]:
     """Init times by communicator size, with the phase that took longest."""
     if not view:
-        return section("Start-up", ["No init timings in the log (NCCL prints them since 2.22)."])
+        yield "No init timings in the log (NCCL prints them since 2.22)."
     lines = []
     for kind in view:
         phase = max(kind.phases, key=lambda p: kind.phases[p], default=None)
@@ -116,25 +108,21 @@ def start_up(view: Sequence[StartUp]) -> Section:
         of = f" of {plural(kind.nranks, 'rank')}" if kind.nranks else ""
         times = f"{kind.median_s:.2f} s per rank, at most {kind.longest_s:.2f} s"
         lines.append(f"- {plural(kind.communicators, 'communicator')}{of}: {times}{longest}")
-    return section("Start-up", capped(lines, 10, "kinds"))
+    yield from capped(lines, 10, "kinds")
 
 
-def calls(view: Sequence[Calls]) -> Section:
+def calls(view: Sequence[Calls]) -> Iterator[str]:
     """What was called, the most bytes first."""
     lines = [
         f"- {safe(c.op)}: {plural(c.calls, 'call')} of all ranks together, "
         f"{format_bytes(c.low_bytes)} to {format_bytes(c.high_bytes)}"
         for c in view
     ]
-    return section("Calls", capped(lines, 12, "operations"))
+    return capped(lines, 12, "operations")
 
 
-def limits(view: Limits) -> Section:
+def limits(view: Limits) -> Iterator[str]:
     """What this log cannot tell, and which setting would change that."""
-    return section("What the log cannot tell", _limits(view))
-
-
-def _limits(view: Limits) -> Iterator[str]:
     if view.missing:
         yield f"- what ranks {format_ranks(view.missing)} did: their lines are not in the input"
     if not view.transports:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.base.grouping import grouped
-from nccl_insight.base.units import format_ranks, plural, rank_words
-from nccl_insight.report.prose import Section, capped, chain, listed, safe, section
+from nccl_insight.base.units import format_ranks, listed, plural, rank_words
+from nccl_insight.report.prose import capped, chain, safe
 from nccl_insight.report.words import crossed
 from nccl_insight.views.log.paths import Network, Nic, Transports, Trees, Way
 from nccl_insight.views.rings import Rings
@@ -13,12 +13,8 @@ _RANKS_SHOWN = 16
 _ORDERS = 4
 
 
-def transports(view: Transports | None) -> Section:
+def transports(view: Transports | None) -> Iterator[str]:
     """Pairs of ranks by transport, then what each rank sends to."""
-    return section("Who talks to whom over what", _transports(view))
-
-
-def _transports(view: Transports | None) -> Iterator[str]:
     if view is None:
         yield "The log has no connection lines. NCCL prints them when a collective first needs them; NVLS needs none."
         return
@@ -44,12 +40,8 @@ def _way(way: Way) -> str:
     return f"{way.transport} ({way.by})" if way.by else way.transport
 
 
-def network(view: Network) -> Section:
+def network(view: Network) -> Iterator[str]:
     """The network in use and the NICs of the hosts."""
-    return section("Network", _network(view))
-
-
-def _network(view: Network) -> Iterator[str]:
     if view.used:
         alone = " (on one node it only serves the start-up)" if view.one_node else ""
         yield f"Network in use: {listed([safe(n) for n in view.used])}{alone}."
@@ -73,9 +65,10 @@ def _nic(nic: Nic) -> str:
     return nic.name + port + layer + (f" {nic.speed_gbit} Gb/s" if nic.speed_gbit else "")
 
 
-def rings_and_trees(rings: Rings | None, trees: Trees | None) -> Section:
+def rings_and_trees(rings: Rings | None, trees: Trees | None) -> Iterator[str]:
     """Orders of the rings and shape of the trees of the largest communicator."""
-    return section("Rings and trees", [*_rings(rings), *_trees(trees)])
+    yield from _rings(rings)
+    yield from _trees(trees)
 
 
 def _rings(view: Rings | None) -> Iterator[str]:

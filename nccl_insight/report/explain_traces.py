@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
-from nccl_insight.report.prose import Section, capped, safe, section
+from nccl_insight.report.prose import capped, safe
 from nccl_insight.views.log.traces import RankWaits, Statistics, Waiting
 from nccl_insight.views.steps import Spent
 from nccl_insight.views.traces import LongestWaits
@@ -23,9 +23,10 @@ _OCCASIONS = 3
 _MEMBERS = 8
 
 
-def times(view: Spent) -> Section:
+def times(view: Spent) -> Iterator[str]:
     """What the steps of each rank spend their time on, and why the GPU idles."""
-    return section("Steps", [*_how(view), *capped(list(_ranks(view)), what="ranks")])
+    yield from _how(view)
+    yield from capped(list(_ranks(view)), what="ranks")
 
 
 def _how(view: Spent) -> Iterator[str]:
@@ -51,7 +52,7 @@ def _ranks(view: Spent) -> Iterator[str]:
         yield f"- rank {rank}, {count} of {format_ns(whole)}: {', '.join(parts)}{why}{queue}"
 
 
-def waiting(view: Waiting) -> Section:
+def waiting(view: Waiting) -> Iterator[str]:
     """Who waits in which process group; the rank that waits least is the one that the others wait for."""
     lines = [
         f"- group {safe(g.process_group)} ({plural(g.ranks, 'rank')}): rank {g.most_rank} waits most, "
@@ -60,7 +61,8 @@ def waiting(view: Waiting) -> Section:
         for g in view.groups
     ]
     ranks = [_rank_that_waits(row) for row in view.ranks]
-    return section("Waiting", [*capped(lines, what="groups"), *capped(ranks, what="ranks")])
+    yield from capped(lines, what="groups")
+    yield from capped(ranks, what="ranks")
 
 
 def _rank_that_waits(row: RankWaits) -> str:
@@ -71,13 +73,12 @@ def _rank_that_waits(row: RankWaits) -> str:
     )
 
 
-def occasions(view: LongestWaits) -> Section:
+def occasions(view: LongestWaits) -> Iterator[str]:
     """The collectives in which a rank waited longest, with each rank's start, time and wait."""
-    lines = []
     for item in view.collectives[:_OCCASIONS]:
         size = f" of {format_bytes(item.size_bytes)}" if item.size_bytes is not None else ""
         step = f", step {item.step}" if item.step is not None else ""
-        lines.append(
+        yield (
             f"- {safe(item.op)}{size} in group {safe(item.process_group)}{step}: transfer "
             f"{format_ns(item.transfer_ns)}, rank {item.last_rank} came last"
         )
@@ -88,13 +89,12 @@ def occasions(view: LongestWaits) -> Section:
             if view.clocks and part.start_ns is not None:
                 at = f"starts {format_ns(part.start_ns - first)} in, "
             took = f"takes {format_ns(part.duration_ns)}, of which it waits {format_ns(part.wait_ns)}"
-            lines.append(f"  - rank {part.rank}: {at}{took}")
+            yield f"  - rank {part.rank}: {at}{took}"
         if len(parts) > _MEMBERS:
-            lines.append(f"  - and {plural(len(parts) - _MEMBERS, 'rank')} that wait less")
-    return section("Longest waits", lines)
+            yield f"  - and {plural(len(parts) - _MEMBERS, 'rank')} that wait less"
 
 
-def kinds(view: Sequence[Statistics]) -> Section:
+def kinds(view: Sequence[Statistics]) -> Iterator[str]:
     """The collectives that take most, by operation and size."""
     lines = []
     for row in view:
@@ -105,4 +105,4 @@ def kinds(view: Sequence[Statistics]) -> Section:
             f"- {row.count:,} {safe(row.op)} of {size}{ranks} in group {safe(row.process_group)}: "
             f"median {format_ns(row.median_ns)}{speed}"
         )
-    return section("Collectives", capped(lines, what="kinds"))
+    return capped(lines, what="kinds")

@@ -2,19 +2,15 @@
 
 from collections.abc import Iterator
 
-from nccl_insight.base.units import format_ranks, plural
-from nccl_insight.report.prose import Section, capped, listed, safe, section
+from nccl_insight.base.units import format_ranks, listed, plural
+from nccl_insight.report.prose import capped, safe
 from nccl_insight.views.log.job import CommKind, Communicators, Job
 
 _P2P = frozenset({"Send", "Recv", "SendRecv"})
 
 
-def job(view: Job) -> Section:
+def job(view: Job) -> Iterator[str]:
     """Versions, hosts, processes, GPUs."""
-    return section("The job", _job(view))
-
-
-def _job(view: Job) -> Iterator[str]:
     world = view.world
     if world is not None:
         hosts = listed([safe(h) for h in world.hosts])
@@ -39,12 +35,11 @@ def _job(view: Job) -> Iterator[str]:
         yield f"{plural(view.gpus, 'GPU')} take part."
 
 
-def communicators(view: Communicators | None) -> Section:
+def communicators(view: Communicators | None) -> Iterator[str]:
     """Communicators by kind, with a guess what each kind is for."""
-    return section("Communicators", _communicators(view) if view else ["No communicator is in the log."])
-
-
-def _communicators(view: Communicators) -> Iterator[str]:
+    if view is None:
+        yield "No communicator is in the log."
+        return
     kinds = f" in {plural(len(view.kinds), 'kind')}" if view.count > 1 else ""
     yield f"{plural(view.count, 'communicator')}{kinds}:"
     lines = [line for kind in view.kinds for line in _kind(kind)]

@@ -9,7 +9,6 @@ import orjson
 
 from nccl_insight.base.model import Analysis, Finding, Progress, Severity, Step
 from nccl_insight.report.sanitize import sanitize
-from nccl_insight.report.words import verdict_word
 
 TEXT_LIMIT = 4000
 
@@ -34,7 +33,7 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
         "verdict": {
             "status": analysis.status,
             "counts": {severity.value: analysis.count(severity) for severity in Severity},
-            "word": verdict_word(analysis),
+            "word": analysis.verdict,
             "headline": analysis.headline,
             "reasons": analysis.reasons,
             "summary": analysis.summary,

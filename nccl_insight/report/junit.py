@@ -31,6 +31,11 @@ def render(analysis: Analysis, *, fail_on: Severity = Severity.ERROR) -> str:
         reason = f"suppressed: {hidden.reason}" + (f", until {hidden.until}" if hidden.until else "")
         case = _case(suite, hidden.finding.name, "suppressed", hidden.finding.anchor)
         ElementTree.SubElement(case, "skipped", {"message": one_line(reason, 500)})
+    return document(suite)
+
+
+def document(suite: ElementTree.Element) -> str:
+    """A whole document of one suite of cases, which it counts."""
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite)))
@@ -49,8 +54,7 @@ def _case(suite: ElementTree.Element, name: str, group: str, anchor: str) -> Ele
 
 def _verdict(suite: ElementTree.Element, analysis: Analysis) -> None:
     case = _case(suite, "verdict", "analysis", "")
-    facts = ", ".join(filter(None, (words.job_line(analysis), words.coverage_line(analysis))))
-    summary = f"{words.verdict_word(analysis)}: {words.cause(analysis)}. {facts}".strip()
+    summary = f"{analysis.verdict}: {words.cause(analysis)}. {words.facts_line(analysis)}".strip()
     if analysis.status == "not_judged":
         ElementTree.SubElement(case, "error", {"type": "not-judged", "message": summary})
     else:

@@ -22,7 +22,7 @@ def render(analysis: Analysis, platform: Sequence[str] = ()) -> str:
     :func:`nccl_insight.report.ticket.platform` writes it; it comes after the findings.
     """
     top = [
-        f"## {words.verdict_word(analysis)}: {escape(words.cause(analysis))}",
+        f"## {analysis.verdict}: {escape(words.cause(analysis))}",
         "",
         escape(_facts(analysis)),
         "",
@@ -98,8 +98,7 @@ def finding(item: Finding) -> str:
         lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in shown]
         if len(item.evidence) > len(shown):
             lines.append(f"... and {len(item.evidence) - len(shown)} more")
-        title = f"<summary>Evidence: {plural(len(item.evidence), 'line')}</summary>"
-        rows += ["", "<details>", title, "", fence(lines, "log"), "", "</details>"]
+        rows += ["", *folded(f"Evidence: {plural(len(item.evidence), 'line')}", fence(lines, "log"))]
     rows += [""]
     return "\n".join(rows) + "\n"
 
@@ -129,6 +128,11 @@ def fence(lines: Iterable[str], language: str = "") -> str:
     body = "\n".join(sanitize(line) for line in lines)
     ticks = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", body)), default=0))
     return f"{ticks}{language}\n{body}\n{ticks}"
+
+
+def folded(summary: str, body: str) -> list[str]:
+    """A block that opens when its summary is clicked."""
+    return ["<details>", f"<summary>{summary}</summary>", "", body, "", "</details>"]
 
 
 def close_fence(text: str) -> str:

@@ -6,8 +6,6 @@ from typing import Any
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis
-from nccl_insight.engine.compare import Comparison
-from nccl_insight.report import diff
 from nccl_insight.report import figures as figure_set
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.chart import chart
@@ -33,11 +31,6 @@ class Drawing:
 def figures(analysis: Analysis, views: Figures) -> dict[str, Any]:
     """Figures by name in the order of the report; charts are ``plotly.graph_objects.Figure``."""
     return {f.id: _shown(f) for f in figure_set.build(analysis, views)}
-
-
-def difference_text(comparison: Comparison) -> str:
-    """The comparison as the terminal shows it."""
-    return diff.text(comparison)
 
 
 def _shown(figure: Figure) -> Any:

@@ -1,36 +1,16 @@
-"""Small helpers for reports in words: sections, folded lists, counted things."""
+"""Small helpers for reports in words: folded lists, counted things, lines that fit."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from nccl_insight.base.data import dataclass
 from nccl_insight.report.sanitize import one_line
 
 LIMIT = 12
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading and its lines; lines that start with two blanks belong to the line before."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-def section(title: str, lines: Iterable[str]) -> Section:
-    """A section from any lines."""
-    return Section(title, tuple(lines))
-
-
 def safe(value: object, limit: int = 80) -> str:
     """Text from a log, on one line and harmless."""
     return one_line(str(value), limit) if value is not None else "?"
-
-
-def listed(items: Sequence[str], limit: int = 4) -> str:
-    """``a, b, c and 5 more``."""
-    shown = ", ".join(items[:limit])
-    return shown + (f" and {len(items) - limit} more" if len(items) > limit else "")
 
 
 def capped(lines: Sequence[str], limit: int = LIMIT, what: str = "more") -> Iterator[str]:

@@ -75,23 +75,18 @@ def rows(moments: Sequence[Moment]) -> list[Row]:
 def whole(analysis: Analysis) -> str:
     """The story with every moment and the line that tells of it, as plain text."""
     if not analysis.story:
-        return f"{words.verdict_word(analysis)}  {words.cause(analysis)}\nThe inputs tell no story of a job.\n"
+        return f"{analysis.verdict}  {words.cause(analysis)}\nThe inputs tell no story of a job.\n"
     every = rows(analysis.story)
     wide = max(len(r.clock) for r in every)
-    lines = [f"{words.verdict_word(analysis)}  {words.cause(analysis)}", ""]
+    lines = [f"{analysis.verdict}  {words.cause(analysis)}", ""]
     lines += [day(analysis.story)] if day(analysis.story) else []
     for row in every:
-        lines.append(
-            f"{row.clock:<{wide}}  {row.kind:<9}  {row.text}".strip()
-            if not wide
-            else f"{row.clock:<{wide}}  {row.kind:<9}  {row.text}"
-        )
+        said = f"{row.clock:<{wide}}  {row.kind:<9}  {row.text}"
+        lines.append(said if wide else said.strip())
         if row.place:
             quoted = one_line(row.moment.evidence.text, words.EXCERPT) if row.moment.evidence else ""
-            lines += [
-                f"{'':<{wide}}  {'':<9}  {row.place}",
-                *([f"{'':<{wide}}  {'':<9}  | {quoted}"] if quoted else []),
-            ]
+            under = f"{'':<{wide}}  {'':<9}  "
+            lines += [under + row.place, *([f"{under}| {quoted}"] if quoted else [])]
     return "\n".join(lines) + "\n"
 
 

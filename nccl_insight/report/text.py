@@ -104,21 +104,18 @@ class _Page:
 
     def verdict(self, analysis: Analysis) -> list[str]:
         """The word, the cause in words; then the job and how much was understood."""
-        word = words.verdict_word(analysis)
+        word = analysis.verdict
         said = words.cause(analysis)
         lines = self._wrap(said, f"{word}  ", " " * (len(word) + 2))
         lines[0] = self._paint(word, word) + self._paint(lines[0][len(word) :], "bold")
-        counts = words.verdict_counts(analysis) if analysis.findings else ""
-        facts = ", ".join(filter(None, (counts, words.job_line(analysis), words.coverage_line(analysis))))
-        if facts:
+        if facts := words.counted_facts(analysis):
             lines += [self._paint(line, "dim") for line in self._wrap(facts, "  ", "  ")]
         return lines
 
     def verdict_line(self, analysis: Analysis) -> str:
         """The verdict in one line, never wrapped."""
-        word = words.verdict_word(analysis)
-        facts = ", ".join(filter(None, (words.job_line(analysis), words.coverage_line(analysis))))
-        return "  ".join(filter(None, (self._paint(word, word), words.cause(analysis), facts)))
+        word = analysis.verdict
+        return "  ".join(filter(None, (self._paint(word, word), words.cause(analysis), words.facts_line(analysis))))
 
     def facts(self, analysis: Analysis, verbosity: int = 0) -> Iterator[str]:
         """How far the job got, why nothing can be said, what was not one job."""

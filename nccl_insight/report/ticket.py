@@ -55,7 +55,7 @@ def platform(analysis: Analysis, view: Platform, command: str = "") -> list[str]
 def chat(analysis: Analysis) -> str:
     """At most eleven lines without markup for a chat: verdict and cause, the job, its story, a line, what to do."""
     job = ", ".join(filter(None, (words.job_line(analysis), _one(analysis.job.networks))))
-    lines = [f"{words.verdict_word(analysis)}: {words.cause(analysis)}"]
+    lines = [f"{analysis.verdict}: {words.cause(analysis)}"]
     if story.told(analysis):
         lines += [f"Job: {job}"] if job else []
         moments = [m for m in story.first_screen(analysis.story, _CHAT) if m.kind != "start"]
@@ -111,10 +111,8 @@ def _logs(analysis: Analysis) -> list[str]:
     for item in loud:
         lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in item.evidence[:8] if e.text]
         if lines:
-            rows += [
-                "<details>", f"<summary>{markdown.escape(one_line(item.title, 300))}</summary>", "",
-                markdown.fence(lines, "log"), "", "</details>", "",
-            ]  # fmt: skip
+            title = markdown.escape(one_line(item.title, 300))
+            rows += [*markdown.folded(title, markdown.fence(lines, "log")), ""]
     names = listed((markdown.code_span(one_line(i.path, 200)) for i in analysis.inputs), 8)
     rows.append(f"Inputs: {names or 'none'}")
     rows.append(
@@ -135,21 +133,12 @@ def _steps(analysis: Analysis, view: Platform) -> list[str]:
 
 def _settings(view: Platform) -> list[str]:
     """What the user set, folded."""
-    rows: list[str] = []
-    if view.settings:
-        shown = sorted({f"{one_line(name, 120)}={one_line(value, 200)}" for name, value in view.settings})
-        more = f"\n# and {len(shown) - _MOST_SETTINGS} more" if len(shown) > _MOST_SETTINGS else ""
-        body = markdown.fence(["\n".join(shown[:_MOST_SETTINGS]) + more], "sh")
-        rows += [
-            "<details>",
-            f"<summary>{plural(len(shown), 'setting')} of the job</summary>",
-            "",
-            body,
-            "",
-            "</details>",
-            "",
-        ]
-    return rows
+    shown = sorted({f"{one_line(name, 120)}={one_line(value, 200)}" for name, value in view.settings})
+    if not shown:
+        return []
+    more = f"\n# and {len(shown) - _MOST_SETTINGS} more" if len(shown) > _MOST_SETTINGS else ""
+    body = markdown.fence(["\n".join(shown[:_MOST_SETTINGS]) + more], "sh")
+    return [*markdown.folded(f"{plural(len(shown), 'setting')} of the job", body), ""]
 
 
 def _version(analysis: Analysis) -> str:

@@ -41,7 +41,7 @@ def _part(analysis: Analysis, known: Who) -> Iterator[str]:
     """What it has to do with the cause."""
     causes = analysis.causes
     if not causes:
-        yield f"{words.verdict_word(analysis)}: {words.cause(analysis)}"
+        yield f"{analysis.verdict}: {words.cause(analysis)}"
     elif own := next((f for f in causes if _named(f.ranks, f.hosts, known)), None):
         yield from (f"The cause: {one_line(own.title, 300)}", *_steps(own))
     elif effect := next((f for f in analysis.loud if _named(f.ranks, f.hosts, known)), None):

@@ -15,15 +15,6 @@ _TEXT = ("nccl_log", "unknown")
 _NUMBER = re.compile(r"(?:[<>=~]+ *|at (?:least|most) |about )?[-+]?[0-9][0-9.,]*")
 
 
-def verdict_word(analysis: Analysis) -> str:
-    """``FAIL``, ``WARN``, ``OK``, ``INCONCLUSIVE``, ``RUNNING`` or ``NOT JUDGED``."""
-    if analysis.status in ("not_judged", "inconclusive", "running"):
-        return analysis.status.replace("_", " ").upper()
-    if analysis.count(Severity.ERROR):
-        return "FAIL"
-    return "WARN" if analysis.count(Severity.WARNING) else "OK"
-
-
 def severity_word(severity: Severity) -> str:
     """``error``, ``warning`` or ``note``: the word that every output uses, whatever the setting is called."""
     return "note" if severity is Severity.INFO else severity.value
@@ -75,6 +66,17 @@ def coverage_line(analysis: Analysis) -> str:
         return f"{plural(coverage.lines, 'line')} (none from NCCL)"
     of = f" of {plural(coverage.nccl_lines, 'NCCL line')}" if coverage.foreign else ""
     return f"{plural(coverage.lines, 'line')} ({percent(coverage.understood)}{of} understood)"
+
+
+def facts_line(analysis: Analysis) -> str:
+    """The job, and how much of its lines was understood, as :func:`job_line` and :func:`coverage_line` have it."""
+    return ", ".join(filter(None, (job_line(analysis), coverage_line(analysis))))
+
+
+def counted_facts(analysis: Analysis) -> str:
+    """The same behind the number of findings, where there is one."""
+    counts = verdict_counts(analysis) if analysis.findings else ""
+    return ", ".join(filter(None, (counts, facts_line(analysis))))
 
 
 def percent(share: float) -> str:

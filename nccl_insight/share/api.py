@@ -41,15 +41,14 @@ class Result(Analysis):
 
     def __repr__(self) -> str:
         names = ", ".join(f"{f.code} {f.name}" for f in self.findings[:4]) + (", ..." if len(self.findings) > 4 else "")
-        return f"<{words.verdict_word(self)}: {words.cause(self)}" + (f" ({names})>" if names else ">")
+        return f"<{self.verdict}: {words.cause(self)}" + (f" ({names})>" if names else ">")
 
     def _repr_html_(self) -> str:
         """Verdict, job and findings, for notebooks."""
-        facts = ", ".join(filter(None, (words.job_line(self), words.coverage_line(self))))
         progress = f"<p>{escape(self.progress.line)}</p>" if self.progress else ""
         shown = "".join(f._repr_html_() for f in self.findings[:10])
         more = f"<p>and {len(self.findings) - 10} more findings</p>" if len(self.findings) > 10 else ""
-        head = f"<h3>{words.verdict_word(self)}: {escape(words.cause(self))}</h3><p>{escape(facts)}</p>"
+        head = f"<h3>{self.verdict}: {escape(words.cause(self))}</h3><p>{escape(words.facts_line(self))}</p>"
         return head + progress + shown + more
 
     def __str__(self) -> str:
@@ -111,9 +110,9 @@ class Difference(Comparison):
     """What changed between two runs; shows itself in notebooks."""
 
     def __str__(self) -> str:
-        from nccl_insight.report import notebook
+        from nccl_insight.report import diff as words_of
 
-        return notebook.difference_text(self)
+        return words_of.text(self)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

@@ -269,6 +269,13 @@ class Run:
                 raise UsageError(f"table {name} has no column {column!r}" + near(column, frame.columns))
         return frame.select(columns) if columns else frame
 
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        """``run["ranks"]``: the table with all its columns, as :meth:`table` gives it."""
+        return self.table(name)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.tables()["table"].to_list()
+
     def has_columns(self, name: str, *columns: str) -> bool:
         """Whether a table is one with these columns, for those who go through all: traces have no lines."""
         known = schema.SCHEMA.get(name) or self.table(name).columns

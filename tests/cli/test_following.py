@@ -11,7 +11,6 @@ import pytest
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Analysis
 from nccl_insight.cli.following import follow
-from nccl_insight.report.words import verdict_word
 from nccl_insight.share import api
 from nccl_insight.tables.run import Run
 from tests.cli import run_cli
@@ -154,4 +153,4 @@ def test_a_log_in_mid_init_is_running(tmp_path: Path) -> None:
     assert last is not None
     assert [a.status for a in (*told, last[0])] == ["running", "running"]
     assert "last line" in told[0].headline
-    assert verdict_word(told[0]) == "RUNNING"
+    assert told[0].verdict == "RUNNING"

@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from nccl_insight.base.units import listed
 from nccl_insight.facts.placement import Layout, layout
 from nccl_insight.report import explain_log
-from nccl_insight.report.prose import chain, listed
+from nccl_insight.report.prose import chain
 from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.views.log import log
@@ -36,7 +37,7 @@ gpu02:11:11 [0] NCCL INFO {second} - Init COMPLETE
 
 
 def parts(run: Run) -> dict[str, str]:
-    return {part.title: "\n".join(part.lines) for part in explain_log.sections(log(run))}
+    return {title: "\n".join(lines) for title, lines in explain_log.sections(log(run)).items()}
 
 
 def test_a_small_job(tmp_path: Path) -> None:

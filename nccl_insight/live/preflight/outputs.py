@@ -13,6 +13,7 @@ from nccl_insight.base.errors import UsageError
 from nccl_insight.base.objects import object_of
 from nccl_insight.live.preflight.expect import RATES
 from nccl_insight.live.preflight.model import Check, Result, Status, check_of
+from nccl_insight.report import junit
 
 FORMATS = ("text", "json", "junit", "prometheus")
 #: Facts that are measured each time, so that a fall of them says something.
@@ -53,13 +54,7 @@ def to_junit(result: Result) -> str:
             ElementTree.SubElement(case, "skipped", {"message": _clean(check.observed)})
         else:
             ElementTree.SubElement(case, "system-out").text = text
-    suite.set("tests", str(len(suite)))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
-    root = ElementTree.Element("testsuites")
-    root.append(suite)
-    ElementTree.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+    return junit.document(suite)
 
 
 def to_prometheus(result: Result) -> str:

@@ -14,7 +14,6 @@ from nccl_insight.base.model import Analysis
 from nccl_insight.report import json_, markdown, words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.html.markup import Markup, button, el, icon, json_block
-from nccl_insight.report.html.summary import headline
 from nccl_insight.report.sanitize import one_line
 
 EMBEDDED_LIMIT = 100_000
@@ -59,7 +58,7 @@ def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -
     """
     tool = analysis.tool
     frame = Document(
-        f"{words.verdict_word(analysis)}: {headline(analysis)} - nccl-insight report",
+        f"{analysis.verdict}: {words.cause(analysis)} - nccl-insight report",
         f"{tool.name} {tool.version}",
         [(anchor, label) for anchor, label in _NAV if f'id="{anchor}"' in body],
         [json_block("nccl-insight", {**embedded(analysis), "figures": figure_data(figures)})],

@@ -42,16 +42,10 @@ def badge(severity: Severity) -> Markup:
     )
 
 
-def headline(analysis: Analysis) -> str:
-    """The cause in words: title of the page and of its tab."""
-    return words.cause(analysis)
-
-
 def _hero(analysis: Analysis) -> Markup:
-    word = words.verdict_word(analysis)
+    word = analysis.verdict
     stamp = el("span", icon(STAMPS[word]), word, class_=f"stamp s-{STAMPS[word]}")
-    counts = words.verdict_counts(analysis) if analysis.findings else ""
-    facts = ", ".join(filter(None, (counts, words.job_line(analysis), words.coverage_line(analysis))))
+    facts = words.counted_facts(analysis)
     lead = el("p", facts, class_="lead") if facts else None
     redaction = (
         "Hosts, addresses, users and paths are replaced by stable names in this report."
@@ -59,7 +53,7 @@ def _hero(analysis: Analysis) -> Markup:
         else "Not redacted: contains host names, IP addresses and paths."
     )
     notes = [el("p", prose(note), class_="note") for note in analysis.notes[:5]]
-    title = el("h1", stamp, el("span", headline(analysis)))
+    title = el("h1", stamp, el("span", words.cause(analysis)))
     return el("div", title, lead, _journey(analysis), el("p", redaction, class_="small"), notes, class_="wrap hero")
 
 
