@@ -79,11 +79,10 @@ def init_words(run: Run) -> str:
 
 def _init_words(run: Run, counts: dict[str, int], total: int) -> list[str]:
     several = len(comms(run))
-    inits = "inits" if several > 1 else "ranks"
-    scope = f" in {plural(several, 'communicator')}" if several > 1 else ""
-    parts = [f"init completed on {_of(counts['init_completed'], total)} {inits}{scope}"]
+    scope = f"ranks of {plural(several, 'communicator')}" if several > 1 else "ranks"
+    parts = [f"init completed on {_of(counts['init_completed'], total)} {scope}"]
     if counts["init_completed"] < total:
-        parts = [f"init started on {_of(counts['init_started'], total)} {inits}{scope}", *parts]
+        parts = [f"init started on {_of(counts['init_started'], total)} {scope}", *parts]
     return parts
 
 
@@ -176,7 +175,7 @@ def _end_without_words(run: Run) -> str:
         return ""
     ends = set(rows["end"].cast(pl.String).drop_nulls())
     if ends == {"aborted"}:
-        return "the log ends after all communicators were aborted (ncclCommAbort)"
+        return "the log ends after all communicators were closed with ncclCommAbort, as torch does"
     if ends <= {"destroyed", "aborted"}:
         return "the log ends after all communicators were closed"
     if "silent" in ends:

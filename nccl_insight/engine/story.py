@@ -299,6 +299,7 @@ def _once(told: Sequence[_Told]) -> Iterator[_Told]:
 
 
 _PHASES: Final = {"start": 0, "init": 1, "last step": 2}
+_FOLLOW: Final = ("effect", "gave up", "died")
 
 
 def _phase(told: _Told) -> int:
@@ -314,7 +315,10 @@ def _in_order(told: Iterable[_Told], last: _Told) -> list[_Told]:
         own = [(n, t.place < item.place) for n, t in same if t.place[0] == item.place[0]]
         earlier, later = [n for n, before in own if before], [n for n, before in own if not before]
         reached = max((n + 1 for n, t in enumerate(order) if _phase(t) < _phase(item)), default=0)
-        place = max(earlier) + 1 if earlier else min(later) if later else len(order)
+        # A cause of which no line tells the time is told before what follows from it.
+        follow = _FOLLOW if item.moment.kind == "cause" else ()
+        behind = next((n for n, t in enumerate(order) if t.moment.kind in follow), len(order))
+        place = max(earlier) + 1 if earlier else min(later) if later else behind
         order.insert(max(place, reached) if _phase(item) == 3 else min(place, reached), item)
     sign = next((n for n, t in enumerate(order) if _phase(t) == 3), None)
     if sign is not None and order[sign].moment.kind == "effect":

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -48,32 +49,19 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
     if comparison.differs:
         lines += [counts(comparison), ""]
     if comparison.findings:
-        lines += ["### Findings that differ", "", "| | code | finding | what |", "|---|---|---|---|"]
+        rows = []
         for f in comparison.findings:
             severity = f.severity_bad or f.severity_good
             word = f"{f.status}, {words.severity_word(severity)}" if severity else f.status
-            lines.append(f"| {word} | {f.code} | {f.name} | {_inert(f.title)} |")
-        lines.append("")
+            rows.append((word, f.code, f.name, _inert(f.title)))
+        lines += ["### Findings that differ", "", *markdown_of.table(("", "code", "finding", "what"), rows)]
     if comparison.changes:
-        lines += [
-            "### Changes, the likeliest explanation first",
-            "",
-            "| area | what | good | bad | may explain |",
-            "|---|---|---|---|---|",
-        ]
-        for c in comparison.changes[:limit]:
-            explains = ", ".join(c.explains)
-            cells = (
-                c.area,
-                _inert(c.subject),
-                _inert(c.good or absent(c)),
-                _inert(c.bad or absent(c)) + _ratio(c),
-                explains,
-            )
-            lines.append(f"| {' | '.join(cells)} |")
+        told = ((c, (c.subject, c.good or absent(c), f"{c.bad or absent(c)}{_ratio(c)}")) for c in comparison.changes)
+        cells = [(c.area, *map(_inert, what), ", ".join(c.explains)) for c, what in islice(told, limit)]
+        header = ("area", "what", "good", "bad", "may explain")
+        lines += ["### Changes, the likeliest explanation first", "", *markdown_of.table(header, cells)]
         if len(comparison.changes) > limit:
-            lines.append(f"\n{len(comparison.changes) - limit} more changes are left out.")
-        lines.append("")
+            lines += [f"{len(comparison.changes) - limit} more changes are left out.", ""]
     lines += _footer(comparison)
     return "\n".join(lines).rstrip() + "\n"
 

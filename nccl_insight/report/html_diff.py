@@ -101,6 +101,8 @@ def _findings(comparison: Comparison) -> Markup:
 
 def _status(change: FindingChange) -> Markup:
     kind = _STATUS.get(change.status, "info")
+    if change.severity_bad is Severity.INFO and kind == "error":
+        kind = "info"
     return el("span", icon(kind), change.status, class_=f"badge s-{kind}")
 
 

@@ -18,6 +18,7 @@ _STYLE: Final = {
 }  # fmt: skip
 _MORE_SHOWN: Final = 3
 _OUTPUTS: Final = 3
+_ONLY_READ: Final = re.compile(r"[0-9,]+ lines?")
 _OUTPUTS_ALONE: Final = 20
 _NARROWEST: Final = 40
 _MOST_ROWS: Final = 4
@@ -150,16 +151,18 @@ class _Page:
 
     def _outputs(self, analysis: Analysis, verbosity: int) -> Iterator[str]:
         """What host tools say; more of it with ``-v``, or where there is nothing else."""
-        most = _OUTPUTS_ALONE if verbosity > 0 or not analysis.coverage.nccl_lines else _OUTPUTS
-        for output in analysis.outputs[:most]:
+        whole = verbosity > 0 or not analysis.coverage.nccl_lines
+        telling = [o for o in analysis.outputs if whole or not _ONLY_READ.fullmatch(o.says)]
+        folder = words.common_folder(i.path for i in analysis.inputs)
+        for output in telling[: _OUTPUTS_ALONE if whole else _OUTPUTS]:
             host = f" on {one_line(output.host, 80)}" if output.host else ""
-            place = f"{self._path(output.input)}:{output.line}"
+            place = f"{self._path(output.input.removeprefix(folder))}:{output.line}"
             yield from self._labelled("read", f"{output.tool}{host} ({place}): {one_line(output.says, 400)}")
-        left = len(analysis.outputs) - most
+        left = len(analysis.outputs) - min(len(telling), _OUTPUTS_ALONE if whole else _OUTPUTS)
         if left > 0:
-            yield f"    {'':<8}and {plural(left, 'more output')} of host tools" + (
-                "" if verbosity > 0 else " (-v shows them)"
-            )
+            more = plural(left, "more output" if telling else "output") + " of host tools"
+            more += "" if verbosity > 0 else " (-v shows them)"
+            yield from [f"    {'':<8}and {more}"] if telling else self._labelled("read", more)
 
     def _inputs(self, analysis: Analysis) -> Iterator[str]:
         """What each input that gave nothing was taken for; of many inputs only these."""

@@ -34,7 +34,7 @@ def proof(analysis: Analysis, figures: Sequence[Figure]) -> Figure | None:
     """The figure of the first screen: what shows the first cause, or the machine where nothing is wrong."""
     causes = analysis.causes
     shown = related(causes[0], figures) if causes else figures[:1] if analysis.status == "ok" else ()
-    return next((f for f in shown if f.svg or (causes and f.plot)), None)
+    return next(iter(shown), None)
 
 
 def findings(analysis: Analysis, context: Mapping[tuple[str, int], str], figures: Sequence[Figure] = ()) -> Markup:

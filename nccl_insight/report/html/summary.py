@@ -193,7 +193,7 @@ def _job(analysis: Analysis) -> Markup | None:
     missing = ", ".join(name for name, value in facts if not value)
     if rows and missing and analysis.coverage.nccl_lines:
         rows.append([el("dt", "Not known"), el("dd", missing, class_="missing")])
-    if not rows:
+    if len(rows) < 2:  # the number of ranks alone stands above
         return None
     return panel("job", "Job", el("dl", rows, class_="facts"))
 
