@@ -9,6 +9,7 @@ import polars as pl
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Finding, Ref, Severity
+from nccl_insight.base.natures import names
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.job import AREAS, Fact, facts, knows
 from nccl_insight.tables.run import Run
@@ -256,13 +257,13 @@ def _findings(good: Analysis, bad: Analysis) -> tuple[FindingChange, ...]:
                 status, shown.code, name, old.severity if old else None, new.severity if new else None, shown.title
             )
         )
-    order = ("new", "worse", "better", "gone")
-    return tuple(
-        sorted(
-            changes,
-            key=lambda c: (order.index(c.status), (c.severity_bad or c.severity_good or Severity.INFO).order, c.code),
-        )
-    )
+    order, path = ("new", "worse", "better", "gone"), names("path")
+
+    def weight(change: FindingChange) -> tuple[int, int, bool, str]:
+        severity = change.severity_bad or change.severity_good or Severity.INFO
+        return order.index(change.status), severity.order, change.name not in path, change.code
+
+    return tuple(sorted(changes, key=weight))
 
 
 def _loudest(findings: tuple[Finding, ...]) -> dict[str, Finding]:

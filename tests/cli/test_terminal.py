@@ -195,6 +195,37 @@ def test_shells_can_complete_commands() -> None:
     assert sorted(complete.stdout.split()) == ["explain", "explain-log"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("explain NI40", ["NI401", "NI402"]),
+        ("explain shm-too", ["shm-too-small"]),
+        ("query --schema connectio", ["connections"]),
+        ("query --schema fact_abs", ["fact_absences"]),
+        ("analyze --format js", ["json"]),
+        ("analyze -o github", ["github-issue"]),
+        ("analyze --select rank-des", ["rank-desync"]),
+    ],
+)
+def test_shells_can_complete_names(typed: str, expected: list[str]) -> None:
+    words = f"nccl-insight {typed}"
+    asked = {"_NCCL_INSIGHT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(typed.count(" ") + 1)}
+    found = run_cli(env=asked).stdout.split()
+    assert found[: len(expected)] == expected
+    assert all(word.startswith(typed.split()[-1]) for word in found)
+
+
+def test_tables_and_queries_tell_that_nothing_was_judged(tmp_path: Path) -> None:
+    log = tmp_path / "hello.txt"
+    log.write_text("hello\n")
+    asked = run_cli("query", "select path from inputs", log, "--format", "csv")
+    assert (asked.returncode, asked.stdout) == (3, f"path\n{log}\n")
+    assert asked.stderr == f"nccl-insight: query: no NCCL line, trace or report in {log}\n"
+    assert run_cli("tables", log, "-o", tmp_path / "out").returncode == 3
+    assert (tmp_path / "out" / "inputs.parquet").exists()
+    assert run_cli("query", "select count(*) from ranks", TINY_SHM).returncode == 0
+
+
 def test_long_lines_wrap_under_their_indent_and_never_inside_a_path() -> None:
     path = "/a/very/long/path/that/is/never/broken/whatever/the/width/of/the/terminal/is/run.log:114"
     told = f"  new    ERROR    NI401 shm-too-small: the words of the title are many\n         see {path}, {path}\n"

@@ -66,6 +66,19 @@ def test_a_hang_began_when_the_operation_was_issued_not_when_the_time_was_up(han
     assert places == [1, 8, 11, 12, 12, 14]
 
 
+def test_a_cause_without_a_clock_is_told_before_what_follows(tmp_path: Path) -> None:
+    failed = (
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
+        "NumCudaDevices() that might have already set an error? Error 803: system has unsupported display driver / "
+        "cuda driver combination"
+    )
+    ended = "slurmstepd: error: *** STEP 71.0 ON gpu01 CANCELLED AT 2026-01-12T10:10:06 ***"
+    (tmp_path / "slurm-71_0.out").write_text("\n".join([*_init(4)[0:4:2], ended]) + "\n")
+    (tmp_path / "slurm-71_3.out").write_text(f"[rank3]: {failed}\n")
+    kinds = _kinds(nccl_insight.analyze(tmp_path).story)
+    assert kinds.index("cause") < kinds.index("effect")
+
+
 def test_who_gave_up_on_an_error_did_not_time_out(tmp_path: Path) -> None:
     gave_up = (
         "[rank0]:[E601 09:55:01.123456789 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 0]  failure "

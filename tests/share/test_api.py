@@ -24,6 +24,20 @@ def test_a_missing_table_has_its_columns() -> None:
     assert not run.has("benchmarks")
 
 
+def test_a_run_gives_its_tables_by_name() -> None:
+    run = nccl_insight.load([HEALTHY])
+    assert run["ranks"].equals(run.table("ranks"))
+    assert "ranks" in run._ipython_key_completions_()
+    with pytest.raises(UsageError, match="did you mean ranks"):
+        run["rank"]
+
+
+def test_the_verdict_is_a_word() -> None:
+    assert nccl_insight.analyze([TINY_SHM]).verdict == "FAIL"
+    assert nccl_insight.analyze([HEALTHY]).verdict == "OK"
+    assert nccl_insight.analyze(build_run({})).verdict == "NOT JUDGED"
+
+
 def test_analyze_takes_paths_or_a_run() -> None:
     by_path = nccl_insight.analyze([TINY_SHM])
     by_run = nccl_insight.analyze(nccl_insight.load([TINY_SHM]))
