@@ -1,4 +1,4 @@
-"""JSON objects in what other programs write."""
+"""JSON: objects in what other programs write, and documents for them."""
 
 import json
 from typing import Any
@@ -11,3 +11,10 @@ def object_of(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def json_text(document: object) -> str:
+    """The document with indents and a newline at its end; the same values always give the same text."""
+    import orjson
+
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

@@ -15,6 +15,7 @@ def explain_log(
 
     Exit codes: 0 told, 2 usage, 3 no NCCL line in the input.
     """
+    from nccl_insight.base.objects import json_text
     from nccl_insight.cli.output import check_outputs, terminal_width, write_text
     from nccl_insight.report import explain_log as told
     from nccl_insight.share.api import load
@@ -28,10 +29,8 @@ def explain_log(
     ):
         raise NotJudgedError(f"{paths[0]}: no NCCL line found; run the job with NCCL_DEBUG=INFO")
     if format_ == "json":
-        import orjson
-
         parts = [{"title": title, "lines": lines} for title, lines in told.sections(log(run)).items()]
         document = {"schema_version": 1, "sections": parts}
-        write_text(output, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+        write_text(output, json_text(document))
         return
     write_text(output, told.render(log(run), terminal_width() if output == "-" else None))

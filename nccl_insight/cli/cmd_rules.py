@@ -79,6 +79,7 @@ def _explanation(rule: Rule) -> str:
 
 def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
     """The list of diagnoses as text, markdown or JSON; for a terminal text has a head and fits its width."""
+    from nccl_insight.report.markdown import table
     from nccl_insight.report.words import severity_word
 
     if format_ == "json":
@@ -92,12 +93,8 @@ def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
         ]  # fmt: skip
         return json.dumps(rows, indent=1)
     if format_ == "md":
-        lines = ["| code | name | class | severity | summary |", "|---|---|---|---|---|"]
-        lines += [
-            f"| {r.code} | {r.name} | {r.finding_class.value} | {severity_word(r.severity)} | {r.summary} |"
-            for r in rules
-        ]
-        return "\n".join(lines)
+        cells = [(r.code, r.name, r.finding_class.value, severity_word(r.severity), r.summary) for r in rules]
+        return "\n".join(table(("code", "name", "class", "severity", "summary"), cells)).rstrip()
     room = max((len(r.name) for r in rules), default=0)
     listed = [line for r in rules for line in _row(r, room, width)]
     if width is None or not rules:

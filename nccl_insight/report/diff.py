@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-import orjson
-
 from nccl_insight.base.model import Ref, Severity
 from nccl_insight.base.natures import names
+from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import plural
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import markdown as markdown_of
@@ -68,7 +67,7 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
 
 def to_json(comparison: Comparison) -> str:
     """The whole comparison, schema version 1; the same runs always give the same bytes."""
-    return orjson.dumps(to_dict(comparison), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text(to_dict(comparison))
 
 
 def to_dict(comparison: Comparison) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
-
 from nccl_insight.advise.expect.machine import Machine, direct_memory
 from nccl_insight.advise.expect.model import Expected, Parts, parts_of
 from nccl_insight.advise.expect.training import Job, Share
 from nccl_insight.advise.expect.words import algorithm_words, setting_notes
 from nccl_insight.base.data import asdict, dataclass
+from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 
 _TEXT_SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)
@@ -36,7 +35,7 @@ def render_json(questions: Sequence[Question]) -> str:
             for q in questions[1:]
         ],
     }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return json_text(document)
 
 
 def _machine(machine: Machine) -> dict[str, Any]:
@@ -153,4 +152,4 @@ def job_json(job: Job, machine: Machine, shares: Sequence[Share]) -> str:
     ]
     about = {**asdict(job), "ranks": job.ranks, "layers": job.layers, "width": job.width}
     document = {"schema": 1, "machine": _machine(machine), "job": about, "step": rows}
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return json_text(document)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-import orjson
-
+from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.expectations import Band, Prediction
@@ -24,7 +23,7 @@ def render_json(predictions: Sequence[Prediction], measured: Sequence[str]) -> s
         ],
         "measured": list(measured),
     }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text(document)
 
 
 def _row(band: Band) -> dict[str, Any]:

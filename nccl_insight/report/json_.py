@@ -5,9 +5,8 @@ from dataclasses import asdict, fields
 from importlib import resources
 from typing import Any
 
-import orjson
-
 from nccl_insight.base.model import Analysis, Finding, Progress, Severity, Step
+from nccl_insight.base.objects import json_text
 from nccl_insight.report.sanitize import sanitize
 
 TEXT_LIMIT = 4000
@@ -15,7 +14,7 @@ TEXT_LIMIT = 4000
 
 def render(analysis: Analysis) -> str:
     """The analysis as indented JSON; the same analysis always gives the same bytes."""
-    return orjson.dumps(to_dict(analysis), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text(to_dict(analysis))
 
 
 def schema() -> dict[str, Any]:

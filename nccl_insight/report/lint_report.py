@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-import orjson
-
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.lint.model import LintFinding, LintResult
 from nccl_insight.base.model import Severity
 from nccl_insight.base.natures import code_of
+from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import plural
 from nccl_insight.report import sarif, words
 from nccl_insight.report.sanitize import one_line
@@ -44,7 +43,7 @@ def render_json(results: Sequence[LintResult]) -> str:
         },
         "files": [_file(result) for result in results],
     }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text(document)
 
 
 def _paint(word: str, color: bool) -> str:

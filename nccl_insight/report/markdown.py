@@ -197,6 +197,8 @@ def _not_judged(analysis: Analysis) -> list[str]:
     groups = words.not_judged_groups(analysis.not_judged)
     if not groups:
         return []
+    if said := words.without_a_log(analysis):
+        return ["### Not judged", "", escape(said), ""]
     rows = [
         [listed((f"`{name}`" for name in group.names), 8), escape(group.reason), inline(group.how_to_enable)]
         for group in groups[:20]

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-import orjson
-
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Severity
+from nccl_insight.base.objects import json_text
 from nccl_insight.base.version import __version__
 from nccl_insight.report.sanitize import one_line
 
@@ -39,9 +38,7 @@ def document(tool: str, results: Sequence[Result], names: Mapping[str, str], sum
         "tool": {"driver": {"name": tool, "version": __version__, "rules": described}},
         "results": [_result(r, rules) for r in results],
     }
-    return orjson.dumps(
-        {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    ).decode()
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def render(analysis: Analysis) -> str:

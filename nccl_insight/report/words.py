@@ -179,6 +179,14 @@ class NotJudgedGroup:
     names: tuple[str, ...]
 
 
+def without_a_log(analysis: Analysis) -> str:
+    """That most checks need a log, in place of all reasons where the inputs hold no line of NCCL; else empty."""
+    if analysis.coverage.nccl_lines or not analysis.not_judged:
+        return ""
+    names = len({item.name for item in analysis.not_judged})
+    return f"Most checks need a log of NCCL (NCCL_DEBUG=INFO): {plural(names, 'check')} could not run."
+
+
 def not_judged_groups(items: tuple[NotJudged, ...]) -> list[NotJudgedGroup]:
     """Diagnoses by reason, the most common reason first."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)

@@ -53,7 +53,9 @@ def _behind(row: Group) -> str:
 
 
 def _label(group: Group, by_watchdog: bool) -> str:
-    name = f"process group {group.name}".rstrip() if by_watchdog else group.name
+    number, _, called = group.name.partition(" (")  # the name tells more than the number, and long ones are cut
+    name = f"{called.removesuffix(')')} {number}" if called else number
+    name = f"process group {name}".rstrip() if by_watchdog else name
     return f"{name} ({plural(len(group.issued), 'rank')})"
 
 

@@ -89,14 +89,10 @@ def gaps(analysis: Analysis, notes: Notes) -> Markup:
         parts.append(to_see_more(analysis))  # of the others the first screen says it
     rows: list[list[Child]]
     missing = _not_judged(words.not_judged_groups(analysis.not_judged))
-    if analysis.coverage.nccl_lines or not analysis.not_judged:
-        parts.append(missing)
+    if said := words.without_a_log(analysis):
+        parts += [el("p", said), el("details", el("summary", "What each of them needs"), missing)]
     else:
-        names = len({item.name for item in analysis.not_judged})
-        parts.append(
-            el("p", f"Most checks need a log of NCCL (NCCL_DEBUG=INFO): {plural(names, 'check')} could not run.")
-        )
-        parts.append(el("details", el("summary", "What each of them needs"), missing))
+        parts.append(missing)
     if analysis.suppressed:
         rows = [
             [f"{f.code} {f.name}", badge(f.severity), f.title, s.reason, s.until or "no end"]

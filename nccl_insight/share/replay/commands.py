@@ -5,13 +5,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import orjson
-
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.base import toml
 from nccl_insight.base.bandwidth import SHARED
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import NotJudgedError
+from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.base.words import pairs
 from nccl_insight.facts.user_settings import user_settings
@@ -87,7 +86,7 @@ def render_json(mix: Mix, found: Sequence[Command]) -> str:
         ],
         "commands": [{"command": c.line, "pattern": mix.patterns.index(c.pattern)} for c in found],
     }  # fmt: skip
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text(document)
 
 
 def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[str]:

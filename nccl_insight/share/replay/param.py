@@ -7,9 +7,8 @@ are in elements: ``in_msg_size`` and ``out_msg_size`` of one rank.
 from collections.abc import Iterator
 from typing import Any, Final
 
-import orjson
-
 from nccl_insight.base.bandwidth import dtype_size
+from nccl_insight.base.objects import json_text
 from nccl_insight.base.words import pairs
 from nccl_insight.share.replay.groups import Shape
 from nccl_insight.share.replay.mix import Mix, Pattern
@@ -36,7 +35,7 @@ def render_param(mix: Mix) -> str:
         {"comms": "init", "pg_id": number, "world_size": shape.nranks, "global_ranks": list(_members(shape))[index]}
         for (shape, index), number in groups.items()
     ]
-    return orjson.dumps([*init, *entries], option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text([*init, *entries])
 
 
 def _members(shape: Shape) -> Iterator[list[int]]:
