@@ -19,6 +19,6 @@ def check(ctx: Context) -> Hits:
         at = rows.row(0, named=True)
         unit = "step" if at["unit"] == "it" else at["unit"]
         if stays.is_empty():
-            yield ctx.says("between", rows, unit=unit, count=at["counter"], n=rows.height)
+            yield ctx.says("between", rows, unit=unit, count=at["counter"], again=at["line"] < at["good"])
         else:
             yield ctx.says("stays", rows, unit=unit, count=at["counter"], n=rows.height)
