@@ -175,6 +175,6 @@ def _frames(run: Run, row: Mapping[str, Any]) -> list[tuple[str, str, str, str]]
 
 
 def has_matter(run: Run) -> bool:
-    """Whether a verdict can rest on what was read: NCCL's or a failure's line, a trace row, a last word, a loss of NaN."""
+    """Whether a verdict can rest on what was read: a line of NCCL or a failure, a trace, a last word, a loss of NaN."""
     read = coverage_of(run).nccl_lines or any(run.has(name) for name in run.tables if name not in _OWN)
     return bool(read or ends(run) or run.table("progress")["not_a_number"].any())
