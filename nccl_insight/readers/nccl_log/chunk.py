@@ -5,12 +5,14 @@ its head in the chunk's table of heads (columns of ``HEAD``); the others are wha
 """
 
 import re
-from typing import Final
+from collections.abc import Collection
+from typing import Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.inputs.chunks import Chunk
-from nccl_insight.language.catalog import Match
+from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers import host_tools
 from nccl_insight.readers.nccl_log import likely, recover
 from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
@@ -36,6 +38,7 @@ _FOREIGN_MOST: Final = 1_000_000
 _KNOWN_MOST: Final = 10_000
 _SHORT: Final = 400
 _TAIL: Final = 16
+_Said: TypeAlias = tuple[recover.Piece, Match]
 # So many records of a chunk are looked at for a part that their release added.
 _PARTED_MOST: Final = 600
 
@@ -199,53 +202,70 @@ def _take_singly(work: Work, found: pl.DataFrame, seen: set[int]) -> None:
     """Asks about each line by itself."""
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     found = found.with_columns(likely.held(found["_text"], catalog.headless_prefixes).alias("_present"))
-    rows: list[recover.Piece] = []
-    matches: list[Match] = []
+    said: list[_Said] = []
     tries = 0
     for number, text, thrown_behind, shape, present in found.iter_rows():
         announced = thrown_behind is not None
         label, text = recover.labeled(text, thrown_behind or "")
-        said = recover.quoted(text) if likely.QUOTE in text else None
-        if said is not None:
-            entry = catalog.match(said) or catalog.match_collapsed(said)
-            if entry is not None:
-                rows.append(recover.Piece(number, 0, recover.stamp(text), "WARN", said))
-                matches.append(entry)
-                continue
+        if likely.QUOTE in text and (inside := _quoted(catalog, number, text)) is not None:
+            said.append(inside)
+            continue
         if number in seen:
             text = recover.before_records(text)
         if not text or number in work.used or shape in foreign:
             continue
-        glued = recover.tagged(text)
-        if len(glued) > 1:
-            hits = [h for part in glued if (h := recover.match_headless(catalog, part)) is not None]
-            for sub, (match, body, _) in enumerate(hits):
-                rows.append(recover.Piece(number, sub, "", _level_of(match, False), body))
-                matches.append(match)
-            if hits:
-                continue
-        known = work.classifier.headless
-        hit = known.get((text, announced)) or recover.match_headless(catalog, text, announced, present)
-        if hit is not None and len(text) <= _SHORT and len(known) < _KNOWN_MOST:
-            known[text, announced] = hit
-        if hit is None and present and tries < _JOINED_MOST and number not in seen:
-            tries += 1
-            hit = _wrapped(work, number, text)
+        if several := _glued(catalog, number, text):
+            said += several
+            continue
+        hit = _headless(work.classifier, text, announced, present)
         if hit is None and number not in seen:
-            following = [work.line(number + 1), work.line(number + 2)]
-            hit = recover.match_prose(catalog, text, following)
-        if hit is None and not announced and number not in seen and len(foreign) < _FOREIGN_MOST:
-            foreign.add(shape)
+            if present and tries < _JOINED_MOST:
+                tries += 1
+                hit = _wrapped(work, number, text)
+            if hit is None:
+                hit = recover.match_prose(catalog, text, [work.line(number + 1), work.line(number + 2)])
+            if hit is None and not announced and len(foreign) < _FOREIGN_MOST:
+                foreign.add(shape)
         if hit is not None:
             match, body, at = hit
-            rows.append(recover.Piece(number, 0, label + text[: max(at, 0)], _level_of(match, announced), body))
-            matches.append(match)
-    if not rows:
-        return
-    frame = records(work, rows)
-    by_rule: dict[str, list[int]] = {}
-    for index, match in enumerate(matches):
-        by_rule.setdefault(match.message.name, []).append(index)
+            before = label + text[: max(at, 0)]
+            said.append((recover.Piece(number, 0, before, _level_of(match, announced), body), match))
+    if said:
+        _take_said(work, said)
+
+
+def _quoted(catalog: Catalog, number: int, text: str) -> _Said | None:
+    """The message that a line of an application quotes."""
+    quoted = recover.quoted(text)
+    match = (catalog.match(quoted) or catalog.match_collapsed(quoted)) if quoted is not None else None
+    return (recover.Piece(number, 0, recover.stamp(text), "WARN", quoted), match) if quoted and match else None
+
+
+def _glued(catalog: Catalog, number: int, text: str) -> list[_Said]:
+    """The messages of a line that was put together from several, one behind another."""
+    parts = recover.tagged(text)
+    hits = [h for part in parts if (h := recover.match_headless(catalog, part)) is not None] if len(parts) > 1 else []
+    return [
+        (recover.Piece(number, sub, "", _level_of(match, False), body), match)
+        for sub, (match, body, _) in enumerate(hits)
+    ]
+
+
+def _headless(
+    classifier: Classifier, text: str, announced: bool, present: Collection[str]
+) -> tuple[Match, str, int] | None:
+    """What a line without a head says; short texts that were said before are not asked about again."""
+    known = classifier.headless
+    hit = known.get((text, announced)) or recover.match_headless(classifier.catalog, text, announced, present)
+    if hit is not None and len(text) <= _SHORT and len(known) < _KNOWN_MOST:
+        known[text, announced] = hit
+    return hit
+
+
+def _take_said(work: Work, said: list[_Said]) -> None:
+    """Takes the messages of lines that were asked about one by one."""
+    frame = records(work, [piece for piece, _ in said])
+    by_rule = grouped((match.message.name, index) for index, (_, match) in enumerate(said))
     for name, indexes in by_rule.items():
         group = frame[indexes]
         if has_loud(group["_level"]):
