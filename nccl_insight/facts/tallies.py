@@ -74,7 +74,7 @@ def _of_calls(run: Run) -> Iterator[Instance]:
     first = counts.filter(pl.col("calls") > pl.col("low")).select("comm_id", "low").unique().sort("comm_id").rows()
     missed = collectives_at(run, first[:_MOST_COMMS]).select("comm_id", "op").iter_rows() if first else ()
     op_of = dict(missed)
-    # A log of several that ends with the call of one of two may lack that of the other.
+    # A log of several that ends with the call of one may lack that of the other one, or of some others.
     shared = run.table("ranks").group_by("input_id").agg(pl.col("pid").n_unique()).filter(pl.col("pid") > 1)
     ends = run.table("inputs").join(shared, on="input_id", how="semi").select("input_id", "lines")
     for part in counts.partition_by("comm_id", maintain_order=True):
@@ -82,8 +82,11 @@ def _of_calls(run: Run) -> Iterator[Instance]:
         rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
         rows = _placed(run, rows.cast({"rank": pl.Int64}), comm)
         found = _tally(comm, rows, "calls", True, op_of.get(comm, "collective"))
-        ahead = rows.filter(pl.col("last_enqueued") == pl.col("last_enqueued").min() + 1).join(ends, on="input_id")
-        cut = rows.height == 2 and ahead.filter(pl.col("line") >= pl.col("lines")).height > 0
+        low = pl.col("last_enqueued").min()
+        lacking = rows.filter(pl.col("last_enqueued") == low)
+        ahead = rows.filter(pl.col("last_enqueued") == low + 1).join(ends, on="input_id")
+        last = ahead.filter((pl.col("line") >= pl.col("lines")) & pl.col("input_id").is_in(lacking["input_id"].implode()))
+        cut = (rows.height == 2 or lacking.height > 1) and last.height > 0
         yield replace(found, comparable=False) if cut else found
 
 

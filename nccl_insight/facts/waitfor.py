@@ -394,7 +394,7 @@ class _Graph:
         """
         named = {r for g in self.placed for r in g.members}
         known = places(self.run)
-        world = known.world or max(self.waiting | self.known | named, default=-1) + 1
+        world = known.world or max(watchdog.least_world(self.run), max(self.waiting | self.known | named, default=-1) + 1)
         world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
         left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
         left -= self._came(left, None)

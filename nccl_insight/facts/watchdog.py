@@ -158,8 +158,7 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
         if name not in (DEFAULT, UNNAMED)
     }
     size_of = {name: _size(rows) for name, rows in kinds.items()}
-    ranks = [int(r) for rows in kinds.values() for r in rows["global_rank"].drop_nulls()]
-    most = max((*ranks, *known.ranks, *known.rank_of_input.values()), default=-1) + 1
+    most = max(least_world(run), max((*known.ranks, *known.rank_of_input.values()), default=-1) + 1)
     told = size_of.get(DEFAULT) or known.world
     # The last rank may be the silent one: jobs of odd sizes are rare.
     sizes = {most + most % 2, most + -most % BLOCK, max(most, len(known.local_of_input))} if pairs else {most}
@@ -182,6 +181,15 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
         if best
         else {}
     )
+
+
+@fact
+def least_world(run: Run) -> int:
+    """How many ranks the job has at least: behind each that gave up stand the other members of its group, in order."""
+    rows = states(run).select("global_rank", "rank", "group_size").drop_nulls(["global_rank", "rank"])
+    behind = pl.max_horizontal(pl.lit(2), pl.col("group_size"), pl.col("rank") + 1) - pl.col("rank")
+    least = rows.select(pl.col("global_rank") + behind).max().item()
+    return max(int(least or 0), (states(run)["global_rank"].max() or -1) + 1)
 
 
 def _agree(pairs: Iterable[tuple[int, int]], grids: Sequence[Grid | None]) -> bool:
