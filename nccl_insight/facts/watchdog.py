@@ -31,6 +31,7 @@ BLOCK: Final = 8
 """Ranks of a host, by whose multiples jobs are large."""
 # Where lines name no group, numbers this close count the operations of one.
 _CLOSE: Final = 64
+_AT: Final = "at "
 
 
 @fact
@@ -123,7 +124,7 @@ def _groups(run: Run) -> Iterator[Instance]:
         ).then("timed_out_seq")
     )
     # Torch before 2.3 names no groups: groups of one kind mostly stand at one number.
-    of_kind = pl.format("at {}", "timed_out_seq")
+    of_kind = pl.lit(_AT) + pl.col("timed_out_seq").cast(pl.String)
     unnamed = (pl.col("group") == UNNAMED) & pl.col("global_rank").is_not_null()
     apart = (pl.col("timed_out_seq").max() - pl.col("timed_out_seq").min()).over("group") > _CLOSE
     unnamed &= (pl.col("rank") != pl.col("global_rank")).any().over("group") | apart
@@ -372,19 +373,19 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
         pl.format("{} of {} elements", "op", size)
     )
     for group in groups(run):
-        part = group.waits
+        part, named = group.waits, not group.name.startswith((UNNAMED, _AT))
         known = part["op"].null_count() == 0 and bool(part["op"].is_in(list(_OF_ALL)).all())
-        if part.height < 2 or not (known and group.world and (group.comparable or group.name != UNNAMED)):
+        if part.height < 2 or not (known and group.world and (group.comparable or named)):
             continue
         numbers = part["timed_out_seq"].unique().sort().to_list()
         apart = len(numbers) == 2 and numbers[1] - numbers[0] >= _FINISHED and not group.behind.height
         calls = part.with_columns(call=pl.format("{} {}", "op", "timed_out_seq") if apart else pl.coalesce(sized, "op"))
         counted = calls.group_by("call").len().sort("len", "call", descending=True)
-        if counted.height != 2 or not (len(numbers) == 1 or (apart and group.name != UNNAMED)):
+        if counted.height != 2 or not (len(numbers) == 1 or (apart and named)):
             continue
         usual, called = counted["call"].to_list()
         tied = counted["len"][0] == counted["len"][1]
-        if tied and group.name == UNNAMED and _size(part) != part.height:
+        if tied and not named and _size(part) != part.height:
             continue
         late, most = calls.filter(pl.col("call") == called), calls.filter(pl.col("call") == usual)
         ranks = tuple(sorted(group.ranks(late)))
