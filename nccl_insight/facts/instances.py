@@ -97,6 +97,12 @@ class Instance:
         return self._those(n for n, seq in enumerate(self._cells["timed_out_seq"]) if seq is not None)
 
     @cached_property
+    def paired(self) -> frozenset[int]:
+        """The ranks that wait in a send or a receive."""
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["op"], strict=True))
+        return self._those(n for n, (seq, op) in told if seq is not None and op in PAIRS)
+
+    @cached_property
     def behind(self) -> pl.DataFrame:
         """The rows of ranks that do not finish what another one has finished."""
         return self.rows[self._behind]
@@ -119,6 +125,11 @@ class Instance:
             return frozenset()
         told = enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
         return self._those(n for n, two in told if any(seq is not None and seq >= low for seq in two)) - self.outside
+
+    @cached_property
+    def lacking(self) -> frozenset[int]:
+        """The members not known to have come to its oldest collective; none where nobody waits in one."""
+        return self.members - self.entered if self.low is not None else frozenset()
 
     @cached_property
     def outside(self) -> frozenset[int]:

@@ -177,18 +177,17 @@ class _Graph:
         # By the lines alone nobody knows what runs: behind what a late rank holds up, nothing does.
         if crossed or (claims and self.source == WATCHDOG):
             free = []
-        free = [g for g in free if g.complete and (g.whole or every) and g.name not in self.odd]
-        # What a rank issued behind an operation that others did not come to cannot move.
-        lacks = [(g.entered, gone) for g in self.placed if (gone := g.members - g.entered)]
-        free = [
-            g
-            for g in free
-            if (g.listed and bool(g.waits["started"].all()))
-            or not any(gone - g.entered and g.entered & here for here, gone in lacks)
-        ]
+        free = [g for g in free if g.complete and (g.whole or every) and g.name not in self.odd and self._free(g)]
         whole = [_stalled(g) for g in free if g.whole] or [_stalled(g) for g in free]
         unmet = {r for _, r in self.pairs} - self.waiting
         return Verdict(claims, tuple(whole), crossed, self.waiting, self.waiting | (unmet - self._unexcused(unmet)))
+
+    def _free(self, group: Instance) -> bool:
+        """Whether its operation runs, or stands behind none that others did not come to, and behind no transfer."""
+        if group.listed and bool(group.waits["started"].all()):
+            return True
+        here = group.entered
+        return not any(g.paired & here or (g.entered & here and g.lacking - here) for g in self.placed)
 
     def _claims(self) -> Iterator[Claim]:
         for group in self.groups:
@@ -209,8 +208,7 @@ class _Graph:
             told, late = {c.group for c in own}, {*behind, *never}
             # What a source counts it says itself; only torch's lines and dumps can be silent of a rank.
             torch = self.placed if self.source in (DUMPS, WATCHDOG) and not unsure else ()
-            needs = [g for g in torch if g.members and g.sound and g.name not in told and g.low is not None]
-            needs = [g for g in needs if g.members - g.entered and g.members - g.entered <= late]
+            needs = [g for g in torch if g.lacking and g.lacking <= late and g.sound and g.name not in told]
             yield from (self._claim(g, late, self._silence(late)) for g in needs[:_MOST_GROUPS])
             return
         outside = {r for g in self.placed for r in g.outside} - self.waiting
@@ -323,14 +321,14 @@ class _Graph:
 
     def _explained(self, held: set[int]) -> Iterator[Claim]:
         """The fewest ranks that explain why each group waits; ``held`` are late only because they wait themselves."""
-        needs = [g for g in self.placed if g.members and g.sound and g.low is not None and g.members - g.entered]
+        needs = [g for g in self.placed if g.sound and g.lacking]
         if self.source == WATCHDOG:
-            absent = {r for g in needs for r in g.members - g.entered} - held
+            absent = {r for g in needs for r in g.lacking} - held
             began = [float(t) for g in needs for t in g.waits["time_s"].drop_nulls()]
             held |= self._came(absent, min(began, default=None))
-        alone = [g for g in needs if not (g.members - g.entered) & held]
+        alone = [g for g in needs if not g.lacking & held]
         # Of those whose output is not here some may wait themselves, for those of which it is.
-        lefts = [(g, (g.members - g.entered) & self.known or g.members - g.entered) for g in alone]
+        lefts = [(g, g.lacking & self.known or g.lacking) for g in alone]
         late = {r for _, left in lefts if len(left) == 1 for r in left}
         for group, left in lefts:
             if not left & late and self._believed(set(left), set(group.entered)):
@@ -344,7 +342,7 @@ class _Graph:
         elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
             return  # of several ranks without a dump each may be the one
         elif late and self._told_of(needs, late) and (len(late) == 1 or self._believed(late, set(self.waiting))):
-            told = [g for g in alone if g.members - g.entered <= late]
+            told = [g for g in alone if g.lacking <= late]
             for g in sorted(told, key=lambda g: (len(g.members), g.name))[:_MOST_GROUPS]:
                 yield self._claim(g, late, self._silence(late))
             if not told:
@@ -361,7 +359,7 @@ class _Graph:
         if self.source == WATCHDOG and not every and not self._own_files():
             return True
         stands = [g for g in self.placed if g.low is not None]
-        lacks = ((g, (g.members - g.entered - late) & self.waiting) for g in needs)
+        lacks = ((g, (g.lacking - late) & self.waiting) for g in needs)
         return not any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
 
     def _own_files(self) -> bool:
@@ -428,7 +426,7 @@ class _Graph:
 
     def _crossed(self) -> Iterator[Crossed]:
         """Two groups of which each waits for a rank that waits in the other one."""
-        needs = [g for g in self.placed if g.comparable and g.members and g.low is not None and g.members - g.entered]
+        needs = [g for g in self.placed if g.comparable and g.lacking]
         stands: dict[int, list[Instance]] = {}
         for group in needs:
             for rank in group.ranks_inside:
@@ -436,10 +434,8 @@ class _Graph:
         # Who stands in several issues one behind another without waiting, and may have issued what it does not tell.
         several = Counter(r for g in self.placed for r in g.standing)
         for one in needs:
-            lacks = one.members - one.entered
-            for other in {g.name: g for r in lacks for g in stands.get(r, ())}.values():
-                there = lacks & other.ranks_inside
-                here = one.ranks_inside & (other.members - other.entered)
+            for other in {g.name: g for r in one.lacking for g in stands.get(r, ())}.values():
+                there, here = one.lacking & other.ranks_inside, one.ranks_inside & other.lacking
                 sure = other.sound and (one.listed or all(several[r] < 2 for r in one.ranks_inside))
                 if here and len(here) <= len(there) and sure:
                     yield Crossed(
