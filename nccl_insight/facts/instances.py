@@ -131,6 +131,11 @@ class Instance:
         """The members not known to have come to its oldest collective; none where nobody waits in one."""
         return self.members - self.entered if self.low is not None else frozenset()
 
+    @property
+    def first_s(self) -> float | None:
+        """When the first rank gave up waiting in one of its collectives, where a line tells."""
+        return earliest(self.waits)
+
     @cached_property
     def outside(self) -> frozenset[int]:
         """The ranks that have issued its oldest collective, and whose GPU has not come to it."""
@@ -177,6 +182,11 @@ class Instance:
     def sound(self) -> bool:
         """Whether half of the members or more came, so that the others are late and not these astray."""
         return len(self.entered & self.members) * 2 >= len(self.members)
+
+
+def earliest(rows: pl.DataFrame) -> float | None:
+    """The least of the times of rows, in seconds since 1970; None where none has one."""
+    return min(rows["time_s"].drop_nulls().to_list(), default=None)
 
 
 def _order(world: bool) -> tuple[str, str]:

@@ -82,11 +82,11 @@ def _of_calls(run: Run) -> Iterator[Instance]:
         rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
         rows = _placed(run, rows.cast({"rank": pl.Int64}), comm)
         found = _tally(comm, rows, "calls", True, op_of.get(comm, "collective"))
-        low = pl.col("last_enqueued").min()
-        lacking = rows.filter(pl.col("last_enqueued") == low)
-        ahead = rows.filter(pl.col("last_enqueued") == low + 1).join(ends, on="input_id")
-        last = ahead.filter((pl.col("line") >= pl.col("lines")) & pl.col("input_id").is_in(lacking["input_id"].implode()))
-        cut = (rows.height == 2 or lacking.height > 1) and last.height > 0
+        rows = rows.with_columns(more=pl.col("last_enqueued") - pl.col("last_enqueued").min())
+        lacking = rows.filter(pl.col("more") == 0)["input_id"]
+        last = rows.filter((pl.col("more") == 1) & pl.col("input_id").is_in(lacking.implode()))
+        last = last.join(ends, on="input_id").filter(pl.col("line") >= pl.col("lines"))
+        cut = (rows.height == 2 or lacking.len() > 1) and last.height > 0
         yield replace(found, comparable=False) if cut else found
 
 

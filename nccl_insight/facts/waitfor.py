@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import takewhile
+from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -17,13 +18,14 @@ import polars as pl
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.natures import names
+from nccl_insight.base.texts import filled, of_file
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder, watchdog
 from nccl_insight.facts.calls import matched_pairs, unheld, waiting_pairs
 from nccl_insight.facts.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
-from nccl_insight.facts.instances import UNNAMED, Instance
+from nccl_insight.facts.instances import UNNAMED, Instance, earliest
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.witnesses import lost
@@ -31,7 +33,7 @@ from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
-# What only a process in the middle of an operation meets, beside transfers that fail.
+_WORDS: Final = of_file(Path(__file__).with_name("claims.txt"))
 _FEW: Final = 16
 _MOST_GROUPS: Final = 3
 _MOST_RANKS: Final = 1 << 20
@@ -168,19 +170,21 @@ class _Graph:
 
     def verdict(self) -> Verdict:
         claims = tuple(self._claims())
-        late = {(c.group, r) for c in claims for r in c.waiting}
-        free = [g for g in self.groups if g.low is not None and not late & {(g.name, r) for r in g.entered}]
         crossed = () if claims or self.odd else tuple(self._crossed())
+        # By the lines alone nobody knows what runs: behind what a late rank holds up, nothing does.
+        none = crossed or (claims and self.source == WATCHDOG)
+        stalled = () if none else self._stalled({(c.group, r) for c in claims for r in c.waiting})
+        unmet = {r for _, r in self.pairs} - self.waiting
+        return Verdict(claims, stalled, crossed, self.waiting, self.waiting | (unmet - self._unexcused(unmet)))
+
+    def _stalled(self, late: set[tuple[str, int]]) -> tuple[Stalled, ...]:
+        """The groups in which all wait, but for those in which ranks wait for a late one (``late``, with the group)."""
         # Where no line tells how many ranks the job has, all that are numbered have to wait, and fill their hosts.
         count = len(self.waiting)
         every = self.source == DUMPS or (self.waiting == set(range(count)) and (count == 2 or count % 4 == 0))
-        # By the lines alone nobody knows what runs: behind what a late rank holds up, nothing does.
-        if crossed or (claims and self.source == WATCHDOG):
-            free = []
-        free = [g for g in free if g.complete and (g.whole or every) and g.name not in self.odd and self._free(g)]
-        whole = [_stalled(g) for g in free if g.whole] or [_stalled(g) for g in free]
-        unmet = {r for _, r in self.pairs} - self.waiting
-        return Verdict(claims, tuple(whole), crossed, self.waiting, self.waiting | (unmet - self._unexcused(unmet)))
+        free = [g for g in self.groups if g.complete and (g.whole or every) and g.name not in self.odd]
+        free = [g for g in free if self._free(g) and not late & {(g.name, r) for r in g.entered}]
+        return tuple(_stalled(g) for g in free if g.whole) or tuple(_stalled(g) for g in free)
 
     def _free(self, group: Instance) -> bool:
         """Whether its operation runs, or stands behind none that others did not come to, and behind no transfer."""
@@ -193,30 +197,36 @@ class _Graph:
         for group in self.groups:
             if group.comparable and not group.world:
                 yield from self._own_words(group, group.ranks_behind, group.ranks_never)
+        behind, never = self._by_numbers()
+        outside = {r for g in self.placed for r in g.outside} - self.waiting
+        if behind or never:
+            yield from self._told(behind, never)
+        elif outside:
+            yield from (self._claim(g, outside, "not-entered") for g in self.placed if g.outside & outside)
+        elif self.source in (DUMPS, WATCHDOG):
+            yield from self._silent()
+
+    def _by_numbers(self) -> tuple[set[int], set[int]]:
+        """The ranks that do not finish, and those that never issued, what others wait in, by numbers."""
         # Who called something else under that number ends it alone.
         differs = {m.group.label for m in flight_recorder.mismatches(self.run)} if self.source == DUMPS else set()
-        behind = {r for g in self.placed if g.comparable and g.name not in differs for r in g.ranks_behind}
-        fewer = {r for g in self.placed if g.comparable for r in g.ranks_never} - behind
+        placed = [g for g in self.placed if g.comparable]
+        behind = {r for g in placed if g.name not in differs for r in g.ranks_behind}
+        fewer = {r for g in placed for r in g.ranks_never} - behind
         never = self._alone(fewer) - self.waiting - ((self.by_dumps | self.issued_by_dumps) if fewer else frozenset())
         apart = {r for r in never if self._apart(r)}
-        never = self._unexcused(never) - apart or (set() if apart else never)
-        if behind or never:
-            own = [c for group in self.placed for c in self._own_words(group, behind, never)]
-            # Of ranks that the report of another one names, others may be late, for which these wait.
-            unsure = self._hearsay(never)
-            yield from (replace(c, world=False, hosts=(), confidence=Confidence.LOW) if unsure else c for c in own)
-            told, late = {c.group for c in own}, {*behind, *never}
-            # What a source counts it says itself; only torch's lines and dumps can be silent of a rank.
-            torch = self.placed if self.source in (DUMPS, WATCHDOG) and not unsure else ()
-            needs = [g for g in torch if g.lacking and g.lacking <= late and g.sound and g.name not in told]
-            yield from (self._claim(g, late, self._silence(late)) for g in needs[:_MOST_GROUPS])
-            return
-        outside = {r for g in self.placed for r in g.outside} - self.waiting
-        if outside:
-            yield from (self._claim(g, outside, "not-entered") for g in self.placed if g.outside & outside)
-            return
-        if self.source in (DUMPS, WATCHDOG):
-            yield from self._silent()
+        return behind, self._unexcused(never) - apart or (set() if apart else never)
+
+    def _told(self, behind: set[int], never: set[int]) -> Iterator[Claim]:
+        own = [c for group in self.placed for c in self._own_words(group, behind, never)]
+        # Of ranks that the report of another one names, others may be late, for which these wait.
+        unsure = self._hearsay(never)
+        yield from (replace(c, world=False, hosts=(), confidence=Confidence.LOW) if unsure else c for c in own)
+        told, late = {c.group for c in own}, {*behind, *never}
+        # What a source counts it says itself; only torch's lines and dumps can be silent of a rank.
+        torch = self.placed if self.source in (DUMPS, WATCHDOG) and not unsure else ()
+        needs = [g for g in torch if g.lacking and g.lacking <= late and g.sound and g.name not in told]
+        yield from (self._claim(g, late, self._silence(late)) for g in needs[:_MOST_GROUPS])
 
     def _alone(self, fewer: set[int]) -> set[int]:
         """Those that no other rank which also counts less may wait with, where another source says that some wait."""
@@ -308,8 +318,7 @@ class _Graph:
         if (self.source == DUMPS and len(self.known) < 2) or self.odd:
             return
         # Where all members of a group wait in one operation, the others wait for it, and nobody has to be late.
-        still = any(g.complete for g in self.placed)
-        lone = [] if still else [g for g in self.placed if g.members and not g.sound]
+        lone = [] if self.still else [g for g in self.placed if g.members and not g.sound]
         # Whom others wait for in a transfer their lines do not tell; it may be what holds up the rest of such a group.
         apart = {r for g in self.placed for r in g.standing} - {r for g in self.placed for r in g.ranks_inside}
         astray = {r for g in lone if not g.members & apart for r in g.entered}
@@ -323,48 +332,63 @@ class _Graph:
         """The fewest ranks that explain why each group waits; ``held`` are late only because they wait themselves."""
         needs = [g for g in self.placed if g.sound and g.lacking]
         if self.source == WATCHDOG:
-            absent = {r for g in needs for r in g.lacking} - held
-            began = [float(t) for g in needs for t in g.waits["time_s"].drop_nulls()]
-            held |= self._came(absent, min(began, default=None))
+            times = (g.first_s for g in needs)
+            held |= self._came({r for g in needs for r in g.lacking} - held, min(filter(None, times), default=None))
         alone = [g for g in needs if not g.lacking & held]
-        # Of those whose output is not here some may wait themselves, for those of which it is.
-        lefts = [(g, g.lacking & self.known or g.lacking) for g in alone]
-        late = {r for _, left in lefts if len(left) == 1 for r in left}
-        for group, left in lefts:
-            if not left & late and self._believed(set(left), set(group.entered)):
-                late |= left
-        late |= {r for _, r in self.pairs if r not in self.known and r not in held} if not late else set()
-        late = late & self.known or late
-        if not late and not alone and self.source == WATCHDOG:
-            # Where a group stands still and each rank has a file of its own, the one without may be lost.
-            still = any(g.complete for g in self.placed)
-            yield from self._left_out(held, own_files=still)
-        elif self.source == DUMPS and {r for g in self.placed for r in g.members} - self.known - held - late:
-            return  # of several ranks without a dump each may be the one
-        elif late and self._told_of(needs, late) and (len(late) == 1 or self._believed(late, set(self.waiting))):
-            told = [g for g in alone if g.lacking <= late]
-            for g in sorted(told, key=lambda g: (len(g.members), g.name))[:_MOST_GROUPS]:
-                yield self._claim(g, late, self._silence(late))
+        late = self._fewest(alone, held)
+        if late and self._only(late, held, needs):
+            told = sorted((g for g in alone if g.lacking <= late), key=lambda g: (len(g.members), g.name))
+            yield from (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
             if not told:
                 yield self._pair_claim(late)
+        elif not late and not alone and self.source == WATCHDOG:
+            yield from self._left_out(held)
 
-    def _told_of(self, needs: Iterable[Instance], late: set[int]) -> bool:
+    def _fewest(self, alone: Iterable[Instance], held: set[int]) -> set[int]:
+        """Of each group that nobody else explains, the one rank that lacks, or all that may be believed to be late."""
+        # Of those whose output is not here some may wait themselves, for those of which it is.
+        lefts = [(g.entered, g.lacking & self.known or g.lacking) for g in alone]
+        late = {r for _, left in lefts if len(left) == 1 for r in left}
+        for entered, left in lefts:
+            if not left & late and self._believed(set(left), entered):
+                late |= left
+        late = late or {r for _, r in self.pairs if r not in self.known and r not in held}
+        return late & self.known or late
+
+    @cached_property
+    def every(self) -> frozenset[int]:
+        """The ranks that spoke, and all members of groups."""
+        return self.known.union(*(g.members for g in self.placed))
+
+    @cached_property
+    def still(self) -> bool:
+        """Whether all members of a group wait in one operation."""
+        return any(g.complete for g in self.placed)
+
+    @cached_property
+    def own_files(self) -> bool:
+        """Whether each rank that waits has a file of its own, so that those of others may be lost."""
+        return len({i for g in self.placed for i in g.rows["input_id"]}) >= len(self.waiting)
+
+    def _only(self, late: set[int], held: set[int], needs: Iterable[Instance]) -> bool:
         """Whether no other rank than these may be the cause: nothing is known of them, and another one has not issued
         what others wait in, and waits in what they all have issued, too. Who runs their program has issued both. Nor
         do they alone say nothing where an input ends among the time-outs."""
-        every = self.known.union(*(g.members for g in self.placed)) - late - self.waiting
-        if late <= self.known or (self.source == WATCHDOG and every and watchdog.cut_short(self.run)):
+        rest = self.every - late
+        # Of several ranks without a dump each may be the one.
+        if (self.source == DUMPS and rest - self.known - held) or not (
+            len(late) == 1 or self._believed(late, self.waiting)
+        ):
+            return False
+        lines, rest = self.source == WATCHDOG, rest - self.waiting
+        if late <= self.known or (lines and rest and watchdog.cut_short(self.run)):
             return late <= self.known
         # Of all that print into one log one alone does not give up.
-        if self.source == WATCHDOG and not every and not self._own_files():
+        if lines and not rest and not self.own_files:
             return True
         stands = [g for g in self.placed if g.low is not None]
         lacks = ((g, (g.lacking - late) & self.waiting) for g in needs)
         return not any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
-
-    def _own_files(self) -> bool:
-        """Whether each rank that waits has a file of its own, so that those of others may be lost."""
-        return len({i for g in self.placed for i in g.rows["input_id"]}) >= len(self.waiting)
 
     def _silence(self, late: set[int]) -> str:
         if self.source == DUMPS:
@@ -385,43 +409,40 @@ class _Graph:
         )
         return failed | closed if failed or absent - closed else set()
 
-    def _left_out(self, held: set[int], own_files: bool) -> Iterator[Claim]:
-        """The ranks without a time-out where all others have one, and no group tells whom it waits for.
-
-        ``own_files``: not where each rank has a file of its own, and theirs may be lost.
-        """
-        named = {r for g in self.placed for r in g.members}
+    def _left_out(self, held: set[int]) -> Iterator[Claim]:
+        """The ranks without a time-out where all others have one, and no group tells whom it waits for."""
         known = places(self.run)
-        world = known.world or max(watchdog.least_world(self.run), max(self.waiting | self.known | named, default=-1) + 1)
+        world = known.world or max(watchdog.least_world(self.run), max(self.waiting | self.every, default=-1) + 1)
         world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
         left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
         left -= self._came(left, None)
         left = left & self.known or left
+        one = len(left) == 1
         # A rank of which the lines of init know nothing never began; that is another fault.
         unknown = bool(known.world) and not left <= self.known
         # How it ended says its launcher, so that its output is not just lost.
-        listed = len(left) == 1 and left <= ended_ranks(self.run)
-        if not left or unknown or not self.placed or not (listed or self._believed(left, set(self.waiting))):
+        listed = one and left <= ended_ranks(self.run)
+        if not left or unknown or not self.placed or not (listed or self._believed(left, self.waiting)):
             return
-        if own_files and self._own_files() and not (len(left) == 1 and left <= self.known):
+        # Where a group stands still and each rank has a file of its own, the one without may be lost.
+        if self.still and self.own_files and not (one and left <= self.known):
             return
         rows = pl.concat([g.rows for g in self.placed]).filter(pl.col("timed_out_seq").is_not_null())
-        every = Instance("", rows, frozenset(), True, True)
         op = rows["op"].drop_nulls()
-        claim = self._claim(every, left, "gap")
+        claim = self._claim(Instance("", rows, frozenset(), True, True), left, "gap")
         yield replace(
             claim, seq=None, op=str(op[0]) if op.n_unique() == 1 else None, waiting=tuple(sorted(self.waiting))
         )
 
-    def _believed(self, late: set[int], waiting: set[int]) -> bool:
+    def _believed(self, late: set[int], waiting: frozenset[int]) -> bool:
         """Whether several ranks are late: few, and known to have run, not those whose output was lost or cut short."""
         silent, known = late - waiting, places(self.run)
-        every = self.known.union(*(g.members for g in self.placed))
         # Where most of a job says nothing, its one log was cut among the time-outs.
-        torn = len(self.waiting) * 2 < max(known.world, len(every)) and not silent <= set(known.rank_of_input.values())
+        torn = len(self.waiting) * 2 < max(known.world, len(self.every))
+        torn = torn and not silent <= set(known.rank_of_input.values())
         if len(silent) > 1 and self.source == WATCHDOG and (torn or watchdog.cut_short(self.run)):
             return False
-        few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting)
+        few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting) or watchdog.whole(self.run)
         return len(late) * 4 <= len(late | waiting) and (few or self.source == DUMPS)
 
     def _crossed(self) -> Iterator[Crossed]:
@@ -439,7 +460,7 @@ class _Graph:
                 sure = other.sound and (one.listed or all(several[r] < 2 for r in one.ranks_inside))
                 if here and len(here) <= len(there) and sure:
                     yield Crossed(
-                        tuple(sorted(here)), tuple(sorted(there)), _place(one), _place(other), _first_s(one.waits),
+                        tuple(sorted(here)), tuple(sorted(there)), _place(one), _place(other), one.first_s,
                         (*refs(_of(one, here), 2), *refs(_of(other, there), 2)),
                     )  # fmt: skip
                     return
@@ -448,15 +469,8 @@ class _Graph:
         """The claim that ``late`` are waited for in this group; ``rows`` are what they say themselves of it."""
         known, waits = places(self.run), group.inside
         ranks = tuple(sorted(late))
-        reached = "timed_out_seq" if proof in ("behind", "lagging") else "last_enqueued"
-        last = rows[reached].max() if rows is not None else None
-        last = last if isinstance(last, int) and last >= 0 else None
         waiting = tuple(sorted(group.ranks(waits) - set(ranks)))
-        ahead = waits.filter(pl.col("timed_out_seq") > last) if proof == "behind" and last is not None else waits
-        seq = ahead["timed_out_seq"].min() if proof != "lagging" or ahead.height else None
-        if proof in COUNTED:
-            seq = waits["last_enqueued"].mode().max()
-        seq = seq if isinstance(seq, int) else group.low
+        seq, last = _numbers(group, proof, rows)
         at = (rows if proof == "lagging" and rows is not None else waits).sort("timed_out_seq")
         there = at.filter(pl.col("timed_out_seq").eq_missing(seq))
         there = there if there.height else at
@@ -469,10 +483,10 @@ class _Graph:
         claim = Claim(
             self.source, proof, ranks, hosts, waiting, self._sure(group, ranks, proof), "", evidence,
             group=group.name, op=str(op[0]) if op.len() else None, seq=seq, last=last, world=group.world,
-            first_s=_first_s(waits), ran_ms=int(ran[0]) if ran.len() else None,
+            first_s=earliest(waits), ran_ms=int(ran[0]) if ran.len() else None,
             comm_id=group.name if self.source in (CALLS, RAS) else None,
         )  # fmt: skip
-        said = self._said(group, at, own, claim)
+        said = _said(group, at, own, claim)
         if group.listed or not at["line"].drop_nulls().sum():
             evidence = tuple(Ref(int(i), 0, said) for i in at["input_id"].head(1))
         return replace(claim, said=said, evidence=evidence)
@@ -490,40 +504,38 @@ class _Graph:
         low |= proof in ("counts", "records")
         return Confidence.HIGH if sure.get(proof) else Confidence.LOW if low else Confidence.MEDIUM
 
-    @staticmethod
-    def _said(group: Instance, at: pl.DataFrame, ranks: tuple[int, ...], claim: Claim) -> str:
-        waiting, proof, seq, last = claim.waiting, claim.proof, claim.seq, claim.last
-        who, others, wait = rank_words(ranks), rank_words(waiting), "wait" if len(waiting) != 1 else "waits"
-        if group.listed:
-            where = f"{_operation(at)} of group {group.name}"
-            whose = f" ({'their' if len(ranks) > 1 else 'its'} last: {last})" if last is not None else ""
-            return {
-                "not-issued": f"{who} never issued {where}{whose}, in which {others} {wait}",
-                "lagging": f"{where} never finished on {who}, while {others} finished up to {(seq or 1) - 1}",
-                "not-entered": f"{who} issued {where} but never entered it, while {others} {wait} in it",
-                "undumped": f"no dump of {who}, and the others wait in {where}",
-            }[proof]
-        of = "" if group.name in (watchdog.DEFAULT, UNNAMED, "") else f" of process group {group.name}"
-        if proof in COUNTED:
-            op, did = at["op"].drop_nulls(), "ended" if proof == "records" else "issued"
-            what = f"{op[0]} operations" if op.len() and proof != "calls" else "collectives"
-            return f"{who} {did} {last or 0:,} {what}, the others {seq or 0:,}"
-        return {
-            "barrier": f"{who} did not come to it",
-            "stack": f"{who} {'stand' if len(ranks) > 1 else 'stands'} elsewhere than in a collective",
-            "enqueued": f"{who} issued nothing after {last}{of}",
-            "behind": f"{who} timed out in collective {last}{of}, the others in {seq}",
-        }.get(proof, f"{who} printed nothing, while {others} timed out")
-
     def _pair_claim(self, late: set[int]) -> Claim:
         """The claim that ranks without a dump are waited for in sends and receives."""
-        waiting = tuple(sorted({w for w, r in self.pairs if r in late}))
-        ranks = tuple(sorted(late))
-        said = f"no dump of {rank_words(ranks)}, and {rank_words(waiting)} wait to send to or receive from them"
+        waiting, ranks = tuple(sorted({w for w, r in self.pairs if r in late})), tuple(sorted(late))
+        said = filled(_WORDS["undumped-pair"]["said"], {"ranks": ranks, "waiting": waiting})
         return Claim(
             DUMPS, "undumped", ranks, places(self.run).hosts(ranks), waiting, Confidence.LOW, said,
             tuple(Ref(p.input_id, 0, said) for p in flight_recorder.unpaired(self.run) if p.missing in late)[:1],
         )  # fmt: skip
+
+
+def _said(group: Instance, at: pl.DataFrame, ranks: tuple[int, ...], claim: Claim) -> str:
+    seq, last, many = claim.seq or 0, claim.last, len(ranks) > 1
+    given = {
+        "ranks": ranks, "many": many, "waiting": claim.waiting, "wait": "waits" if len(claim.waiting) == 1 else "wait",
+        "where": f"{_operation(at)} of group {group.name}" if group.listed else "", "seq": seq,
+        "before": max(seq, 1) - 1, "whose": "" if last is None else f" ({'their' if many else 'its'} last: {last})",
+        "last": last or 0, "op": claim.op, "group": "" if group.name in (watchdog.DEFAULT, UNNAMED) else group.name,
+    }  # fmt: skip
+    return filled(_WORDS[claim.proof]["said"], given)
+
+
+def _numbers(group: Instance, proof: str, rows: pl.DataFrame | None) -> tuple[int | None, int | None]:
+    """The operation that others wait in, and the last one of those that ``rows`` are of."""
+    waits, reached = group.inside, "timed_out_seq" if proof in ("behind", "lagging") else "last_enqueued"
+    last = rows[reached].max() if rows is not None else None
+    last = last if isinstance(last, int) and last >= 0 else None
+    if proof in COUNTED:
+        seq = waits["last_enqueued"].mode().max()
+    else:
+        seqs = waits["timed_out_seq"]
+        seq = (seqs.filter(seqs > last) if proof == "behind" and last is not None else seqs).min()
+    return (seq if isinstance(seq, int) else group.low), last
 
 
 def _operation(rows: pl.DataFrame) -> str:
@@ -543,11 +555,6 @@ def _of(group: Instance, ranks: Iterable[int]) -> pl.DataFrame:
     return group.inside.filter(who.is_in(list(ranks)))
 
 
-def _first_s(rows: pl.DataFrame) -> float | None:
-    began = rows["time_s"].drop_nulls()
-    return float(began.min()) if began.len() else None  # type: ignore[arg-type]
-
-
 def _stalled(group: Instance) -> Stalled:
     waits, op, ranks = group.waits, group.waits["op"].drop_nulls(), tuple(sorted(group.entered))
     started = group.listed and bool(waits["started"].all())
@@ -555,7 +562,7 @@ def _stalled(group: Instance) -> Stalled:
     evidence = (Ref(int(waits["input_id"][0]), 0, f"{rank_words(ranks)} are in {where}"),) if where else refs(waits, 4)
     return Stalled(
         group.name, group.low or 0, where or (str(op[0]) if op.len() else ""), ranks, started, group.whole,
-        _first_s(waits), evidence,
+        group.first_s, evidence,
     )  # fmt: skip
 
 

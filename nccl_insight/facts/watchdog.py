@@ -187,10 +187,9 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
 @fact
 def least_world(run: Run) -> int:
     """How many ranks the job has at least: behind each that gave up stand the other members of its group, in order."""
-    rows = states(run).select("global_rank", "rank", "group_size").drop_nulls(["global_rank", "rank"])
-    behind = pl.max_horizontal(pl.lit(2), pl.col("group_size"), pl.col("rank") + 1) - pl.col("rank")
-    least = rows.select(pl.col("global_rank") + behind).max().item()
-    return max(int(least or 0), (states(run)["global_rank"].max() or -1) + 1)
+    members = pl.max_horizontal(pl.lit(2), pl.col("group_size"), pl.col("rank") + 1)
+    least = pl.col("global_rank") + (members - pl.col("rank")).fill_null(1)
+    return int(states(run).select(least.max().fill_null(0)).item())
 
 
 def _agree(pairs: Iterable[tuple[int, int]], grids: Sequence[Grid | None]) -> bool:
@@ -296,6 +295,15 @@ def cut_short(run: Run) -> bool:
     return ends.filter((pl.col("rank") > 1) & (pl.col("lines") <= pl.col("line") + 1)).height > 0
 
 
+@fact
+def whole(run: Run) -> bool:
+    """Whether one input holds all time-outs, and the death of as many processes as gave up: nothing of them lacks."""
+    rows = states(run).drop_nulls(["timed_out_seq", "global_rank"])
+    died = run.table("errors").drop_nulls("cpp_exception").group_by("input_id").agg(pl.col("repeats").sum())
+    told = rows.group_by("input_id").agg(pl.col("global_rank").n_unique()).join(died, on="input_id")
+    return rows["input_id"].n_unique() == 1 and told.filter(pl.col("repeats") >= pl.col("global_rank")).height > 0
+
+
 def begun(run: Run) -> Mapping[tuple[int, int], float]:
     """When what the watchdog gave up was issued, in seconds since 1970, by input and line of the time-out: the wait
     begins there, not where the time was up. The same of a watchdog that was stuck itself."""
@@ -389,10 +397,8 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
             continue
         late, most = calls.filter(pl.col("call") == called), calls.filter(pl.col("call") == usual)
         ranks = tuple(sorted(group.ranks(late)))
-        began = part["time_s"].drop_nulls()
         yield Odd(
             group.name, tuple(numbers), ranks, places(run).hosts(ranks), str(called), str(usual),
             "" if apart else f" (collective {numbers[0]})", tuple(sorted(group.ranks(most))) if tied else (),
-            float(began.min()) if began.len() else None,  # type: ignore[arg-type]
-            (*refs(late, 2), *refs(most, 2)),
+            group.first_s, (*refs(late, 2), *refs(most, 2)),
         )  # fmt: skip

@@ -1,7 +1,5 @@
 """Init finished on all ranks and the first collective did not."""
 
-from typing import Final
-
 import polars as pl
 
 from nccl_insight.base.model import Hit
@@ -20,19 +18,6 @@ from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.normalise.ends import TIMED_OUT
 from nccl_insight.tables.run import Run
-
-_PCIE: Final = (
-    "NCCL_P2P_DISABLE=1 <the same job>   # if it then runs, PCIe ACS or an IOMMU breaks P2P: sudo lspci -vvv | grep "
-    "ACSCtl, turn ACS off or boot with iommu=pt"
-)
-_NETWORK: Final = (
-    "NCCL_NET_GDR_LEVEL=LOC <the same job>, then NCCL_IB_DISABLE=1   # the first that helps names the path"
-)
-_EACH: Final = (
-    "NCCL_P2P_DISABLE=1 <the same job>, then NCCL_NVLS_ENABLE=0, then NCCL_IB_DISABLE=1   # the first that helps names "
-    "the path (P2P: PCIe ACS or IOMMU)"
-)
-_STACKS: Final = "py-spy dump --native --pid <pid>   # of every rank: one that is outside the collective is why"
 
 
 def check(ctx: Context) -> Hits:
@@ -84,23 +69,20 @@ def _silence(run: Run) -> Hit:
     net = used.filter(pl.col("transport") == "NET").height > 0
     apart = ranks.height > 1 and ranks.height == ranks["host"].n_unique()
     whole = ranks.filter(pl.col("nranks") > ranks.height).is_empty()
-    first, where = _EACH, ""
-    if p2p.height and not nvlink:
-        first, where = _PCIE, "P2P between GPUs"
-    elif net or (apart and not p2p.height):
-        first, where = _NETWORK, "the network"
-    steps = [first, *((_NETWORK,) if net and first is not _NETWORK else ()), _STACKS]
+    pcie = p2p.height > 0 and not nvlink
+    network = not pcie and (net or (apart and not p2p.height))
     return says(
         "hang-after-init.silence",
         refs(p2p if p2p.height else ranks, 2),
         whom=ranks,
-        next_step="; ".join(steps),
         observed=_connected(used),
         absence="no further call, step or end of any rank in the inputs",
         all="all " * whole,
         n_ranks=ranks.height,
         called=run.has("calls"),
-        where=where,
+        pcie=pcie,
+        network=network,
+        both=pcie and net,
     )
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.base.units import rank_words
 from nccl_insight.facts.absent import absences
 from nccl_insight.facts.claims import RAS
 from nccl_insight.facts.course import in_order
@@ -48,16 +47,12 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     members = part.filter(pl.col("event") == "mismatch_member")
     comm, op = part["comm_hash"][0], part["op"][0]
     ranks = tuple(sorted({r for r in members["rank"].to_list() if r is not None and 0 <= r < 2**31}))
-    what = "status" if op == "status" else f"{'' if op in (None, 'collective') else op + ' '}operation counts"
     observed = "; ".join(t for t in claims["text"].to_list() if t)[:300]
     values = claims["op_count"].drop_nulls()
     every = part["op_count"].drop_nulls()
-    spread = f", {every.max() - every.min():,} apart" if every.len() > 1 else ""  # type: ignore[operator]
     # Ranks that are listed one by one are the smaller set: behind the count of the others, or ahead of it.
     most = values.max() if values.len() else None
     behind = members.filter(pl.col("op_count") < most)["rank"].drop_nulls().to_list() if most is not None else []
-    role = f"; {rank_words(behind)} {'are' if len(behind) > 1 else 'is'} behind" if behind else ""
-    named = f", listed: {rank_words(ranks)}" if ranks and not behind else ""
     ahead = claims["count"].drop_nulls().sum() or 0
     alone = stopped and bool(behind) and len(behind) * _FEW <= ahead
     refs = part.select("input_id", "line", "text").iter_rows()
@@ -67,10 +62,11 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
         whom=(*(tuple(behind) if alone else ranks), *sorted({h for h in members["host"].to_list() if h})),
         observed=observed,
         comm_id=f"0x{comm.lstrip('0')}",
-        what=what,
-        spread=spread,
-        role=role,
-        named=named,
+        op="" if op in (None, "collective") else f"{op} ",
+        status=op == "status",
+        apart=max(every, default=0) - min(every, default=0) if every.len() > 1 else None,
+        spread=every.len() > 1,
+        behind=behind,
         alone=alone,
         certain=ranks and not behind,
     )

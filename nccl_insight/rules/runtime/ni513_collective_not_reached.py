@@ -1,5 +1,7 @@
 """Some ranks stopped before a collective that the others issued."""
 
+from typing import Any
+
 import polars as pl
 
 from nccl_insight.base.model import Hit
@@ -19,19 +21,8 @@ def check(ctx: Context) -> Hits:
     """One finding per communicator with ranks behind, and one for ranks that are silent while all others time out."""
     run = ctx.run
     for item in absences(run):
-        if item.lead.proof == "calls":
-            yield with_others(run, _stopped(item), item)
-        elif item.lead.proof == "silent":
-            gone = _closed(run, item)
-            hit = _silent(item, len(verdict(run, WATCHDOG).waiting)) if gone.is_empty() else _left(item, gone)
+        if hit := _hit(run, item):
             yield with_others(run, hit, item)
-        elif item.lead.proof == "barrier":
-            yield with_others(run, _barrier(item), item)
-        elif item.lead.proof == "stack":
-            hit = says("collective-not-reached.elsewhere", (), next_step=READ_LAST, lead=item.lead)
-            yield with_others(run, hit, item)
-        elif item.lead.proof == "gap":
-            yield with_others(run, _unseen(item, ended_ranks(run).issuperset(item.lead.ranks)), item)
     if not run.has("calls"):
         return
     if log_is_cut(run):
@@ -47,66 +38,34 @@ def _closed(run: Run, item: Absent) -> pl.DataFrame:
     return rows.with_columns(line="destroyed_line") if orderly.all() else rows.clear()
 
 
-def _left(item: Absent, gone: pl.DataFrame) -> Hit:
-    lead = item.lead
-    op, one = lead.op or "operation unknown", len(lead.ranks) == 1
-    return says("collective-not-reached.left", refs(gone), subject=subject(item), lead=lead, op=op, one=one)
-
-
-def _stopped(item: Absent) -> Hit:
-    lead = item.lead
+def _hit(run: Run, item: Absent) -> Hit | None:
+    """What a proof of this family says; None where another check tells it."""
+    lead, rows = item.lead, ()
+    told: dict[str, Any] = {
+        "subject": subject(item), "lead": lead, "op": lead.op or "operation unknown", "read_last": READ_LAST,
+        "limit": (lead.ran_ms or 0) / 1000,
+    }  # fmt: skip
+    if lead.proof == "calls":
+        most, reached = lead.seq or 0, lead.last or 0
+        absence = f"no further call of {rank_words(lead.ranks)} on this communicator"
+        told |= {"comm_id": lead.comm_id, "absence": absence, "most": most, "reached": reached, "next": reached + 1}
+        return says("collective-not-reached.stopped", rows, **told)
+    if lead.proof == "barrier":
+        observed = (lead.evidence[0].text if lead.evidence else None) or ""
+        return says("collective-not-reached.barrier", rows, observed=observed, within=not lead.world, **told)
+    if lead.proof == "stack":
+        return says("collective-not-reached.elsewhere", rows, next_step=READ_LAST, **told)
+    told |= {"first_s": lead.first_s}
+    if lead.proof == "gap":
+        ended = ended_ranks(run).issuperset(lead.ranks)
+        return says("collective-not-reached.unseen", rows, numbered=lead.seq is not None, ended=ended, **told)
+    if lead.proof != "silent":
+        return None
+    one, first, gone = len(lead.ranks) == 1, lead.seq is not None and lead.seq <= 1, _closed(run, item)
+    waiting = len(verdict(run, WATCHDOG).waiting)
+    if gone.height:
+        return says("collective-not-reached.left", refs(gone), one=one, **{**told, "first_s": None})
     return says(
-        "collective-not-reached.stopped",
-        (),
-        comm_id=lead.comm_id,
-        absence=f"no further call of {rank_words(lead.ranks)} on this communicator",
-        subject=subject(item),
-        lead=lead,
-        most=lead.seq or 0,
-        reached=lead.last or 0,
-        next=(lead.last or 0) + 1,
-    )
-
-
-def _barrier(item: Absent) -> Hit:
-    lead = item.lead
-    observed = (lead.evidence[0].text if lead.evidence else None) or ""
-    limit, who = (lead.ran_ms or 0) / 1000, subject(item)
-    return says(
-        "collective-not-reached.barrier", (), observed=observed, subject=who, limit=limit, lead=lead,
-        read_last=READ_LAST, within=not lead.world,
+        "collective-not-reached.silent", rows, last_s=lead.first_s, waiting=waiting,
+        more_wait=waiting > len(lead.waiting), first=first, prepares=first and one, **told,
     )  # fmt: skip
-
-
-def _unseen(item: Absent, ended: bool) -> Hit:
-    lead = item.lead
-    return says(
-        "collective-not-reached.unseen",
-        (),
-        first_s=lead.first_s,
-        subject=subject(item),
-        lead=lead,
-        op=lead.op or "operation unknown",
-        numbered=lead.seq is not None,
-        ended=ended,
-    )
-
-
-def _silent(item: Absent, waiting: int) -> Hit:
-    lead = item.lead
-    first = lead.seq is not None and lead.seq <= 1
-    return says(
-        "collective-not-reached.silent",
-        (),
-        first_s=lead.first_s,
-        last_s=lead.first_s,
-        subject=subject(item),
-        lead=lead,
-        op=lead.op or "operation unknown",
-        limit=(lead.ran_ms or 0) / 1000,
-        more_wait=waiting > len(lead.waiting),
-        waiting=waiting,
-        first=first,
-        read_last=READ_LAST,
-        prepares=first and len(lead.ranks) == 1,
-    )

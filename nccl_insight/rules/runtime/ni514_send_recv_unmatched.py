@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.base.units import plural
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import held_up
 from nccl_insight.facts.calls import unheld, unmatched, waits_for
@@ -15,9 +14,6 @@ from nccl_insight.facts.waitfor import verdict, waiting
 from nccl_insight.loading.assemble.places import ranks_in_job
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
-
-_HELD_UP = " The ranks that never came are themselves behind, or wait in a collective for a rank that is."
-_UNSEEN = " They wait themselves, and not all ranks gave a dump: they may wait for one that did not."
 
 
 def check(ctx: Context) -> Hits:
@@ -37,11 +33,9 @@ def _recorded(run: Run) -> Iterator[Hit]:
     if not found:
         return
     first = found[0]
-    other, verb = ("receive", "send to") if first.op == "Send" else ("send", "receive from")
     missing = {p.missing for p in found}
-    ranks = _whom([(p.waits, p.missing) for p in found], waits) or tuple(
-        sorted({r for p in found for r in (p.src, p.dst)})
-    )
+    # Whose dump shows that it waits for nobody is why, else either side may be.
+    ranks = tuple(sorted(missing if not missing & waits else {r for p in found for r in (p.src, p.dst)}))
     follows = held_up(run, missing)
     members = {r for group in flight_recorder.instances(run) for r in group.members}
     unseen = not follows and not members <= here and missing <= waits
@@ -54,12 +48,10 @@ def _recorded(run: Run) -> Iterator[Hit]:
         whom=() if unseen else ranks,
         caused_by=("rank-desync",) if follows else (),
         first=first,
-        verb=verb,
-        other=other,
+        sends=first.op == "Send",
         others=len(found) - 1,
-        follows=_HELD_UP if follows else _UNSEEN if unseen else "",
-        open=plural(first.count, "open send" if first.op == "Send" else "open receive"),
-        follows_said=follows,
+        unseen=unseen,
+        follows=follows,
     )
 
 
@@ -92,6 +84,5 @@ def _counted(run: Run) -> Iterator[Hit]:
             dst=dst,
             recvs=recvs,
             others=part.height - 1,
-            follows=_HELD_UP if follows else "",
-            follows_said=follows,
+            follows=follows,
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import capital, plural
+from nccl_insight.base.units import capital
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import absences, refuted
 from nccl_insight.facts.claims import DUMPS, WATCHDOG
@@ -28,7 +28,7 @@ def check(ctx: Context) -> Hits:
         return
     for source, told in ((DUMPS, _from_dumps), (WATCHDOG, _from_watchdog)):
         if found := verdict(run, source).stalled:
-            yield told(run, found[0], _more(len(found) - 1))
+            yield told(run, found[0], len(found) - 1)
             return
     if not flight_recorder.dumped(run):
         yield from _unanswered(ctx)
@@ -44,13 +44,8 @@ def _unanswered(ctx: Context) -> Iterator[Hit]:
         yield from ctx.tells("unanswered", rows=said, said=said)
 
 
-def _more(others: int) -> str:
-    return f" {plural(others, 'further group')} {'are' if others > 1 else 'is'} stuck likewise." if others else ""
-
-
-def _from_watchdog(run: Run, item: Stalled, more: str) -> Hit:
+def _from_watchdog(run: Run, item: Stalled, more: int) -> Hit:
     """A group of which every rank timed out in the same operation: nobody is missing."""
-    all_of = "" if item.whole else " that the log holds"
     return says(
         "collective-stalled.from-watchdog",
         item.evidence,
@@ -58,25 +53,23 @@ def _from_watchdog(run: Run, item: Stalled, more: str) -> Hit:
         first_s=item.first_s,
         last_s=item.first_s,
         item=item,
-        all_of=all_of,
         op=item.op or "operation unknown",
         more=more,
+        single=more == 1,
         list_dumps=LIST_DUMPS,
     )
 
 
-def _from_dumps(run: Run, item: Stalled, more: str) -> Hit:
+def _from_dumps(run: Run, item: Stalled, more: int) -> Hit:
     word = "started" if item.started else "issued"
-    absent = "" if item.whole else " Not all members gave a dump; one of them may be the missing one."
     return says(
         "collective-stalled.from-dumps",
         item.evidence,
         whom=with_hosts(run, item.ranks),
         item=item,
         word=word,
-        untold=" The dumps do not tell whether GPUs started it (TORCH_NCCL_ENABLE_TIMING=1 would).",
         more=more,
-        absent=absent,
+        single=more == 1,
         c="".join(
             f" {capital(c.source)} says otherwise ({c.said}); the dumps are the better evidence."
             for c in refuted(run)[:2]
