@@ -38,34 +38,40 @@ def _closed(run: Run, item: Absent) -> pl.DataFrame:
     return rows.with_columns(line="destroyed_line") if orderly.all() else rows.clear()
 
 
+def _told(item: Absent) -> dict[str, Any]:
+    """What all texts of this check may say."""
+    lead = item.lead
+    return {
+        "subject": subject(item), "lead": lead, "op": lead.op or "operation unknown", "read_last": READ_LAST,
+        "limit": (lead.ran_ms or 0) / 1000, "one": len(lead.ranks) == 1,
+    }  # fmt: skip
+
+
 def _hit(run: Run, item: Absent) -> Hit | None:
     """What a proof of this family says; None where another check tells it."""
-    lead, rows = item.lead, ()
-    told: dict[str, Any] = {
-        "subject": subject(item), "lead": lead, "op": lead.op or "operation unknown", "read_last": READ_LAST,
-        "limit": (lead.ran_ms or 0) / 1000,
-    }  # fmt: skip
+    lead = item.lead
     if lead.proof == "calls":
-        most, reached = lead.seq or 0, lead.last or 0
-        absence = f"no further call of {rank_words(lead.ranks)} on this communicator"
-        told |= {"comm_id": lead.comm_id, "absence": absence, "most": most, "reached": reached, "next": reached + 1}
-        return says("collective-not-reached.stopped", rows, **told)
+        return says(
+            "collective-not-reached.stopped", (), comm_id=lead.comm_id, most=lead.seq or 0, reached=lead.last or 0,
+            next=(lead.last or 0) + 1, absence=f"no further call of {rank_words(lead.ranks)} on this communicator",
+            **_told(item),
+        )  # fmt: skip
     if lead.proof == "barrier":
         observed = (lead.evidence[0].text if lead.evidence else None) or ""
-        return says("collective-not-reached.barrier", rows, observed=observed, within=not lead.world, **told)
+        return says("collective-not-reached.barrier", (), observed=observed, within=not lead.world, **_told(item))
     if lead.proof == "stack":
-        return says("collective-not-reached.elsewhere", rows, next_step=READ_LAST, **told)
-    told |= {"first_s": lead.first_s}
+        return says("collective-not-reached.elsewhere", (), next_step=READ_LAST, **_told(item))
     if lead.proof == "gap":
-        ended = ended_ranks(run).issuperset(lead.ranks)
-        return says("collective-not-reached.unseen", rows, numbered=lead.seq is not None, ended=ended, **told)
+        return says(
+            "collective-not-reached.unseen", (), first_s=lead.first_s, numbered=lead.seq is not None,
+            ended=ended_ranks(run).issuperset(lead.ranks), **_told(item),
+        )  # fmt: skip
     if lead.proof != "silent":
         return None
-    one, first, gone = len(lead.ranks) == 1, lead.seq is not None and lead.seq <= 1, _closed(run, item)
-    waiting = len(verdict(run, WATCHDOG).waiting)
-    if gone.height:
-        return says("collective-not-reached.left", refs(gone), one=one, **{**told, "first_s": None})
+    if (gone := _closed(run, item)).height:
+        return says("collective-not-reached.left", refs(gone), **_told(item))
+    first, waiting = lead.seq is not None and lead.seq <= 1, len(verdict(run, WATCHDOG).waiting)
     return says(
-        "collective-not-reached.silent", rows, last_s=lead.first_s, waiting=waiting,
-        more_wait=waiting > len(lead.waiting), first=first, prepares=first and one, **told,
+        "collective-not-reached.silent", (), first_s=lead.first_s, last_s=lead.first_s, waiting=waiting,
+        more_wait=waiting > len(lead.waiting), first=first, prepares=first and len(lead.ranks) == 1, **_told(item),
     )  # fmt: skip
