@@ -17,10 +17,8 @@ from nccl_insight.facts import watchdog
 from nccl_insight.facts.clock import clock_text, with_time
 from nccl_insight.facts.course import course
 from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, FIRST_FAILURE, KILLED, End, ends
-from nccl_insight.facts.errors import causes
 from nccl_insight.facts.instances import UNNAMED
 from nccl_insight.facts.last_words import tails
-from nccl_insight.facts.topics import plays
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
 from nccl_insight.readers.embedded.forms import step_words
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT, UNEXPLAINED
@@ -130,13 +128,9 @@ _TOLD_ELSEWHERE: Final = frozenset({TIMED_OUT, EFFECT, UNEXPLAINED})
 
 
 def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
-    rows = watchdog.states(run).drop_nulls("timed_out_seq").sort("time_s", "input_id", "line", nulls_last=True)
-    # The watchdog also gives up an operation in which NCCL reports an error: it tells no time that it ran.
-    ran = pl.col("ran_ms").is_not_null() | pl.col("group").eq_missing(watchdog.GLOO)
-    lines = causes(run)
-    told = ran if rows.select(ran.any()).item() else pl.lit(lines.select(plays(lines, "time-out").any()).item())
+    rows = watchdog.given_up(run).sort("time_s", "input_id", "line", nulls_last=True)
     for timed in (True, False):
-        part = rows.filter(told == timed)
+        part = rows.filter(pl.col("timed") == timed)
         if part.height:
             yield _in_operation(part, timed)
 

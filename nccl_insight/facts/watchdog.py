@@ -4,7 +4,7 @@ The numbers count the operations of a process group, alike on all its ranks. A r
 issued it and waits; one whose last issued operation is below n never came to it. The oldest unfinished operation
 of the group decides, so a gap of one is enough."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -29,6 +29,8 @@ GLOO: Final = "of Gloo"
 """The name of the group of those that waited in Gloo."""
 BLOCK: Final = 8
 """Ranks of a host, by whose multiples jobs are large."""
+# Waits of one limit differ by less than this share of it: the watchdog looks at its operations now and then.
+_ONE_LIMIT: Final = 0.1
 # Where lines name no group, numbers this close count the operations of one.
 _CLOSE: Final = 64
 _AT: Final = "at "
@@ -51,6 +53,26 @@ def states(run: Run) -> pl.DataFrame:
     return pl.concat(
         [rows, waits.select(pl.col(name).cast(rows.schema[name]) for name in waits.schema)], how="diagonal"
     )
+
+
+@fact
+def given_up(run: Run) -> pl.DataFrame:
+    """The rows of :func:`states` that gave up an operation, with ``timed``: whether its time was up. The watchdog gives
+    up one in which NCCL reports an error, too, and tells no time that it ran."""
+    rows, lines = states(run).drop_nulls("timed_out_seq"), causes(run)
+    ran = pl.col("ran_ms").is_not_null() | pl.col("group").eq_missing(GLOO)
+    told = rows.select(ran.any()).item() or not lines.select(plays(lines, "time-out").any()).item()
+    return rows.with_columns(timed=ran if told else pl.lit(True))
+
+
+def waited(run: Run, ranks: Collection[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Which of the ranks waited until their time was up, and the shortest and the longest of their waits in seconds,
+    where they had not one limit."""
+    rank = pl.coalesce("global_rank", "rank").alias("who")
+    rows = given_up(run).select(rank, "timed", pl.col("ran_ms") / 1000).filter(pl.col("who").is_in(list(ranks)))
+    took = rows["ran_ms"].drop_nulls().sort().to_list()
+    apart = bool(took) and took[-1] - took[0] > _ONE_LIMIT * took[-1]
+    return tuple(rows.filter("timed")["who"].unique().sort()), (took[0], took[-1]) if apart else ()
 
 
 def _behind_restart(run: Run, rows: pl.DataFrame) -> pl.DataFrame:

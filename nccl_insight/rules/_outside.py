@@ -256,6 +256,5 @@ def _leads(one: End, end: End) -> bool:
         return before is True and cancelled
     # Slurm sends SIGTERM, and SIGKILL to what is still there after ``KillWait``; of a step that is cancelled because a
     # task died that task's line is first. A launcher that says of one process that it failed killed the others.
-    same_input = one.ref.input_id == end.ref.input_id
-    swept = (cancelled and same_input) or (one.kind == FAILED and one.message == end.message)
+    swept = (cancelled and one.ref.input_id == end.ref.input_id) or (one.kind == FAILED and one.message == end.message)
     return (one.strong and before is not False) or (end.kind == KILLED and swept and before is True)

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import texts
-from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, RAISED, through
+from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, RAISED, SIGNAL_OF, through
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
@@ -56,16 +56,12 @@ SIGNS: Final = (
 )  # fmt: skip
 
 _BARE: Final = re.compile(_PATTERNS["bare"])
-_BARE_SIGNALS: Final = {
-    "Killed": 9, "Terminated": 15, "Aborted": 6, "Bus error": 7, "Segmentation fault": 11, "Illegal instruction": 4,
-    "Floating point exception": 8,
-}  # fmt: skip
 
 
 def shell_signal(text: str) -> tuple[str, int] | None:
     """What a shell prints of a command that a signal ended, alone or behind a progress bar, and the signal's number."""
     word = _BARE.match(text)
-    return None if word is None else (word[1], _BARE_SIGNALS[word[1]])
+    return None if word is None else (word[1], SIGNAL_OF["shell"][word[1]])
 
 
 def ending_lines(text: pl.Expr) -> pl.Expr:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import late, texts
+from nccl_insight.base import late, texts, toml
 from nccl_insight.readers.embedded.tracebacks import exception_in
 
 EXCEPTION: Final = "exception"
@@ -20,10 +20,9 @@ FAILURES: Final = frozenset({EXCEPTION, EXIT, SIGNAL, FATAL})
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 _CODE: Final = late.compiled(_PATTERNS["code"], re.I)
 _NONZERO: Final = late.compiled(r"\bnon-?zero (?:exit |return )?(?:code|status)\b", re.I)
-_NAMES: Final = {
-    "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9, "SEGV": 11,
-    "PIPE": 13, "TERM": 15, "XCPU": 24,
-}  # fmt: skip
+#: Numbers of signals by names, by what shells and by what others print of them.
+SIGNAL_OF: Final = toml.read(Path(__file__).with_name("signals.toml"))
+_NAMES: Final = SIGNAL_OF["names"]
 _SIGNAL: Final = late.compiled(_PATTERNS["signal"], re.I)
 _DIED: Final = late.compiled(_PATTERNS["died"], re.I)
 _CORE: Final = late.compiled(_PATTERNS["core"], re.I)

@@ -5,9 +5,17 @@ from textwrap import shorten
 import polars as pl
 
 from nccl_insight.facts.topics import plays
+from nccl_insight.facts.watchdog import given_up
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.tables.normalise.ends import EFFECT
+
+_NO_LIMIT = 10**11
+
+
+def _span(values: pl.Series) -> tuple[float, ...]:
+    """The least and the greatest of them; one where they are one."""
+    found = values.drop_nulls().unique().sort()
+    return (*found[:1], *found[1:][-1:])
 
 
 def _first(rows: pl.DataFrame) -> bool:
@@ -30,27 +38,24 @@ def check(ctx: Context) -> Hits:
         yield from ctx.tells("other", quiet=None, text=shorten(str(found.value("text") or ""), 80, placeholder=" ..."))
         return
     works = rows.filter(pl.col("work_op").is_not_null())
-    ops = works["work_op"].unique(maintain_order=True).to_list() if works.height else []
-    numbers = works["seq"].drop_nulls().unique().sort().to_list() if works.height else []
-    limit = found.value("timeout_ms")
-    what = f"{ops[0]} " if ops else ""
-    seq = (
-        f"sequence {numbers[0]}" if len(numbers) == 1 else f"sequences {numbers[0]} to {numbers[-1]}" if numbers else ""
-    )
+    numbers, limits = _span(works["seq"]), rows["timeout_ms"].cast(pl.Int64, strict=False)
     first = _first(rows)
     names = rows["pg_guid"].str.extract(r"\(([^()]+)\)").drop_nulls().unique()
-    group = str(names[0]) if names.len() == 1 and not str(names[0]).startswith("default") else ""
-    alone = not first and rows["completed_seq"].eq(-1).any() and numbers == [1]
-    if first or alone:
-        what = f"the first {what or 'collective '}of {group or 'a group'}, "
-    elif group:
-        what = f"{what or 'a collective '}of {group}, "
-    who = "Gloo" if by_gloo else "The watchdog"
+    timed = by_gloo or first or bool(plays(rows, "time-out").any())
+    waits = given_up(ctx.run).drop_nulls("global_rank")
     # Whom NCCL told of an error did not wait until its time was up.
-    over, every = rows.filter(plays(rows, "time-out")), ctx.run.table("errors")
-    told = every.filter(plays(every, "standing") & (pl.col("diagnosis").cast(pl.String) == EFFECT))["rank"]
-    timed = by_gloo or first or (over.height > 0 and set(told.drop_nulls()) <= set(over["rank"].drop_nulls()))
-    verb = "timed out on" if timed else "gave up on"
-    after = f" after {int(limit) / 1000:,g} s" if timed and limit and len(limit) < 12 else ""
-    headline = " ".join(f"{who} {verb} {what or 'a collective '}{seq}{after}".split())
-    yield from ctx.tells("found", quiet=None, headline=headline, first=first, dumps=LIST_DUMPS)
+    over = waits.filter("timed")["global_rank"].implode()
+    yield from ctx.tells(
+        "found",
+        quiet=None,
+        by_gloo=by_gloo,
+        timed=timed,
+        first=first,
+        opening=first or (rows["completed_seq"].eq(-1).any() and numbers == (1,)),
+        op=next(iter(works["work_op"]), ""),
+        group=str(names[0]) if names.len() == 1 and not str(names[0]).startswith("default") else "",
+        numbers=numbers,
+        limits=_span(limits.filter(limits < _NO_LIMIT) / 1000) if timed else (),
+        gave_up=tuple(waits.filter(~pl.col("global_rank").is_in(over))["global_rank"].unique()) if timed else (),
+        dumps=LIST_DUMPS,
+    )

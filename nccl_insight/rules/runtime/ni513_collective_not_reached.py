@@ -12,6 +12,7 @@ from nccl_insight.facts.claims import CALLS, WATCHDOG
 from nccl_insight.facts.settings import refs
 from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.waitfor import ended_ranks, verdict
+from nccl_insight.facts.watchdog import waited
 from nccl_insight.rules._absent import READ_LAST, subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
@@ -71,7 +72,9 @@ def _hit(run: Run, item: Absent) -> Hit | None:
     if (gone := _closed(run, item)).height:
         return says("collective-not-reached.left", refs(gone), **_told(item))
     first, waiting = lead.seq is not None and lead.seq <= 1, len(verdict(run, WATCHDOG).waiting)
+    timed, limits = waited(run, lead.waiting)
     return says(
         "collective-not-reached.silent", (), first_s=lead.first_s, last_s=lead.first_s, waiting=waiting,
-        more_wait=waiting > len(lead.waiting), first=first, prepares=first and len(lead.ranks) == 1, **_told(item),
+        more_wait=waiting > len(lead.waiting), first=first, prepares=first and len(lead.ranks) == 1, timed=timed,
+        limits=limits, waited=timed or lead.waiting, gave_up=timed and {*lead.waiting}.difference(timed), **_told(item),
     )  # fmt: skip

@@ -7,10 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref, Severity
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.facts.ends import CRASHED, ENDED, KILLED, End
 from nccl_insight.language.load import playing
+from nccl_insight.readers.embedded.forms import SIGNAL_OF
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT
@@ -20,11 +21,7 @@ from nccl_insight.tables.run import Run
 _THROWN: Final = re.compile(r"after throwing an instance of '([^']+)'(?:\s+what\(\):\s+(\S[^\n]*))?")
 # Lines of one exception of Ray, at most.
 _BLOCK = 12
-_WORDS = (
-    ("egmentation", 11), ("egfault", 11), ("SIGSEGV", 11), ("Bus error", 7), ("SIGBUS", 7), ("llegal instruction", 4),
-    ("loating point", 8), ("bort", 6), ("bad_alloc", 6), ("corrupt", 6), ("free()", 6), ("malloc()", 6),
-    ("general protection", 11),
-)  # fmt: skip
+_WORDS: Final = SIGNAL_OF["told"]
 
 
 def _same(first: End, end: End) -> bool:
@@ -39,12 +36,7 @@ def _same(first: End, end: End) -> bool:
 
 
 def _signal(end: End) -> int | None:
-    return end.signal or next((number for word, number in _WORDS if word in end.text), None)
-
-
-def _explained(end: End, ended: Sequence[Ref]) -> bool:
-    """Whether the next lines of the same block say what ended the process: its node, or the scheduler."""
-    return any(ref.input_id == end.ref.input_id and 0 <= ref.line - end.ref.line <= _BLOCK for ref in ended)
+    return end.signal or next((number for word, number in _WORDS.items() if word in end.text), None)
 
 
 def _open(end: End) -> bool:
@@ -59,7 +51,9 @@ def _crashes(run: Run) -> list[End]:
     ended = [e.ref for e in outside.of_kind(run, ENDED) if e.strong]
 
     def explained(end: End) -> bool:
-        return _open(end) and ((bool(killed) and killed.issuperset(end.ranks)) or _explained(end, ended))
+        # The next lines of the same block say of what: of its node, or of the scheduler.
+        near = any(ref.input_id == end.ref.input_id and 0 <= ref.line - end.ref.line <= _BLOCK for ref in ended)
+        return _open(end) and (near or (bool(killed) and killed.issuperset(end.ranks)))
 
     return [e for e in outside.of_kind(run, CRASHED) if not explained(e)]
 

@@ -206,3 +206,49 @@ def test_a_time_out_of_gloo_has_no_gap_in_its_headline(tmp_path: Path) -> None:
         tmp_path / "run.log",
     )
     assert "collective after 900 s" in found[0].title
+
+
+def _stands(rank: int, seq: int, limit_ms: int | None) -> list[str]:
+    """What the watchdog of a rank prints: that its time was up, where it was, and where the rank stands."""
+    up = (
+        f"[rank{rank}]:[E1117 12:00:02.049474725 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective "
+        f"operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)={limit_ms}) "
+        f"ran for {limit_ms} milliseconds before timing out."
+    )
+    stands = (
+        f"[rank{rank}]:[E1117 12:00:02.236428742 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) "
+        f"Rank {rank}]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: {seq}, "
+        f"last completed work: {seq - 1}"
+    )
+    return [up, stands] if limit_ms is not None else [stands]
+
+
+@pytest.mark.parametrize(
+    ("limits", "watchdog", "silent"),
+    [
+        (
+            [None, 600_000, None, 600_000],
+            "after 600 s; rank 0 gave up without a time-out",
+            "in which ranks 1,3 waited for 600 s and rank 0 gave up without a time-out",
+        ),
+        ([60_000, 600_000, None, 600_000], "after 60 to 600 s", "in which ranks 0-1,3 waited for 60 to 600 s"),
+        ([600_000, 600_000, None, 600_000], "after 600 s", "in which ranks 0-1,3 waited for 600 s"),
+    ],
+    ids=["an error of NCCL", "a shorter limit", "one limit"],
+)
+def test_who_gave_up_is_told_from_who_timed_out(
+    tmp_path: Path, limits: list[int | None], watchdog: str, silent: str
+) -> None:
+    """Rank 2 prints nothing of the collective in which the others wait."""
+    started = [
+        f"gpu01:{100 + r}:{100 + r} [{r}] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks 4 cudaDev {r} "
+        f"nvmlDev {r} busId {r + 1}b000 commId 0x7d1ab3c1 - Init {state}"
+        for state in ("START", "COMPLETE")
+        for r in range(4)
+    ]
+    lines = [line for r, limit in enumerate(limits) if r != 2 for line in _stands(r, 71, limit)]
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"{line}\n" for line in [*started, *lines]))
+    titles = {f.name: f.title for f in nccl_insight.analyze([log]).findings}
+    assert titles["collective-not-reached"].endswith(silent)
+    assert titles["watchdog-timeout"].removesuffix(" (ranks 0-1,3 on gpu01)").endswith(watchdog)
