@@ -58,6 +58,7 @@ _MORE: Final = words("""confidence needs nature called distance caused_by thresh
     lines beside unless shows advised quiet on_one_host fatal got_over leads_to""")
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
+_SAMPLE: Final = re.compile(r"```log\n([^`]*)\n```\s+expect: [^\n]*\bline (\d+)")
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,28 @@ class Page:
 
     @property
     def doc(self) -> str:
-        """The documentation as plain text: underlined headings, no examples."""
+        """The documentation as plain text: underlined headings, what a reader needs first, of the examples one line."""
         shown = {k: v for k, v in self.sections.items() if not k.startswith(("Fires:", "Silent:"))}
-        return "\n\n".join([self.summary, *(f"{k}\n{'-' * len(k)}\n{v}" for k, v in shown.items())])
+        first = {k: shown.pop(k) for k in ("What it finds", "What to do") if k in shown}
+        looks = [headed("What it looks like", f"    {self.sample}")] if self.sample else []
+        return "\n\n".join([self.summary, *looks, *(headed(k, v) for k, v in (first | shown).items())])
+
+    @property
+    def sample(self) -> str:
+        """The line on which the finding of the first example stands; empty where the examples are no logs."""
+        fires = (text for title, text in self.sections.items() if title.startswith("Fires:"))
+        found = next((m for m in map(_SAMPLE.search, fires) if m), None)
+        lines = found[1].split("\n") if found else []
+        return lines[int(found[2]) - 1] if found and int(found[2]) <= len(lines) else ""
 
     def words(self, key: str, default: str = "") -> tuple[str, ...]:
         """The words of a key of the front matter."""
         return words(self.head.get(key, default))
+
+
+def headed(title: str, text: str) -> str:
+    """A part of the documentation under its heading."""
+    return f"{title}\n{'-' * len(title)}\n{text}"
 
 
 def _front(text: str) -> tuple[dict[str, str], tuple[Step, ...]]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # More of standard input than any pasted line needs.
 _PASTED = 1 << 16
+_CAUSES = 12
+_QUOTED = 4
 _CLASSES = {
     "F": "stops the job", "P": "slows the job", "I": "worth knowing", "S": "consequence of another fault",
     "L": "about the input",
@@ -51,13 +53,17 @@ def _laid_out(lines: list[str], width: int | None, color: bool) -> Iterator[str]
         rule_line = len(line) > 2 and set(line) == {"-"}
         if not line or heading or rule_line or line[0] in " *|" or number == 0:
             yield from flush()
-            yield f"\x1b[1m{line}\x1b[0m" if color and (heading or number == 0) else line
+            painted = f"\x1b[1m{line}\x1b[0m" if color and (heading or number == 0) else line
+            indent = line[: len(line) - len(line.lstrip())]
+            yield painted if width is None or len(indent) < _QUOTED else "\n".join(_wrapped(line, width, indent))
         else:
             paragraph.append(line)
     yield from flush()
 
 
 def _explanation(rule: Rule) -> str:
+    from nccl_insight.base.pages import headed
+    from nccl_insight.base.units import listed
     from nccl_insight.report.words import severity_word
 
     kind = rule.finding_class.value
@@ -67,13 +73,10 @@ def _explanation(rule: Rule) -> str:
     )
     parts = [head, rule.doc.strip()]
     if rule.caused_by:
-        parts.append(
-            "Consequence of, when present\n----------------------------\n" + ", ".join(dict.fromkeys(rule.caused_by))
-        )
+        parts.append(headed("Usually after", listed(rule.caused_by, _CAUSES)))
     if rule.thresholds:
         rows = "\n".join(f"{key} = {value:g}" for key, value in sorted(rule.thresholds.items()))
-        title = f"Thresholds ([thresholds.{rule.name}])"
-        parts.append(f"{title}\n{'-' * len(title)}\n{rows}")
+        parts.append(headed(f"Thresholds ([thresholds.{rule.name}])", rows))
     return "\n\n".join(parts)
 
 

@@ -66,3 +66,14 @@ def test_an_unknown_key_of_a_page_is_named_with_its_line(tmp_path: Path) -> None
     page.write_text("---\nclass: F\nseverty: error\naction: config\n---\nText.\n", encoding="utf-8")
     with pytest.raises(InsightError, match=r"^NI999-a-name\.md:3: .*'severty'; did you mean 'severity'\?$"):
         read_page(page)
+
+
+def test_the_documentation_shows_a_line_and_what_to_do_before_reasons(tmp_path: Path) -> None:
+    page = tmp_path / "NI999-a-name.md"
+    fires = "\n## Fires: it\n\n```log\nfirst line\nsecond line\n```\n\nexpect: error, host gpu01, line 2\n"
+    page.write_text(f"---\n{HEAD}---\n{BODY}\n## What to do\n\nThis.\n{fires}", encoding="utf-8")
+    read = read_page(page)
+    assert read.sample == "second line"
+    assert "What it looks like\n------------------\n    second line\n\n" in read.doc
+    assert read.doc.index("What to do") < read.doc.index("Why it matters")
+    assert "first line" not in read.doc
