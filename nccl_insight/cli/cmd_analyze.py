@@ -146,15 +146,10 @@ def _followed(
     return follow(paths, judge, show, idle, most_bytes=most_bytes, warn=warn) or judge()
 
 
-def _picture(drawing: str) -> bytes:
-    from nccl_insight.report.picture import png
-
-    return png(drawing)
-
-
 def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Analysis:
     """Writes all that is wanted; the analysis as it is shown, with names replaced where the policy says so."""
     from nccl_insight.cli.output import parse_output, terminal_width, write_bytes, write_text
+    from nccl_insight.report.picture import png
 
     redactor = None
     if policy.redact:
@@ -175,7 +170,7 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
             )
     rendered = [(target, _render(kind, analysis, run, policy, wanted.js, redactor)) for kind, target in wanted.outputs]
     drawn = {target for kind, target in wanted.outputs if kind == "card" and target.lower().endswith(".png")}
-    pictures = {target: _picture(content) for target, content in rendered if target in drawn}
+    pictures = {target: png(content) for target, content in rendered if target in drawn}
     for target, content in rendered:
         if target in pictures:
             write_bytes(target, pictures[target])

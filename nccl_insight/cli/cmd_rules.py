@@ -120,9 +120,7 @@ def _row(rule: Rule, room: int, width: int | None) -> list[str]:
     return [head.rstrip(), *_wrapped(f"       {rule.summary}", width, "       ")]
 
 
-def _wrapped(text: str, width: int | None, indent: str) -> list[str]:
-    if width is None:
-        return [text]
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
     return textwrap.wrap(text, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 

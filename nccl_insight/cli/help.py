@@ -80,8 +80,9 @@ class Group(TyperGroup):
                 titles.setdefault(title or "Commands", []).append((name, _sentence(command.help or "")))
         for title in (*_COMMANDS, "Commands"):
             if title in titles:
+                order = {name: n for n, name in enumerate(_COMMANDS.get(title, ()))}
                 with formatter.section(title):
-                    formatter.write_dl(_in_order(titles[title], _COMMANDS.get(title, ())))
+                    formatter.write_dl(sorted(titles[title], key=lambda e: order.get(e[0], len(order))))
         with formatter.section("Options"):
             formatter.write_dl(entries, col_max=_WIDTH)
         if ctx.parent is None:
@@ -115,10 +116,6 @@ def _told() -> Mapping[str, Any]:
 
 def _group_of(groups: Mapping[str, Sequence[str]], names: Iterable[str]) -> str:
     return next((title for title, members in groups.items() if any(n in members for n in names)), "")
-
-
-def _in_order(entries: list[tuple[str, str]], order: tuple[str, ...]) -> list[tuple[str, str]]:
-    return sorted(entries, key=lambda e: order.index(e[0]) if e[0] in order else len(order))
 
 
 def _entry(names: list[str], record: tuple[str, str]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from nccl_insight.base.model import Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.base.objects import json_text
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import listed, plural
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import markdown as markdown_of
 from nccl_insight.report import words
@@ -55,7 +55,7 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
             rows.append((word, f.code, f.name, _inert(f.title)))
         lines += ["### Findings that differ", "", *markdown_of.table(("", "code", "finding", "what"), rows)]
     if comparison.changes:
-        told = ((c, (c.subject, c.good or absent(c), f"{c.bad or absent(c)}{_ratio(c)}")) for c in comparison.changes)
+        told = ((c, (c.subject, c.good or absent(c), f"{c.bad or absent(c)}{ratio(c)}")) for c in comparison.changes)
         cells = [(c.area, *map(_inert, what), ", ".join(c.explains)) for c, what in islice(told, limit)]
         header = ("area", "what", "good", "bad", "may explain")
         lines += ["### Changes, the likeliest explanation first", "", *markdown_of.table(header, cells)]
@@ -100,8 +100,8 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
                 "score": c.score,
                 "explains": list(c.explains),
                 "hosts": [one_line(h, _LIMIT) for h in c.hosts],
-                "evidence_good": _places(comparison.good, c.evidence_good),
-                "evidence_bad": _places(comparison.bad, c.evidence_bad),
+                "evidence_good": places(comparison.good, c.evidence_good),
+                "evidence_bad": places(comparison.bad, c.evidence_bad),
             }
             for c in comparison.changes
         ],
@@ -158,7 +158,7 @@ def absent(change: Change) -> str:
 
 def _change(change: Change) -> str:
     good, bad = (one_line(v, 60) or absent(change) for v in (change.good, change.bad))
-    return f"{one_line(change.subject, 80)} {good} -> {bad}{_ratio(change)}"
+    return f"{one_line(change.subject, 80)} {good} -> {bad}{ratio(change)}"
 
 
 def _brief(change: Change) -> str:
@@ -167,13 +167,12 @@ def _brief(change: Change) -> str:
     if max(len(change.good or ""), len(change.bad or "")) <= _BRIEF or min(len(good), len(bad)) < 2:
         return _change(change)
     gone, more = [v for v in good if v not in bad], [v for v in bad if v not in good]
-    told = [f"{word} {_few(values)}" for word, values in (("without", gone), ("now with", more)) if values]
+    told = [
+        f"{word} {listed((one_line(v.strip(), _BRIEF) for v in values), 3)}"
+        for word, values in (("without", gone), ("now with", more))
+        if values
+    ]
     return f"{one_line(change.subject, 80)} {' and '.join(told) or 'in another order'}"
-
-
-def _few(values: list[str]) -> str:
-    shown = ", ".join(one_line(v.strip(), _BRIEF) for v in values[:3])
-    return shown if len(values) <= 3 else f"{shown} and {len(values) - 3:,} more"
 
 
 def _finding(change: FindingChange) -> str:
@@ -186,23 +185,25 @@ def _finding(change: FindingChange) -> str:
 
 def _change_lines(comparison: Comparison, number: int, change: Change) -> list[str]:
     good, bad = (one_line(v, _LIMIT) or absent(change) for v in (change.good, change.bad))
-    head = f"{number:3}. {change.area}: {one_line(change.subject, _LIMIT)}: {good} -> {bad}{_ratio(change)}"
+    head = f"{number:3}. {change.area}: {one_line(change.subject, _LIMIT)}: {good} -> {bad}{ratio(change)}"
     lines = [head]
     if change.hosts:
         lines.append(f"       differs on {', '.join(one_line(h, 80) for h in change.hosts[:6])}")
     if change.explains:
         lines.append(f"       may explain {', '.join(change.explains)}")
-    where = [*_places(comparison.good, change.evidence_good)[:1], *_places(comparison.bad, change.evidence_bad)[:1]]
+    where = [*places(comparison.good, change.evidence_good)[:1], *places(comparison.bad, change.evidence_bad)[:1]]
     if where:
         lines.append(f"       see {', '.join(where)}")
     return lines
 
 
-def _ratio(change: Change) -> str:
+def ratio(change: Change) -> str:
+    """How the bad run's value stands to the good one's; empty where they are no numbers."""
     return "" if change.ratio is None else f" ({change.ratio:.2f}x)"
 
 
-def _places(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> list[str]:
+def places(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> list[str]:
+    """Path and line of what shows a change."""
     paths = dict(inputs)
     return [f"{one_line(paths.get(r.input_id, ''), _LIMIT)}:{r.line}" for r in refs]
 

@@ -1,6 +1,6 @@
 """Explains the ways: who talks to whom over what, NICs, rings and trees."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.units import format_ranks, listed, plural, rank_words
@@ -79,7 +79,8 @@ def _rings(view: Rings | None) -> Iterator[str]:
     same = "in one order" if len(orders) == 1 else f"in {len(orders)} different orders"
     yield f"{plural(len(view.rings), 'ring')}, {same}."
     lines = [
-        f"- {_channels(channels)}: {chain(order)}{'' if whole else ' (cut short in the log)'}"
+        f"- channel{'s' if len(channels) > 1 else ''} {format_ranks(channels)}: {chain(order)}"
+        + ("" if whole else " (cut short in the log)")
         for (order, whole), channels in orders.items()
     ]
     yield from capped(lines, _ORDERS, "orders")
@@ -87,10 +88,6 @@ def _rings(view: Rings | None) -> Iterator[str]:
     if crossings and view.nodes > 1:
         low, high = min(crossings), max(crossings)
         yield f"Each ring crosses from host to host {crossed(low, high, view.nodes, 'hosts')}."
-
-
-def _channels(channels: Sequence[int]) -> str:
-    return f"{'channel' if len(channels) == 1 else 'channels'} {format_ranks(channels)}"
 
 
 def _trees(view: Trees | None) -> Iterator[str]:

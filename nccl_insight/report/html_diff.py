@@ -127,24 +127,20 @@ def _changes(comparison: Comparison) -> Markup:
 
 
 def _row(comparison: Comparison, change: Change) -> list[Child]:
-    ratio = f" ({change.ratio:.2f}x)" if change.ratio is not None else ""
     hosts = ", ".join(one_line(h, 80) for h in change.hosts[:4])
     where = [_place(comparison.good, change.evidence_good), _place(comparison.bad, change.evidence_bad)]
     return [
         one_line(change.subject, 300) + (f", on {hosts}" if hosts else ""),
         change.area,
         el("code", _value(change, change.good)),
-        [el("code", _value(change, change.bad)), ratio],
+        [el("code", _value(change, change.bad)), diff.ratio(change)],
         ", ".join(change.explains),
         "; ".join(filter(None, where)),
     ]
 
 
 def _place(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> str:
-    if not refs:
-        return ""
-    path = dict(inputs).get(refs[0].input_id, "")
-    return f"{one_line(path, 400).rpartition('/')[2]}:{refs[0].line}" if path else ""  # the whole path stands above
+    return next(iter(diff.places(inputs, refs)), "").rpartition("/")[2]  # the whole path stands above
 
 
 def _rest(comparison: Comparison) -> Markup:

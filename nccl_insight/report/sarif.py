@@ -81,9 +81,7 @@ def _no_link(text: str) -> str:
 
 
 def _location(path: str, line: int) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
-    place["region"] = {"startLine": max(line, 1)}
-    return {"physicalLocation": place}
+    return {"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": {"startLine": max(line, 1)}}}
 
 
 def _uri(path: str) -> str:

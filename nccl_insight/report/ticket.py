@@ -1,6 +1,5 @@
 """What people paste: the issue form of NVIDIA/nccl filled in, and five lines for a chat."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from nccl_insight.base.model import Analysis
@@ -54,7 +53,8 @@ def platform(analysis: Analysis, view: Platform, command: str = "") -> list[str]
 
 def chat(analysis: Analysis) -> str:
     """At most eleven lines without markup for a chat: verdict and cause, the job, its story, a line, what to do."""
-    job = ", ".join(filter(None, (words.job_line(analysis), _one(analysis.job.networks))))
+    network = " and ".join(one_line(v, 40) for v in analysis.job.networks[:3])
+    job = ", ".join(filter(None, (words.job_line(analysis), network and f"network {network}")))
     lines = [f"{analysis.verdict}: {words.cause(analysis)}"]
     if story.told(analysis):
         lines += [f"Job: {job}"] if job else []
@@ -84,10 +84,6 @@ def chat(analysis: Analysis) -> str:
         f"{rest}{analysis.tool.name} {analysis.tool.version}" + ("" if analysis.redacted else ", not redacted")
     )
     return "\n".join(one_line(line, 500) for line in lines) + "\n"
-
-
-def _one(values: Sequence[str]) -> str:
-    return "network " + " and ".join(one_line(v, 40) for v in values[:3]) if values else ""
 
 
 def _impact(analysis: Analysis) -> str:
