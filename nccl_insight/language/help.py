@@ -69,24 +69,28 @@ def own_help(name: str, directives: Mapping[str, str]) -> Help | None:
     return _help(name, directives) if any(part in directives for part in _PARTS) else None
 
 
+def _names(block: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(block.get("for", "").replace(",", " ").split())
+
+
+def _block(block: Mapping[str, str]) -> Block:
+    where = block["where"]
+    for key in block.keys() - _KEYS:
+        raise GrammarError(f"{where}: a block of help has no {key}")
+    given = {**block, "where": block.get("place", "")}
+    if not _names(block) or not any(given.get(part) for part in _PARTS):
+        raise GrammarError(f"{where}: help needs `for:` and one of {', '.join(_PARTS)}")
+    lines = [line for line in block.get("when", "").split("\n") if line]
+    cases = tuple(parse_case(f"{line} => {block['help']}", where) for line in lines)
+    return Block(_help(block["help"], given), _names(block), cases)
+
+
 def help_blocks(files: Mapping[str, str]) -> Iterator[Block]:
     """The blocks of help of grammar files, in order.
 
     Raises GrammarError: an unknown key, a block for nothing, or a case that cannot be read.
     """
-    for block in blocks_of(files):
-        if "help" not in block:
-            continue
-        where = block["where"]
-        for key in block.keys() - _KEYS:
-            raise GrammarError(f"{where}: a block of help has no {key}")
-        names = tuple(block.get("for", "").replace(",", " ").split())
-        given = {**block, "where": block.get("place", "")}
-        if not names or not any(given.get(part) for part in _PARTS):
-            raise GrammarError(f"{where}: help needs `for:` and one of {', '.join(_PARTS)}")
-        lines = [line for line in block.get("when", "").split("\n") if line]
-        cases = tuple(parse_case(f"{line} => {block['help']}", where) for line in lines)
-        yield Block(_help(block["help"], given), names, cases)
+    return (_block(block) for block in blocks_of(files) if "help" in block)
 
 
 def enumerations(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -106,9 +110,18 @@ def enumerations(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 @cache
-def default_blocks() -> tuple[Block, ...]:
-    """The blocks of help of the packaged grammar."""
-    return tuple(help_blocks(default_grammar().sources))
+def _blocks_by_name() -> Mapping[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for block in blocks_of(default_grammar().sources):
+        for name in _names(block):
+            found.setdefault(name, []).append(block)
+    return found
+
+
+@cache
+def default_blocks(name: str) -> tuple[Block, ...]:
+    """The blocks of help of the packaged grammar for a message or a diagnosis, in order; a run needs few of all."""
+    return tuple(_block(block) for block in _blocks_by_name().get(name, ()))
 
 
 @cache

@@ -47,7 +47,7 @@ def _closest(row: pl.DataFrame, diagnosis: str, message: str) -> Iterator[Help]:
 
 def _held(row: pl.DataFrame, name: str) -> Iterator[Help]:
     """The help of the blocks for a name whose cases hold, in order; one query for all that stand behind the last."""
-    blocks = [b for b in default_blocks() if name in b.names]
+    blocks = [*default_blocks(name)]
     while said := words(row, [c for b in blocks for c in b.cases or (Case((), b.help.name),)])[0]:
         at = next(n for n, b in enumerate(blocks) if b.help.name == said)
         yield blocks[at].help
