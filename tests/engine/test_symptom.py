@@ -101,6 +101,16 @@ def test_the_number_between_the_ranks_that_time_out_is_named_in_old_wordings_too
     assert "collective-not-reached" not in {f.name for f in all_came}
 
 
+@pytest.mark.parametrize(("number", "first"), [(1, True), (12, False)])
+def test_operation_1_is_the_first_of_a_torch_that_does_not_tell_what_it_completed(
+    tmp_path: Path, number: int, first: bool
+) -> None:
+    lines = [_OLD.format(r=r).replace("SeqNum=12", f"SeqNum={number}") for r in range(2)]
+    (found,) = [f for f in judge(tmp_path, lines, "").findings if f.name == "watchdog-timeout"]
+    assert ("the first ALLREDUCE of a group" in found.title) is first
+    assert ("NCCL_P2P_DISABLE=1" in found.next_step) is first
+
+
 def test_a_watchdog_names_its_process_group(tmp_path: Path) -> None:
     tag = "[rank2]:[E108 16:19:09.618302713 ProcessGroupNCCL.cpp:{n}] "
     lines = [

@@ -19,11 +19,14 @@ def _span(values: pl.Series) -> tuple[float, ...]:
 
 
 def _first(rows: pl.DataFrame) -> bool:
-    """Whether ranks wait together in the first collective of a group, which none of them has finished."""
-    told = rows.filter(pl.col("completed_seq").is_not_null())
+    """Whether ranks wait together in the first collective of a group, which none of them has finished.
+
+    Of torch that does not tell what was completed, operation 1 is the first (``ProcessGroupNCCL``: ``seq_``).
+    """
+    told = rows["completed_seq"].drop_nulls()
     waiting = rows.filter(pl.col("seq").is_not_null())
     same = waiting["seq"].n_unique() == 1 and waiting["rank"].drop_nulls().n_unique() > 1
-    return same and told.height > 0 and bool((told["completed_seq"] == -1).all())
+    return same and bool((told == -1).all() if told.len() else (waiting["seq"] == 1).all())
 
 
 def check(ctx: Context) -> Hits:
