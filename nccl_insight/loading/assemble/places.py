@@ -36,6 +36,7 @@ def without_port(column: str) -> pl.Expr:
 _OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*")
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
+_REPLICA: Final = re.compile(r"-[0-9]{1,4}$")
 _EVERY: Final = pl.lit(True)
 
 
@@ -82,13 +83,14 @@ class Places:
     def pod(self, name: str | None) -> str | None:
         """The host that a pod or container is: pods of training jobs call their host by their own name.
 
-        ``team.job-worker-1`` and ``pod/job-worker-1`` are ``job-worker-1``.
+        ``team.job-worker-1`` and ``pod/job-worker-1`` are ``job-worker-1``; Docker Compose numbers what it runs of one
+        service: ``job-worker-1-1``.
         """
         if not name:
             return None
         bare = name.rsplit("/", 1)[-1]
-        candidates = (bare, bare.rsplit(".", 1)[-1])
-        return next((self.names[c] for c in candidates if c in self.names), candidates[-1])
+        candidates = (bare, bare.rsplit(".", 1)[-1], _REPLICA.sub("", bare))
+        return next((self.names[c] for c in candidates if c in self.names), candidates[1])
 
     def host_in_tag(self, tag: Tag | str | None) -> str | None:
         """The host that a launcher, syslog or pdsh put in front of a line."""

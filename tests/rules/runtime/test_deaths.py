@@ -360,6 +360,19 @@ DEATHS += [
         hosts=("trainer-worker-1",),
     ),
     Death(
+        "Docker Compose numbers the container of a service, which its lines call their host",
+        {
+            "compose.log": [
+                *(f"{p}-1  | {line}" for p in PODS for line in _OF_PODS[f"{p}.log"]),
+                "trainer-worker-1-1 exited with code 137",
+            ],
+            "dmesg.txt": dmesg_oom(884122),
+        },
+        ranks=(1,),
+        hosts=("trainer-worker-1",),
+        words="memory",
+    ),
+    Death(
         "the container with the GPU was killed",
         {
             **{k: [x.replace("peer trainer-worker-1", "peer trainer-worker-2") for x in v] for k, v in _OF_PODS.items()},
