@@ -21,7 +21,7 @@ Step: TypeAlias = Callable[[TableMap, Places, pl.DataFrame], pl.DataFrame]
 
 # torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
 _RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9]+\)")
-# nccl-tests: "gpu01: Test CUDA failure ..", right behind a row it began, and then " .. gpu01 pid 4100: Test failure ..".
+# nccl-tests: "gpu01: Test CUDA failure ..", maybe behind a row it began; then " .. gpu01 pid 4100: Test failure ..";
 _TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
 _TEST_ROW: Final = r"^\s*[0-9]+\s+[0-9]+\s+\w+\s+(?:sum|prod|m[ai][xn]|avg|mulsum|none)(?:\s+-?[0-9]+)?"
 _TEST_HOST: Final = rf"(?:{_TEST_ROW})?([A-Za-z0-9_.-]*[A-Za-z][A-Za-z0-9_.-]*):\s*$"
