@@ -5,13 +5,14 @@ import re
 import sys
 from difflib import unified_diff
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import typer
 
 from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
 from nccl_insight.cli.choices import Color, FailOn, option
 
+Script: TypeAlias = tuple[str, str]
 _MAX_BYTES = 4 << 20
 _LEVELS = ("error", "warning", "info", "never")
 
@@ -37,29 +38,19 @@ def lint(
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge.
     """
-    from nccl_insight.advise.settings.lint import KINDS, fix_text, lint_environment, lint_text
+    from nccl_insight.advise.settings.lint import lint_environment, lint_text
     from nccl_insight.cli.output import check_outputs, use_color, write_text
     from nccl_insight.report import lint_report
 
     scripts = scripts or []
     if not scripts and not env:
         raise UsageError("lint: name a script, or use --env for this shell's variables")
-    if kind not in {"auto", *KINDS}:
-        raise UsageError(f"--kind {kind!r}: use auto, {', '.join(KINDS)}")
-    if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
-        raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
-    colored = use_color(color)
+    chosen = _chosen(kind, nccl_version)
+    colored = use_color(color) and output == "-"
     check_outputs(scripts, [output])
-    chosen = None if kind == "auto" else kind
     named = [("standard input" if path == "-" else path, _read(path)) for path in scripts]
     if diff or fix:
-        fixed = [(path, fix_text(path, text, nccl_version, chosen)) for path, text in named]
-        if diff:
-            write_text(output, "".join(map(_diff, named, fixed)))
-            raise typer.Exit(ExitCode.FINDINGS if named != fixed else ExitCode.OK)
-        if "-" in scripts:
-            raise UsageError("lint --fix: standard input cannot be written; use --diff")
-        named = _written(named, fixed)
+        named = _fixed(named, nccl_version, chosen, output if diff else None)
     results = [lint_text(path, text, nccl_version, chosen) for path, text in named]
     if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
         raise NotJudgedError(
@@ -69,7 +60,7 @@ def lint(
     if env:
         results.append(lint_environment(os.environ, nccl_version))
     if format_ == "text":
-        text = lint_report.render_text(results, color=colored and output == "-", quiet=quiet)
+        text = lint_report.render_text(results, color=colored, quiet=quiet)
     else:
         text = (lint_report.render_json if format_ == "json" else lint_report.render_sarif)(results)
     write_text(output, text)
@@ -78,17 +69,36 @@ def lint(
         raise typer.Exit(ExitCode.FINDINGS)
 
 
-def _written(named: list[tuple[str, str]], fixed: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The scripts as fixed, after those that changed were written."""
+def _chosen(kind: str, nccl_version: str | None) -> str | None:
+    """The kind that is asked for. Raises UsageError: there is none such, or no such release."""
+    from nccl_insight.advise.settings.lint import KINDS
+
+    if kind not in {"auto", *KINDS}:
+        raise UsageError(f"--kind {kind!r}: use auto, {', '.join(KINDS)}")
+    if nccl_version is not None and re.match(r"\d+\.\d+", nccl_version) is None:
+        raise UsageError(f"--nccl-version {nccl_version!r}: write a release such as 2.27.7")
+    return None if kind == "auto" else kind
+
+
+def _fixed(named: list[Script], nccl_version: str | None, kind: str | None, diff: str | None) -> list[Script]:
+    """The scripts with names and values mended, written where they were; or the command ends with what would change,
+    written to ``diff``."""
+    from nccl_insight.advise.settings.lint import fix_text
     from nccl_insight.cli.output import write_text
 
+    fixed = [(path, fix_text(path, text, nccl_version, kind)) for path, text in named]
+    if diff is not None:
+        write_text(diff, "".join(map(_diff, named, fixed)))
+        raise typer.Exit(ExitCode.FINDINGS if named != fixed else ExitCode.OK)
     for (path, old), (_, new) in zip(named, fixed, strict=True):
+        if path == "standard input":
+            raise UsageError("lint --fix: standard input cannot be written; use --diff")
         if new != old:
             write_text(path, new)
     return fixed
 
 
-def _diff(named: tuple[str, str], fixed: tuple[str, str]) -> str:
+def _diff(named: Script, fixed: Script) -> str:
     path, text = named
     rows = unified_diff(text.splitlines(keepends=True), fixed[1].splitlines(keepends=True), path, path)
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)

@@ -208,7 +208,7 @@ class _Watcher:
             if not running and not state.processes() and state.state != "failed":
                 yield state.end("its processes are gone")
         if not self.blind:
-            yield from state.judge(at, self.follower.unread)
+            yield from state.judge(at, self.follower.unread, bool(self.unanswered))
         if not state.over:
             yield from state.ended(at)
         if not alive and not state.over:

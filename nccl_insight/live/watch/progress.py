@@ -198,11 +198,10 @@ class Watch:
         if seen.alike:
             for name in [n for n, comm in self.comms.items() if comm.absolute and n not in seen.counts]:
                 self.comms[name].ranks.clear()
-        for name, counts, absolute in (
-            *((n, c, False) for n, c in seen.begun.items()),
-            *((n, c, True) for n, c in seen.counts.items()),
-        ):
-            self._count(name, counts, absolute, now)
+        for name, counts in seen.begun.items():
+            self._count(name, counts, False, now)
+        for name, counts in seen.counts.items():
+            self._count(name, counts, True, now)
         if seen.step is not None and (self.step is None or seen.step != self.step):
             before, at = self.step, self._step_at
             self.step, self._step_at, self._total = seen.step, now, seen.total or self._total
@@ -215,16 +214,17 @@ class Watch:
         if seen.done:
             self._done, self._done_at = seen.done, now
 
-    def judge(self, now: float, unread: frozenset[str] = frozenset()) -> Iterator[Event]:
-        """Who is behind, whether anything goes on; ranks whose files cannot be read (``unread``) are not judged."""
+    def judge(self, now: float, unread: frozenset[str] = frozenset(), silent: bool = False) -> Iterator[Event]:
+        """Who is behind, whether anything goes on; ranks whose files cannot be read (``unread``) are not judged, nor
+        communicators that a service counts while it is ``silent``."""
         if self._ended or self._failed:
             return
-        lagging: dict[str, tuple[int, ...]] = {}
         known = {self._places.get((name, rank)) for name, ranks in self.behind.items() for rank in ranks}
-        for name, comm in self.comms.items():
-            ranks = tuple(sorted(self._lagging(name, comm, now, unread)))
-            if ranks:
-                lagging[name] = ranks
+        found = {
+            name: self.behind.get(name) if silent and comm.absolute else self._lagging(name, comm, now, unread)
+            for name, comm in self.comms.items()
+        }
+        lagging = {name: ranks for name, ranks in found.items() if ranks}
         for name, ranks in lagging.items():
             places = {self._places.get((name, rank)) for rank in ranks}
             if ranks != self.behind.get(name) and (not places <= known or None in places or name in self._told):
@@ -360,6 +360,8 @@ class Watch:
         before = comm.top
         lagging = self.behind.get(name, ())
         moved = []
+        for rank in comm.ranks.keys() - counts.keys() if OTHERS in counts else ():
+            del comm.ranks[rank]  # it is among the others again
         for rank, count in counts.items():
             if (name, rank) in self._over:
                 continue
@@ -394,17 +396,18 @@ class Watch:
 
     # Judgment
 
-    def _lagging(self, name: str, comm: Comm, now: float, unread: frozenset[str]) -> Iterator[int]:
+    def _lagging(self, name: str, comm: Comm, now: float, unread: frozenset[str]) -> tuple[int, ...]:
         """Ranks below the others' operation, while these have stopped: else lines come late, and the rank does not."""
         if now - comm.since < self.patience_s / 2:
-            return
-        top = comm.top
+            return ()
         rhythm_s = statistics.median(comm.gaps) if comm.gaps else 0.0
         patience_s = self._long_s if self._announced else max(self.patience_s, rhythm_s)
-        for rank, mark in comm.ranks.items():
-            late = mark.place < top and mark.behind_s(now) >= max(patience_s, mark.patience_s)
-            if late and self._files.get((name, rank)) not in unread:
-                yield rank
+        late = (
+            rank
+            for rank, mark in comm.ranks.items()
+            if mark.place < comm.top and mark.behind_s(now) >= max(patience_s, mark.patience_s)
+        )
+        return tuple(sorted(rank for rank in late if self._files.get((name, rank)) not in unread))
 
     def _behind(self, name: str, ranks: tuple[int, ...], now: float) -> Event:
         marks = [self.comms[name].ranks[rank] for rank in ranks]

@@ -118,6 +118,28 @@ def test_the_text_of_releases_without_json(serve: Callable[..., Service]) -> Non
     ]
 
 
+def test_a_rank_that_the_text_lists_no_more_is_as_far_as_the_others(serve: Callable[..., Service]) -> None:
+    one = TEXT.format(ahead=6651, behind=6650)
+    other = one.replace("Rank 13 -- GPU 5 managed by process 483072", "Rank 9 -- GPU 1 managed by process 483068")
+    assert other != one
+    lines, _ = watched([], ("127.0.0.1", serve([one, other], json_form=False).port), 25, Clock())
+    assert [line.partition(" is behind")[0] for line in lines] == ["+15 rank 9 (172.16.64.211, process 483068)"]
+
+
+def test_nobody_falls_behind_while_the_service_is_silent(serve: Callable[..., Service]) -> None:
+    service = serve([report([5, 5, 5, 5]), report([6, 6, 5, 6]), report([7, 7, 5, 7])])
+
+    def stop() -> None:
+        service._listener.shutdown(socket.SHUT_RDWR)
+        service.close()
+
+    lines, state = watched([], ("127.0.0.1", service.port), 60, Clock({3: stop}))
+    assert "the job may have ended" in lines[0]
+    assert [line for line in lines if "behind" in line] == []
+    assert state.over
+    assert not state.troubled
+
+
 def test_logs_that_grow_and_stall(tmp_path: Path) -> None:
     """One file per process; after the first look only new lines are read, and still belong to their communicator."""
     logs = [tmp_path / f"nccl.gpu01.{400 + rank}.log" for rank in (0, 1)]

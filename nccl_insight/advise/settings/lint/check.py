@@ -8,16 +8,7 @@ from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog, edit_distance
 from nccl_insight.advise.settings.check import Issue, check_name, check_pinned, check_setting, check_together, issue_of
-from nccl_insight.advise.settings.lint.declared import (
-    read_condor,
-    read_declared,
-    read_definition,
-    read_lua,
-    read_make,
-    read_notebook,
-    read_program,
-    read_tcl,
-)
+from nccl_insight.advise.settings.lint import declared
 from nccl_insight.advise.settings.lint.files import read_conf, read_dockerfile, read_unit
 from nccl_insight.advise.settings.lint.hosts import check_hosts
 from nccl_insight.advise.settings.lint.kinds import kind_of
@@ -37,9 +28,7 @@ _READERS: Final[Mapping[str, Callable[[Script, str], object]]] = {
     "shell": read_shell, "csh": partial(read_shell, dialect="csh"), "fish": partial(read_shell, dialect="fish"),
     "yaml": lambda script, text: script.problems.extend(check_pods(read_yaml(script, text))),
     "dockerfile": read_dockerfile, "nccl.conf": read_conf, "env-file": read_conf, "python": read_python,
-    "unit": read_unit, "hcl": read_declared, "ini": read_declared, "groovy": read_declared, "lua": read_lua,
-    "tcl": read_tcl, "make": read_make, "just": read_make, "notebook": read_notebook,
-    "condor": read_condor, "definition": read_definition, "program": read_program,
+    "unit": read_unit, **declared.READERS,
 }  # fmt: skip
 KINDS = tuple(_READERS)
 _MOST_EMBEDDED: Final = 100

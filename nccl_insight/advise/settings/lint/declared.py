@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from nccl_insight.advise.settings.catalog import catalog
@@ -363,3 +363,10 @@ def _cell(script: Script, rows: list[tuple[int, str]], python: dict[int, str]) -
             while line in python:
                 line += 1
             python[line] = row
+
+
+READERS: Final[Mapping[str, Callable[[Script, str], None]]] = {
+    "hcl": read_declared, "ini": read_declared, "groovy": read_declared, "lua": read_lua, "tcl": read_tcl,
+    "make": read_make, "just": read_make, "notebook": read_notebook, "condor": read_condor,
+    "definition": read_definition, "program": read_program,
+}  # fmt: skip

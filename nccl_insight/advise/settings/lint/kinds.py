@@ -124,8 +124,5 @@ def kind_of_target(target: str, text: str, *, piped: bool = False) -> str | None
         return None
     kind = kind_of(target, text)
     known = pure.suffix.lower() in _BY_SUFFIX or pure.name.lower() in _BY_NAME or text.startswith("#!")
-    return (
-        kind
-        if kind != UNKNOWN and (known or kind in {"nccl.conf", "env-file", "dockerfile"}) and pure.suffix != ".txt"
-        else None
-    )
+    fits = (known or kind in {"nccl.conf", "env-file", "dockerfile"}) and kind != UNKNOWN
+    return kind if fits and pure.suffix != ".txt" else None

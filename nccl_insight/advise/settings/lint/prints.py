@@ -51,11 +51,8 @@ def _subsystems(given: str) -> str:
 
 
 def _where(path: str) -> str:
-    if not path:
-        return "to standard output of each process, mixed with that of the program"
-    if path in {"/dev/stdout", "stdout"}:
-        return "to standard output of each process"
-    if path in {"/dev/stderr", "stderr"}:
-        return "to standard error of each process"
+    if path in {"", "/dev/stdout", "stdout", "/dev/stderr", "stderr"}:
+        stream = "error" if path.endswith("stderr") else "output"
+        return f"to standard {stream} of each process{'' if path else ', mixed with that of the program'}"
     each = "a file for each process" if "%p" in path else "ONE file that all processes overwrite"
     return f"to {path[:120]}: {each}"

@@ -146,13 +146,9 @@ def _heredoc(text: str, position: int, delimiter: str, strip: bool) -> tuple[str
 
 
 def _word_end(text: str, position: int) -> int:
-    size = len(text)
-    while position < size:
-        char = text[position]
-        if char in " \t\r\n;&|()<>":
-            return position
+    while position < len(text) and text[position] not in " \t\r\n;&|()<>":
         position = _skip(text, position)
-    return size
+    return position
 
 
 def _skip(text: str, position: int, depth: int = 0) -> int:
