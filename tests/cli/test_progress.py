@@ -16,7 +16,8 @@ def test_progress_needs_a_terminal_and_says_the_share(
     with progress.progress([str(TINY_SHM)]):
         pass
     assert capsys.readouterr().err == ""
-    assert progress.line(60_000_000, 25_800_000, 3.4) == "reading 60 MB: 43%, 3 s"
+    assert progress.line(60_000_000, 25_800_000, 3.4) == "reading 60 MB: 43%, 3 s, 8 MB/s, 5 s left"
+    assert progress.line(60_000_000, 25_800_000, 1.2) == "reading 60 MB: 43%, 1 s"
     assert progress.line(60_000_000, 99_000_000, 9.0) == "judging 60 MB: 99%, 9 s"
     assert progress.line(51_200, 20_000, 1.2) == "reading 51 kB: 39%, 1 s"
     assert progress.line(0, None, 2.0) == "reading, 2 s"
