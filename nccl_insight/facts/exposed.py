@@ -51,5 +51,6 @@ def asked_by(run: Run, input_id: int) -> pl.DataFrame:
             found[code, op] += ns
     return pl.DataFrame(
         [(code, op, ns) for (code, op), ns in found.most_common()],
-        schema={"code": pl.String, "op": pl.String, "exposed_ns": pl.Int64}, orient="row",
-    )  # fmt: skip
+        schema={"code": pl.String, "op": pl.String, "exposed_ns": pl.Int64},
+        orient="row",
+    )

@@ -27,9 +27,11 @@ _WORDS: Final = (
 )  # fmt: skip
 # Values of numbers by the kinds of conversion that print them.
 _VALUES: Final = {
-    "di": ("3", "0", "-1"), "u": ("3", "0", "7"), "xXo": ("1a2f", "0", "7f3a5c000b60"),
+    "di": ("3", "0", "-1"),
+    "u": ("3", "0", "7"),
+    "xXo": ("1a2f", "0", "7f3a5c000b60"),
     "p": ("0x7f3a5c000b60", "(nil)", "0x7f3a5c000b60"),
-}  # fmt: skip
+}
 # Part of an argument's name: what such a value looks like.
 _HINTS: Final[Sequence[tuple[str, str]]] = toml.beside(__file__)["hints"]
 

@@ -40,9 +40,10 @@ _FABRIC_REASONS = {
 }  # fmt: skip
 #: What a healthy GPU tells, as a thing and as a sentence.
 _ASKED = (
-    ("ecc", "ECC", "no uncorrected ECC error"), ("remap_pending", "remapped rows", "no row waits for remapping"),
+    ("ecc", "ECC", "no uncorrected ECC error"),
+    ("remap_pending", "remapped rows", "no row waits for remapping"),
     ("hot", "clocks", "clocks not throttled"),
-)  # fmt: skip
+)
 #: Part of the default power limit below which the limit counts as lowered.
 _POWER_SHARE = 0.95
 

@@ -127,9 +127,8 @@ class Follower:
         for _, piece in pieces:
             self._remember(piece)
         return Growth(
-            sorted(pieces, key=lambda pair: pair[0]), context, documents, more and bool(pieces),
-            frozenset(self._anew),
-        )  # fmt: skip
+            sorted(pieces, key=lambda pair: pair[0]), context, documents, more and bool(pieces), frozenset(self._anew)
+        )
 
     def news(self) -> list[str]:
         """What became of files since the last call: which can no longer be read, and why, and which can again.

@@ -282,9 +282,11 @@ def _relation(tables: TableMap) -> pl.DataFrame:
 
 
 _RAS: Final[Mapping[str, Step]] = {
-    "process": partial(_by_member, _process), "communicator": partial(_by_member, _member),
-    "report": partial(_by_member, _reported), "rank": partial(_by_rank, "global_rank"),
-}  # fmt: skip
+    "process": partial(_by_member, _process),
+    "communicator": partial(_by_member, _member),
+    "report": partial(_by_member, _reported),
+    "rank": partial(_by_rank, "global_rank"),
+}
 _ERRORS: Final[Mapping[str, Step]] = {
     "test": _by_test, "rank tag": _by_rank_tag, "process": _by_process, "file": _by_file, "tag": _by_tag,
     "GPU": _by_gpu, "rank": partial(_by_rank, "rank"), "host's file": _by_host_file,

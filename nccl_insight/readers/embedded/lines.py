@@ -44,8 +44,9 @@ def _telling(texts: pl.Series) -> pl.Series:
     found = lines.select(endings.ending_lines(text)).to_series()
     # Asked one by one because the patterns take milliseconds to compile, and each of thousands of inputs is asked.
     for signs, near in (
-        (tracebacks.SIGNS, text.str.contains(tracebacks.NEAR)), (value_checks.SIGNS, value_checks.check_lines(text)),
-    ):  # fmt: skip
+        (tracebacks.SIGNS, text.str.contains(tracebacks.NEAR)),
+        (value_checks.SIGNS, value_checks.check_lines(text)),
+    ):
         at = texts.str.contains_any(list(signs)).arg_true()
         if at.len():
             found = found.scatter(at.filter(lines[at].select(near).to_series()), True)

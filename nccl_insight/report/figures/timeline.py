@@ -53,9 +53,11 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
         for r in view.ranks
     )
     lanes = {
-        "type": "category", "categoryorder": "array", "categoryarray": [f"{who} {r}" for r in reversed(view.shown)],
+        "type": "category",
+        "categoryorder": "array",
+        "categoryarray": [f"{who} {r}" for r in reversed(view.shown)],
         "automargin": True,
-    }  # fmt: skip
+    }
     return Figure(
         "timeline",
         "Timeline",

@@ -38,7 +38,7 @@ _NO_NAMES = (
     ("ifname", r"[\d.]+(:\d+)?$", "an address matches nothing", _INTERFACES),
     ("ifname", rf"{RDMA_DEVICE}(,{RDMA_DEVICE})*$", "RDMA devices are no interfaces: none is used", _INTERFACES),
     ("hca", rf"{INTERFACE}(,{INTERFACE})*$", "interfaces are no RDMA devices: none is used", "names as in ibv_devices"),
-)  # fmt: skip
+)
 # What people write who mean one of NCCL's own networks.
 _NO_NETWORKS = frozenset(
     {"infiniband", "rdma", "roce", "rocev2", "verbs", "ibverbs", "mlx5", "tcp", "ethernet", "eth", "sockets"}

@@ -14,7 +14,7 @@ from nccl_insight.advise.settings.lint.machine import (
     nodes_asked,
     too_many_processes,
     values_of,
-)  # fmt: skip
+)
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.base import toml

@@ -57,9 +57,10 @@ def _without(script: Script, launch: Launch) -> Iterator[Found]:
     said = " ".join(launch.words)
     option = _TAKES_AWAY.search(said)
     lost = [
-        s for s in _ours(script, launch.seq)
+        s
+        for s in _ours(script, launch.seq)
         if option and f"{s.name}=" not in said and fnmatchcase(s.name, option[1] or "*")
-    ]  # fmt: skip
+    ]
     if option and lost:
         said, names = option[0].strip(), _names(lost)
         yield launch.line, issue_of("keeps-from-processes", lost[0].name, launch=launch, option=said, names=names)

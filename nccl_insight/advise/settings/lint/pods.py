@@ -15,7 +15,7 @@ from nccl_insight.advise.settings.lint.machine import (
     size_bytes,
     small_shm,
     too_many_processes,
-)  # fmt: skip
+)
 from nccl_insight.advise.settings.lint.yaml_ import Document, child, entries, line_of, text_of
 from nccl_insight.base.words import words
 

@@ -337,9 +337,11 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
     said = " ".join(texts)
     lost = state.local - state.exported | (state.exported if launcher in _REMOTE else set())
     lost = {name for name in lost if f"{name}=" not in said}
-    lines = texts if not any("\\\n" in w.text for w in words) else [
-        expand(w.text, state.known, joined=False)[0] for w in words
-    ]  # fmt: skip
+    lines = (
+        texts
+        if not any("\\\n" in w.text for w in words)
+        else [expand(w.text, state.known, joined=False)[0] for w in words]
+    )
     for index, text in nested_scripts(lines):
         raw = words[index].text
         literal = len(raw) > 1 and raw[0] == raw[-1] == "'" and raw.count("'") == 2
