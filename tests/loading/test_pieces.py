@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import threading
@@ -113,6 +114,21 @@ def test_many_small_files_are_read_like_each_alone(tmp_path: Path, monkeypatch: 
     wanted = [(0, 3), (1, 3), (4, 1), (8, 2)]
     lines = [Path(paths[i]).read_text(encoding="utf-8").split("\n")[n - 1] for i, n in wanted]
     assert together.reader.lines(wanted) == dict(zip(wanted, lines, strict=True))
+
+
+def test_many_small_traces_are_read_like_each_alone(tmp_path: Path) -> None:
+    whole = sorted(Path("fixtures/traces/gloo_healthy").glob("*.json*"))
+    damaged = tmp_path / "damaged.json.gz"
+    damaged.write_bytes(gzip.compress(whole[0].read_bytes())[:2_000])
+    files = [*whole[:1], str(damaged), *whole[1:]]
+    together, apart = (load(files), [load([file]) for file in files])
+    for name in ("collectives", "steps", "trace_info", "notes"):
+        rows = [run.table(name) for run in apart]
+        assert together.table(name)["input_id"].to_list() == [
+            n for n, part in enumerate(rows) for _ in range(part.height)
+        ]
+    took = pl.concat([run.table("collectives")["duration_ns"] for run in apart])
+    assert together.table("collectives")["duration_ns"].to_list() == took.to_list()
 
 
 def test_records_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
