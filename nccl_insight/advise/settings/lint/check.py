@@ -175,11 +175,9 @@ def lint_environment(environment: Mapping[str, str], version: str | None = None)
 
 def _prints(script: Script) -> tuple[str, ...]:
     """Only where something is launched or configured for NCCL, and no value stays open."""
-    if not script.settings and not script.launches:
-        return ()
-    if any(
-        s.name in {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"} and (s.conditional or not s.complete) for s in script.settings
-    ):
+    names = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"}
+    unsure = any(s.name in names and (s.conditional or not s.complete) for s in script.settings)
+    if unsure or not (script.settings or script.launches):
         return ()
     return tuple(will_print({s.name: s.value for s in _effective(script)}))
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from nccl_insight.advise.settings.catalog import catalog
@@ -18,6 +18,7 @@ _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
 _VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*(?:([\"'])([^\n]*?)\1|([^\"'\n,}]*))")
 _PROSE: Final = re.compile(rf"[\"']?(?:{PROSE.pattern})[\"']?\s*[=:]", re.I)
+_STRING: Final = re.compile(r"([\"'])(?:(?!\1)[^\\]|\\.)*\1|\$\{[^}]*\}|(?:#|//).*")
 _CUT: Final = "\0"  # a line end that is written as \n
 _BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
 _HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
@@ -61,17 +62,24 @@ _OWN: Final = "Put both into one line: export {name}={value} && COMMAND."
 def read_declared(script: Script, text: str) -> None:
     """HCL, TOML, INI and Groovy: names with a value wherever they stand; shell text in here-documents."""
     text = _shell_steps(script, text) if script.kind == "groovy" else _heredocs(script, text)
+    around: list[str] = [""]
+    above: list[Sequence[str]] = []
     for number, row in enumerate(text.split("\n"), 1):
+        bare, own = _STRING.sub("", row), f"block in line {number}"
+        above.append((*around, own) if "{" in bare else tuple(around))
+        around += [own] * bare.count("{")
+        del around[max(1, len(around) - bare.count("}")) :]
         if row.lstrip().startswith(("#", "//", "--", ";", "*")) or _PROSE.match(row.lstrip()):
             continue
         for name, value, complete in _pairs(row):
-            _add(script, name, value, number, script.kind, complete)
+            _add(script, name, value, number, script.kind, complete, scope=above[-1][-1])
     for match in _NAMED.finditer(text):
         given = _VALUE.search(text, match.end(), match.end() + 200)
         if given is not None and not _NAMED.search(text, match.end(), given.start()):
             value = (given[2] or given[3] or "").strip()
             line = line_at(text, given.start())
-            _add(script, match[1], value, line, script.kind, not _open(value, bool(given[1])))
+            outer = above[line_at(text, match.start()) - 1][-2:][0]  # the block holds name and value only
+            _add(script, match[1], value, line, script.kind, not _open(value, bool(given[1])), scope=outer)
 
 
 def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
@@ -100,11 +108,12 @@ def _open(value: str, quoted: bool) -> bool:
 
 
 def _add(
-    script: Script, name: str, value: str, line: int, how: str, complete: bool = True, *, conditional: bool = False
-) -> None:
+    script: Script, name: str, value: str, line: int, how: str, complete: bool = True, *, conditional: bool = False,
+    scope: str = "",
+) -> None:  # fmt: skip
     if not catalog().relevant(name):
         return
-    script.settings.append(Setting(name, value, line, how, True, conditional, complete, seq=script.seq))
+    script.settings.append(Setting(name, value, line, how, True, conditional, complete, scope, seq=script.seq))
     if not complete:
         script.not_evaluated.append((line, f"{name}={value}: known only when the file is used"))
 

@@ -88,11 +88,8 @@ def _looks(text: str, only: str = "") -> str | None:
     text = _COMMENT_HEAD.sub("", text, count=1) if not only and len(text) > _HEAD else text
     rows = [row[:300] for row in text[:_HEAD].split("\n")]
     for kind, by_line, pattern in _CONTENT:
-        if only and kind != only:
-            continue
-        if not (any(map(pattern.match, rows)) if by_line else pattern.match(text)):
-            continue
-        if kind != "condor" or any(map(_QUEUE.match, rows)):
+        found = only in {"", kind} and (any(map(pattern.match, rows)) if by_line else pattern.match(text))
+        if found and (kind != "condor" or any(map(_QUEUE.match, rows))):
             return kind
     return None
 

@@ -23,14 +23,11 @@ def will_print(settings: Mapping[str, str]) -> list[str]:
         return ["NCCL prints nothing: NCCL_DEBUG is not set, so a failure leaves only what the framework says"]
     if level == "VERSION":
         return ["NCCL prints its version once, no warnings"]
-    lines: list[str] = []
-    if level == "WARN":
-        lines.append("NCCL prints warnings only: errors are seen, but not who talks to whom over what")
-    elif level in {"INFO", "TRACE"}:
-        lines.append(_subsystems(settings.get("NCCL_DEBUG_SUBSYS", "").strip()))
-    else:
+    if level not in {"WARN", "INFO", "TRACE"}:
         return [f"NCCL_DEBUG={level[:40]} is no level that NCCL documents"]
-    lines.append(_where(settings.get("NCCL_DEBUG_FILE", "").strip()))
+    warnings = "NCCL prints warnings only: errors are seen, but not who talks to whom over what"
+    said = warnings if level == "WARN" else _subsystems(settings.get("NCCL_DEBUG_SUBSYS", "").strip())
+    lines = [said, _where(settings.get("NCCL_DEBUG_FILE", "").strip())]
     if "NCCL_DEBUG_TIMESTAMP_LEVELS" in settings:
         lines.append(f"Lines of {settings['NCCL_DEBUG_TIMESTAMP_LEVELS'][:60]} carry a time (2.26 and later)")
     if switched_on(settings, "NCCL_INSPECTOR_ENABLE"):

@@ -157,3 +157,24 @@ def test_in_a_list_of_tests_the_program_named_last_counts() -> None:
 )  # fmt: skip
 def test_kinds(path: str, text: str, kind: str) -> None:
     assert kind_of(path, text) == kind
+
+
+def test_settings_of_two_blocks_do_not_meet() -> None:
+    def text(first: str, second: str) -> str:
+        one, other = '      NCCL_CUMEM_ENABLE = "0"', '      NCCL_MNNVL_ENABLE = "1"'
+        return f'locals {{\n  shapes = {{\n    "a" = {{\n{one}{first}\n{other}{second}\n    }}\n  }}\n}}\n'
+
+    def found(source: str) -> list[str]:
+        return [f.issue.variable for f in lint_text("main.tf", source).findings if f.severity is not Severity.INFO]
+
+    assert found(text("", "")) == ["NCCL_MNNVL_ENABLE"]
+    assert found(text('\n    }\n    "b" = {', "")) == []
+    env = 'env {{\n name = "{}"\n value = "{}"\n}}\n'
+    named = env.format("NCCL_CUMEM_ENABLE", "0") + env.format("NCCL_MNNVL_ENABLE", "1")
+    assert found(f"container {{\n{named}}}\n") == ["NCCL_MNNVL_ENABLE"]
+    assert (
+        found(
+            f"container {{\n{env.format('NCCL_CUMEM_ENABLE', '0')}}}\ncontainer {{\n{env.format('NCCL_MNNVL_ENABLE', '1')}}}\n"
+        )
+        == []
+    )
