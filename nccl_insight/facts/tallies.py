@@ -74,9 +74,8 @@ def _of_calls(run: Run) -> Iterator[Instance]:
     first = counts.filter(pl.col("calls") > pl.col("low")).select("comm_id", "low").unique().sort("comm_id").rows()
     missed = collectives_at(run, first[:_MOST_COMMS]).select("comm_id", "op").iter_rows() if first else ()
     op_of = dict(missed)
-    # A log of several that ends with the call of one may lack that of the other one, or of some others.
-    shared = run.table("ranks").group_by("input_id").agg(pl.col("pid").n_unique()).filter(pl.col("pid") > 1)
-    ends = run.table("inputs").join(shared, on="input_id", how="semi").select("input_id", "lines")
+    # A log that ends with the call of one of two may lack that of the other, and a log of several that of some others.
+    ends = run.table("inputs").select("input_id", "lines")
     for part in counts.partition_by("comm_id", maintain_order=True):
         comm = str(part["comm_id"][0])
         rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
@@ -84,9 +83,9 @@ def _of_calls(run: Run) -> Iterator[Instance]:
         found = _tally(comm, rows, "calls", True, op_of.get(comm, "collective"))
         rows = rows.with_columns(more=pl.col("last_enqueued") - pl.col("last_enqueued").min())
         lacking = rows.filter(pl.col("more") == 0)["input_id"]
-        last = rows.filter((pl.col("more") == 1) & pl.col("input_id").is_in(lacking.implode()))
-        last = last.join(ends, on="input_id").filter(pl.col("line") >= pl.col("lines"))
-        cut = (rows.height == 2 or lacking.len() > 1) and last.height > 0
+        last = rows.filter(pl.col("more") == 1).join(ends, on="input_id").filter(pl.col("line") >= pl.col("lines"))
+        alone = pl.lit(rows.height == 2) | (pl.lit(lacking.len() > 1) & pl.col("input_id").is_in(lacking.implode()))
+        cut = last.filter(alone).height > 0
         yield replace(found, comparable=False) if cut else found
 
 

@@ -215,7 +215,23 @@ class _Graph:
         fewer = {r for g in placed for r in g.ranks_never} - behind
         never = self._alone(fewer) - self.waiting - ((self.by_dumps | self.issued_by_dumps) if fewer else frozenset())
         apart = {r for r in never if self._apart(r)}
-        return behind, self._unexcused(never) - apart or (set() if apart else never)
+        never = self._unexcused(never) - apart or (set() if apart else never)
+        return behind, set() if self._others_idle(never) else never
+
+    def _others_idle(self, late: set[int]) -> bool:
+        """Whether ranks that called no more than these neither wait nor called last what one that waits called, too:
+        so a call log ends that was cut while the job ran."""
+        if not late or self.source != CALLS:
+            return False
+        total, stuck, lines = Counter[int](), self.waiting | late, self._calls
+        stands = [(g, r) for g in self.placed for r in g.ranks_inside]
+        # What a rank called behind the one in which it waits holds up the others that called it, too.
+        behind = {g.name for at, r in stands for g in self.placed if lines.get((g.name, r), -1) > lines[at.name, r]}
+        held = stuck.union(*(g.members for g in self.placed if g.name in behind))
+        held |= {r for pair in matched_pairs(self.run) if not stuck.isdisjoint(pair) for r in pair}
+        for group in self.placed:
+            total.update(dict(group.rows.select("global_rank", "last_enqueued").iter_rows()))
+        return any(n <= max(total[r] for r in late) for r, n in total.items() if r not in held)
 
     def _told(self, behind: set[int], never: set[int]) -> Iterator[Claim]:
         own = [c for group in self.placed for c in self._own_words(group, behind, never)]

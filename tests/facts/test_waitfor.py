@@ -161,7 +161,7 @@ def test_who_may_wait_for_a_rank_whose_log_is_lost_is_not_named(tmp_path: Path) 
             at = f"comm 0x55d0{n}{r} rank {ranks.index(r)} nranks {len(ranks)} cudaDev 0 nvmlDev 0 busId 1b000 "
             text = f"node{r}:400{r}:410{r} [0] NCCL INFO ncclCommInitRank {at}commId 0x{own} - Init "
             lines[r] += [f"{text}START", f"{text}COMPLETE"]
-    for r, n, count in ((0, 1, 2), (1, 1, 1), (2, 2, 1)):
+    for r, n, count in ((0, 1, 3), (1, 1, 1), (2, 2, 2)):
         size = len(members[n])
         lines[r] += [
             f"node{r}:400{r}:410{r} [0] NCCL INFO AllReduce: opCount {i} sendbuff 0x7f00 recvbuff 0x7f00 count 16 "
@@ -173,3 +173,13 @@ def test_who_may_wait_for_a_rank_whose_log_is_lost_is_not_named(tmp_path: Path) 
     (tmp_path / "some").mkdir()
     _, found = judged(_files(tmp_path / "some", {r: own for r, own in lines.items() if r != 1}))
     assert found == []
+
+
+def test_two_silent_ranks_are_named_where_the_log_holds_every_death(tmp_path: Path) -> None:
+    """Of eight ranks six give up, and each of them dies in the one log; without the deaths it may have been cut."""
+    lines = [line for r in (0, 1, 2, 4, 5, 7) for line in timeout(r, 60, 60, 59)]
+    dies = "terminate called after throwing an instance of 'c10::DistBackendError'"
+    _, cut = judged(log(tmp_path / "cut.log", *lines))
+    _, whole = judged(log(tmp_path / "run.log", *lines, *[dies] * 6))
+    assert [f.ranks for f in whole] == [(3, 6)]
+    assert [f.ranks for f in cut] == []
