@@ -23,6 +23,13 @@ def parse_v4(text: str) -> str | None:
     return str(address)
 
 
+def spelled_v4(text: str) -> str | None:
+    """The address that is spelled with other marks or with padding, if it is one of a private network."""
+    octets = re.split("[._-]", text)
+    address = parse_v4(".".join(str(int(octet)) for octet in octets))
+    return address if address and ipaddress.IPv4Address(address).is_private else None
+
+
 def parse_v6(text: str) -> ipaddress.IPv6Address | None:
     """The address, ``None`` when it is none, loopback or unspecified."""
     if text.count(":") < 2:

@@ -8,6 +8,7 @@ by the interpreter for plain data and written anew.
 from __future__ import annotations
 
 import contextlib
+import functools
 import pickle
 import re
 import shutil
@@ -73,34 +74,20 @@ def write_redacted(file: InputFile, redactor: Redactor, out: Path) -> str:
 
     Raises Unreadable: nothing could be read.
     """
-    place = temporary.place("copy")
+    place, text = temporary.place("copy"), functools.lru_cache(_REMEMBERED)(redactor.text)
     try:
         if kind_of(file) == PICKLE:
             loaded, problem = _loaded(file)
             if loaded is None:
                 raise Unreadable(problem)
-            place.write_bytes(_dumped(loaded, _remembering(redactor.text)))
+            place.write_bytes(_dumped(loaded, text))
         else:
-            problem = _copy_database(file, _remembering(redactor.text), place)
+            problem = _copy_database(file, text, place)
         with out.open("xb") as target, packed(target, out.name) as plain, place.open("rb") as copy:
             shutil.copyfileobj(copy, plain, 1 << 20)
     finally:
         temporary.discard(place)
     return problem
-
-
-def _remembering(text: Callable[[str], str]) -> Callable[[str], str]:
-    known: dict[str, str] = {}
-
-    def replaced(value: str) -> str:
-        found = known.get(value)
-        if found is None:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            found = known[value] = text(value)
-        return found
-
-    return replaced
 
 
 def _loaded(file: InputFile) -> tuple[Any, str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
+from nccl_insight.share.redact.patterns import NO_VALUE, PAIR, PUBLIC_OWNERS
 from nccl_insight.share.redact.said import numbered_part
 from nccl_insight.share.redact.shapes import as_series
 from nccl_insight.share.redact.vocabulary import kinds_of, listed
@@ -20,26 +20,10 @@ _NO_NAMES: Final = listed("no_names")
 _LAST: Final = frozenset({"name", "id"})
 # Rows of a model's or a profiler's own groups: no one is named by them.
 _NOT_BEFORE: Final = frozenset({"process", "pg", "mesh", "param", "parameter", "layer", "module", "metric"})
-_WORD: Final = r"[A-Za-z0-9_][\w.-]{1,252}"
-_END: Final = r"(?![\w.-])"
-_PAIR: Final = re.compile(
-    # key=value, "key": "value", key='value'
-    rf"(?<![\w.$-])(?:--)?([A-Za-z][\w.-]{{1,60}})(?:\\?[\"'])?"
-    rf"(?:[ \t]?=[ \t]?(?:\\?[\"'])?|:[ \t]?\\?[\"'])({_WORD}){_END}"
-    # key ........ value
-    rf"|(?<![\w.$-])([A-Za-z]\w{{1,40}}) \.{{3,120}} ({_WORD}){_END}"
-    # --key value
-    rf"|(?<!\S)--([a-z][\w-]{{1,40}})[ \t][\"']?({_WORD}){_END}"
-    # Key:    value, at the end of a line or before the next column
-    rf"|(?<![\w.$-])([A-Za-z][\w.-]{{1,40}}):[ \t]{{1,40}}({_WORD})(?=[ \t]*$|[ \t]{{2}})"
-)
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SPLIT: Final = re.compile(r"[._-]+")
 _SHAPED: Final = re.compile(r"[0-9_.-]")
 _LETTER: Final = re.compile(r"[A-Za-z]{2}")
-_NO_VALUE: Final = re.compile(
-    r"0x[0-9a-fA-F]+|v?[0-9]+(?:\.[0-9]+)*[a-z]{0,3}|[0-9]+\.[0-9]+\.[0-9]+[\w.-]*|[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})+"
-)
 # Words of keys before what ends a key, for Rust's engine.
 _ENDS: Final = (
     r"(?i)(?:"
@@ -56,7 +40,7 @@ def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """
     series = as_series(lines)
     for raw in series.filter(series.str.contains(_ENDS).fill_null(value=False)):
-        for match in _PAIR.finditer(raw.rstrip("\r\n")):
+        for match in PAIR.finditer(raw.rstrip("\r\n")):
             last = match.lastindex or 0
             kind, name = _kind(match[last - 1], match[last]), match[last].rstrip(".-")
             if kind and _names(name):
@@ -83,7 +67,7 @@ def _names(value: str) -> bool:
     return bool(_LETTER.search(value)) and not (
         folded in _NO_NAMES
         or folded in PUBLIC_OWNERS
-        or _NO_VALUE.fullmatch(value)
+        or NO_VALUE.fullmatch(value)
         or value.isupper()
         or numbered_part(value)
     )

@@ -11,7 +11,9 @@ from importlib import resources
 from typing import Final
 
 from nccl_insight.language.load import grammar_files
+from nccl_insight.share.redact import patterns
 from nccl_insight.share.redact.names import Names
+from nccl_insight.share.redact.said import numbered_part
 from nccl_insight.share.redact.vocabulary import listed
 
 _CACHE: Final = 200_000
@@ -20,22 +22,22 @@ _LETTERS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _GLUED: Final = re.compile(r"[A-Za-z]{2,40}[0-9][A-Za-z0-9]*")
 _RUNS: Final = re.compile(r"[A-Za-z]+")
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# So long may be units, versions, models and pieces of numbers in hexadecimal digits.
+# So long may be units and versions, and a figure with its marks.
 _SHORT: Final = 2
 _MIXED: Final = 7
 _SHORTEST_PLURAL: Final = 5
 _PLURALS: Final = (("s", ""), ("es", ""), ("ies", "y"))
-# Kinds of a path within a name (``isAllCudaP2p``), and figures with their unit.
+# Kinds of a path within a name (``isAllCudaP2p``).
 _PATHS: Final = re.compile("[PpDdHhCcNn]2[PpDdHhCcNn]")
-_MEASURED: Final = re.compile(
-    r"[0-9]+(?:x(?:large)?|[kKMGT]i?[Bb]|[kKMGT]?bps|[kKMGT]?bit|[mun]?s(?:ec)?|min|hours?|days?|[kMG]?[hH]z|[KMG]T|[a-z]{1,2})"
-)
 _MASK: Final = re.compile("[a-f]{4}|[a-f]{8}")
-_HEX: Final = re.compile(r"[0-9a-f]{1,8}|0{6}[0-9a-f]*|[0-9]{8}T[0-9]{4,9}Z?")
+_HEX: Final = re.compile(
+    r"(?![a-fA-F](?!\w?00\w\Z)\w{2,3}\Z)(?:[0-9a-f]{1,8}|[0-9A-F]{1,8})|0{6}[0-9a-f]*|[0-9]{8}T[0-9]{4,9}Z?"
+)
 # Names that redaction gives to files and to hardware.
 _OURS: Final = re.compile(r"(?:dir|file|input|id)[0-9]+")
 _LAST_NAME: Final = re.compile(r"(?:node|user|job)[0-9]+\Z")
 _NUMBERED: Final = listed("numbered")
+_COUNTED: Final = _NUMBERED - listed("machines")
 
 
 @cache
@@ -48,8 +50,8 @@ def _known() -> frozenset[str]:
 
 @cache
 def _glued() -> frozenset[str]:
-    """Words of the grammar with a figure in them (``INET6``)."""
-    return frozenset(word for text in grammar_files().values() for word in _GLUED.findall(text))
+    """Words of the grammar with a figure in them (``INET6``), and models of GPUs and machines in lower case."""
+    return listed("models").union(*map(_GLUED.findall, grammar_files().values()))
 
 
 class Ordinary:
@@ -62,12 +64,20 @@ class Ordinary:
 
     def replaced(self, text: str) -> str:
         """The text without words that nobody has to know."""
-        return _PIECE.sub(self._piece, text)
+        return _PIECE.sub(self._piece, patterns.COMPOUND.sub(self._compound, text))
 
     def learned(self, text: str) -> str:
         """The text with the words replaced that were replaced before, for texts of our own."""
         words = self._names.words
-        return _PIECE.sub(lambda m: words.get(m[0], m[0]), text) if words else text
+        for pattern in (patterns.COMPOUND, _PIECE) if words else ():
+            text = pattern.sub(lambda m: words.get(m[0], m[0]), text)
+        return text
+
+    def _compound(self, match: re.Match[str]) -> str:
+        found = match[0]
+        counted = found.rsplit("-", 2)[-2].lower() in _COUNTED
+        known = counted or numbered_part(found) or found.partition("-")[0] in self._names.given
+        return found if known else self._names.word(found)
 
     def _piece(self, match: re.Match[str]) -> str:
         found = match[0]
@@ -92,12 +102,12 @@ class Ordinary:
         if found.isalpha():
             return _spoken(found) or _MASK.fullmatch(found) is not None
         runs = _RUNS.findall(found)
-        if max(map(len, runs)) <= _SHORT and len(found) <= _MIXED:
+        if len(found) <= _SHORT or (found[0].isdigit() and max(map(len, runs)) <= _SHORT and len(found) <= _MIXED):
             return True
-        if _HEX.fullmatch(found) or _OURS.fullmatch(found) or _MEASURED.fullmatch(found) or found in _glued():
+        if any(p.fullmatch(found) for p in (_HEX, _OURS, patterns.MEASURED)) or {found, found.lower()} & _glued():
             return True
         plain = _PATHS.sub("", found)
-        if plain.isalpha():
+        if not plain or plain.isalpha():
             return _spoken(plain)
         return runs[0].lower() in _NUMBERED and all(len(r) <= _SHORT or r.lower() in _NUMBERED for r in runs[1:])
 

@@ -16,6 +16,8 @@ _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 PUBLIC_FILE: Final = re.compile(_PATTERNS["public_file"])
 
 UUID: Final = _PATTERNS["uuid"]
+HEX_GROUPS: Final = _PATTERNS["hex_groups"]
+HEX_RUN: Final = _PATTERNS["hex_run"]
 TOKEN: Final = re.compile(_PATTERNS["token"], re.ASCII)
 GUID: Final = re.compile(_PATTERNS["guid"], re.M)
 # What stands between blanks, quotes and separators; most runs of a log repeat, so that they are looked up once.
@@ -25,15 +27,8 @@ MASK: Final = "\x01"
 # Words in lower case, one of which is in every match: looking for them is much faster than trying the pattern. They are
 # in the line where the match begins. "head" has none.
 HINTS: Final = words_by("hints")
-# What else a line with a place can hold, for Rust's engine: [host:123] and nodes[1-4], and host07: before all others.
-FORMS: Final = (
-    r"\[[A-Za-z][^\s\[\]]*:[0-9]|[A-Za-z][^\s\[\]]*\[[0-9]"
-    r"|^[A-Za-z][A-Za-z-]+[0-9]{2,5}(?:\.[A-Za-z][^\s:]*)?: "
-)
-HEAD: Final = re.compile(
-    r"(?:^|(?<=[\s:>\]='\"(,;]))([^\s:<>\[\]|='\"(,;]+|<[\w.-]+>)(?=:(?:[0-9]+:[0-9]+|" + MASK + r") (?:\[|NCCL ))",
-    re.M,
-)
+FORMS: Final = _PATTERNS["forms"]
+HEAD: Final = re.compile(_PATTERNS["head"], re.M)
 PLACE: Final = re.compile(_PATTERNS["place"], re.M)
 # Lists of hosts, and a name within one.
 PLACES: Final = re.compile(_PATTERNS["places"])
@@ -62,6 +57,11 @@ BUCKETS: Final = listed("buckets")
 POD: Final = re.compile(_PATTERNS["pod"])
 PUBLIC_OPT: Final = listed("public_opt")
 DOMAIN: Final = re.compile(_PATTERNS["domain"], re.ASCII)
+V4_WITHIN: Final = re.compile(_PATTERNS["v4_within"])
+COMPOUND: Final = re.compile(_PATTERNS["compound"])
+MEASURED: Final = re.compile(_PATTERNS["measured"])
+PAIR: Final = re.compile(_PATTERNS["pair"])
+NO_VALUE: Final = re.compile(_PATTERNS["no_value"])
 
 
 def may_match(kind: str, text: str) -> bool:

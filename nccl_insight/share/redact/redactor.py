@@ -172,8 +172,8 @@ class Redactor:
     def _secret(self, match: re.Match[str]) -> str:
         value = match["value"]
         # "tokens: 4096", "key=value" of a table: a secret is longer than a word and no number.
-        plain = value.isdigit() or value.lower() in ("true", "false", "none", "null", "set", "unset", "required")
-        if plain or (len(value) < 8 and "pass" not in match["name"].lower()) or value in self.names.given:
+        plain = "pass" not in match["name"].lower() and (value.isdigit() or len(value) < 8)
+        if plain or value in self.names.given:
             return match[0]
         return match["name"] + self.names.secret(value)
 

@@ -44,6 +44,8 @@ def _masking(number: str, index: str) -> str:
     )
 
 
+# The number of a port or node of a fabric, which names it as no pointer does.
+_PORT: Final = "0x[0-9a-fA-F]{6}(?:0300|[fF]{3}[eE])[0-9a-fA-F]{6}"
 _MASK_ANY: Final = _masking(_ANY_NUMBER, "[0-9a-f]+")
 _MASK_INTEGERS: Final = _masking(_INTEGER, "[0-9]+")
 _WITH_MASK: Final = f"${{1}}${{3}}${{5}}{MASK}${{2}}${{4}}${{6}}"
@@ -137,7 +139,7 @@ def shapes(lines: Sequence[str], kept: Collection[str], *, integers: bool) -> li
     mask = _MASK_INTEGERS if integers else _MASK_ANY
     # The end of a number is the beginning of the next: every second one is met by the second turn.
     masked = series.str.replace_all(mask, _WITH_MASK).str.replace_all(mask, _WITH_MASK)
-    alone = series.str.contains(MASK, literal=True)
+    alone = series.str.contains(MASK, literal=True) | series.str.contains(_PORT)
     if kept:
         alone |= series.str.contains_any(list(kept))
     return pl.select(pl.when(~alone).then(masked)).to_series().to_list()

@@ -4,19 +4,21 @@ import re
 from typing import Final
 
 from nccl_insight.share.redact import patterns
-from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6
+from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6, spelled_v4
 from nccl_insight.share.redact.names import LONGEST, MOST_PARTS, Names, certain
 
 _CACHE: Final = 200_000
 _UUID: Final = re.compile(patterns.UUID)
 _COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
-_HEX_RUN: Final = re.compile(r"(?<![A-Za-z0-9])(?:0x)?([0-9a-fA-F]{32,}|[0-9a-fA-F]{16}|[0-9a-f]{12})(?![A-Za-z0-9])")
+_HEX_GROUPS: Final = re.compile(patterns.HEX_GROUPS)
+_HEX_RUN: Final = re.compile(patterns.HEX_RUN)
 # An interface of systemd that is called after its address.
 _MAC_DEVICE: Final = re.compile(r"(?:enx|wlx|ibx)[0-9a-f]{12}")
 # What stands between the parts of a word.
 _MARKS: Final = re.compile(r"([-_.])")
 _SHORTEST_PART: Final = 4
-_POINTER: Final = re.compile(r"0x[0-9a-fA-F]+")
+# Numbers of the IEEE for ports and nodes have these digits in their middle, no pointer has.
+_POINTER: Final = re.compile(r"0x(?![0-9a-fA-F]{6}(?:0300|[fF]{3}[eE])[0-9a-fA-F]{6}\Z)[0-9a-fA-F]+")
 
 
 def _known_domain(name: str) -> bool:
@@ -70,8 +72,12 @@ class Words:
         return self._names.identifier(str(kind), found)
 
     def _v4(self, found: str) -> str:
-        address = parse_v4(found)
+        address = parse_v4(found) or spelled_v4(found)
         return self._names.book.ipv4(address) if address else found
+
+    def _within(self, match: re.Match[str]) -> str:
+        found = spelled_v4(match[0])
+        return self._names.book.ipv4(found).replace(".", match[1]) if found else match[0]
 
     def _word(self, found: str) -> str:
         if found.isdigit() or _POINTER.fullmatch(found) or found in self._names.given:
@@ -100,7 +106,7 @@ class Words:
             return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
         if _MAC_DEVICE.fullmatch(found):
             return found[:3] + self._names.identifier("mac", found[3:]).replace(":", "")
-        replaced = _HEX_RUN.sub(self._hex, found)
+        replaced = _HEX_RUN.sub(self._hex, _HEX_GROUPS.sub(lambda m: self._names.identifier("guid", m[0]), found))
         if replaced != found:
             return replaced
         if patterns.POD.fullmatch(found):
@@ -113,6 +119,9 @@ class Words:
         parted = self._parts(found)
         if parted is not None:
             return parted
+        replaced = patterns.V4_WITHIN.sub(self._within, found)
+        if replaced != found:
+            return replaced
         if "." in found:
             if patterns.POD.fullmatch(found.partition(".")[0]):
                 return self._names.host(found)
@@ -151,7 +160,7 @@ class Words:
     def _hex(self, match: re.Match[str]) -> str:
         """A long number in hexadecimal digits that is none of a program: a GUID, a container, a key."""
         digits = match[1]
-        if match[0].startswith("0x") or digits.isdigit() or digits.isalpha() or len(set(digits)) < 5:
+        if _POINTER.fullmatch(match[0]) or digits.isdigit() or digits.isalpha() or len(set(digits)) < 5:
             return match[0]
         return self._names.identifier("guid" if len(digits) == 16 else "hex", digits)
 

@@ -33,6 +33,12 @@ FORMS = [
     ("zqdept", "-DOUT=/zqdept/x -I/zqdept/include"),
     ("9qz8w7e6r5t4", "device 9qz8w7e6r5t4 was replaced"),
     ("zqweird", "weird://zqweird/where"),
+    ("hh48", "lost contact with hh48"),
+    ("kn01", "kn01 is down"),
+    ("falcon-33", '{"by_host": {"rome-falcon-33": 8}}'),
+    ("blue-search-25", "rank 3 (blue-search-25) stopped"),
+    ("gpu-node-17", "[gpu-node-17] starting"),
+    ("R78-U82", "rack R78-U82 pdu"),
     ("张伟", "用户 张伟 的任务"),
 ]
 # Those that say what they are.
@@ -74,6 +80,8 @@ def test_promised_classes_go(kind: str) -> None:
         "mlx5_0:1/RoCE rdmap0s6 enp65s0np0 bnxt_re3 hsn0 eth2 INET6 isAllCudaP2p fp8 bfloat16 sm_90 48xlarge",
         "slurmstepd: error: Detected 1 oom_kill event in StepId=12.batch cgroup.",
         "wandb: WARNING Tried to log to step 5789 that is less than the current step 8383.",
+        "GPU 3 is an H100, l40s or A100 at node-3, local-rank-12, step-100, mp-rank-00, model-00001-of-00002 on P2P",
+        "E1218 10:00:00 x.cpp:9 c10d v2 x16 c1000 316973E 3[f000]",
         "step 120 loss 2.31 grad norm 0.4 tokens/s 81920 straggler on rank3",
     ],
 )
