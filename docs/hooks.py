@@ -12,7 +12,6 @@ from mkdocs.structure.files import File, Files
 from nccl_insight.cli import build_app
 from nccl_insight.language.load import default_grammar
 from nccl_insight.language.syntax import Message
-from nccl_insight.report.words import severity_word
 from nccl_insight.rules import Rule, discover
 from nccl_insight.views.line import wordings
 
@@ -94,7 +93,7 @@ def overview() -> str:
         if rows:
             parts.append(f"## {title}\n\n| code | name | severity | summary |\n|---|---|---|---|")
             parts += [
-                f"| [{r.code}]({r.code}.md) | {r.name} | {severity_word(r.severity)} | {_cell(r.summary)} |"
+                f"| [{r.code}]({r.code}.md) | {r.name} | {r.severity.word} | {_cell(r.summary)} |"
                 for r in rows
             ]
             parts.append("")
@@ -105,7 +104,7 @@ def page(rule: Rule) -> str:
     """The page of one check: its documentation with headings of this site."""
     text = re.sub(r"^([^\n]+)\n-{3,}$", r"## \1", rule.doc, flags=re.M)
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
-    head = f"severity **{severity_word(rule.severity)}**, action **{rule.action.value}**"
+    head = f"severity **{rule.severity.word}**, action **{rule.action.value}**"
     return f"# {rule.code} {rule.name}\n\n{head}\n\n{text}\n"
 
 

@@ -19,6 +19,11 @@ class Severity(str, Enum):
         """0 is the most severe."""
         return ("error", "warning", "info").index(self.value)
 
+    @property
+    def word(self) -> str:
+        """``error``, ``warning`` or ``note``: the word that every output uses, whatever the setting is called."""
+        return "note" if self is Severity.INFO else self.value
+
 
 class Confidence(str, Enum):
     """How sure the tool is that the finding is what it says."""
@@ -189,13 +194,13 @@ class Finding:
     begun_time: str | None = None
 
     def __repr__(self) -> str:
-        return f"<{self.severity.value}[{self.code}] {self.name}: {self.title}>"
+        return f"<{self.severity.word}[{self.code}] {self.name}: {self.title}>"
 
     def _repr_html_(self) -> str:
         """Severity, title, first line and next step, for notebooks."""
         lines = "".join(f"<pre>{escape(f'{e.input}:{e.line}: {e.text}'[:600])}</pre>" for e in self.evidence[:2])
         step = f"<p><b>Next:</b> <code>{escape(self.next_step[:600])}</code></p>" if self.next_step else ""
-        head = f"<b>{self.severity.value}[{escape(self.code)}] {escape(self.name)}</b>: {escape(self.title[:600])}"
+        head = f"<b>{self.severity.word}[{escape(self.code)}] {escape(self.name)}</b>: {escape(self.title[:600])}"
         return f"<div><p>{head}</p>{lines}{step}</div>"
 
 

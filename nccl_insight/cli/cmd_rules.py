@@ -64,11 +64,10 @@ def _laid_out(lines: list[str], width: int | None, color: bool) -> Iterator[str]
 def _explanation(rule: Rule) -> str:
     from nccl_insight.base.pages import headed
     from nccl_insight.base.units import listed
-    from nccl_insight.report.words import severity_word
 
     kind = rule.finding_class.value
     head = (
-        f"{rule.code} {rule.name}\nseverity {severity_word(rule.severity)}, confidence {rule.confidence.value}, action "
+        f"{rule.code} {rule.name}\nseverity {rule.severity.word}, confidence {rule.confidence.value}, action "
         f"{rule.action.value}, class {kind} ({_CLASSES[kind]})"
     )
     parts = [head, rule.doc.strip()]
@@ -83,7 +82,6 @@ def _explanation(rule: Rule) -> str:
 def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
     """The list of diagnoses as text, markdown or JSON; for a terminal text has a head and fits its width."""
     from nccl_insight.report.markdown import table
-    from nccl_insight.report.words import severity_word
 
     if format_ == "json":
         rows = [
@@ -96,7 +94,7 @@ def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
         ]  # fmt: skip
         return json.dumps(rows, indent=1)
     if format_ == "md":
-        cells = [(r.code, r.name, r.finding_class.value, severity_word(r.severity), r.summary) for r in rules]
+        cells = [(r.code, r.name, r.finding_class.value, r.severity.word, r.summary) for r in rules]
         return "\n".join(table(("code", "name", "class", "severity", "summary"), cells)).rstrip()
     room = max((len(r.name) for r in rules), default=0)
     listed = [line for r in rules for line in _row(r, room, width)]
@@ -109,11 +107,9 @@ def catalog(rules: list[Rule], format_: str, width: int | None = None) -> str:
 
 def _row(rule: Rule, room: int, width: int | None) -> list[str]:
     """One line per diagnosis; where that is too wide, its summary stands under it."""
-    from nccl_insight.report.words import severity_word
-
-    head = f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value:<5}  {severity_word(rule.severity):<8}"
+    head = f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value:<5}  {rule.severity.word:<8}"
     if width is None:
-        word = severity_word(rule.severity)
+        word = rule.severity.word
         return [f"{rule.code}  {rule.name:<{room}}  {rule.finding_class.value}  {word:<7}  {rule.summary}"]
     if len(head) + 2 + len(rule.summary) <= width:
         return [f"{head}  {rule.summary}"]

@@ -11,7 +11,6 @@ from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import listed, plural
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import markdown as markdown_of
-from nccl_insight.report import words
 from nccl_insight.report.sanitize import one_line
 
 _LIMIT = 400
@@ -51,7 +50,7 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
         rows = []
         for f in comparison.findings:
             severity = f.severity_bad or f.severity_good
-            word = f"{f.status}, {words.severity_word(severity)}" if severity else f.status
+            word = f"{f.status}, {severity.word}" if severity else f.status
             rows.append((word, f.code, f.name, _inert(f.title)))
         lines += ["### Findings that differ", "", *markdown_of.table(("", "code", "finding", "what"), rows)]
     if comparison.changes:
@@ -124,7 +123,7 @@ def headline(comparison: Comparison) -> str:
     most = max(effects, key=lambda e: abs(math.log(e[0])), default=None)
     if raised:
         told = raised[0]
-        word = words.severity_word(told.severity_bad) if told.severity_bad else "finding"
+        word = told.severity_bad.word if told.severity_bad else "finding"
         said = f"{'New' if told.status == 'new' else 'Worse:'} {word}: {one_line(told.title, _TITLE)}"
         likely = next((c for c in causes if told.name in c.explains), None)
     elif most is not None:
@@ -177,9 +176,9 @@ def _brief(change: Change) -> str:
 
 def _finding(change: FindingChange) -> str:
     severity = change.severity_bad or change.severity_good
-    word = words.severity_word(severity).upper() if severity else ""
+    word = severity.word.upper() if severity else ""
     if change.status in {"worse", "better"} and change.severity_good and change.severity_bad:
-        word = " -> ".join(map(words.severity_word, (change.severity_good, change.severity_bad)))
+        word = " -> ".join(s.word for s in (change.severity_good, change.severity_bad))
     return f"{change.status:<6} {word:<8} {change.code} {change.name}: {one_line(change.title, _LIMIT)}"
 
 

@@ -62,9 +62,7 @@ def _verdict(suite: ElementTree.Element, analysis: Analysis) -> None:
 
 
 def _details(finding: Finding) -> str:
-    rows = [
-        f"{words.severity_word(finding.severity).upper()} {finding.code} {finding.name}: {one_line(finding.title, 500)}"
-    ]
+    rows = [f"{finding.severity.word.upper()} {finding.code} {finding.name}: {one_line(finding.title, 500)}"]
     rows += [
         f"{label}: {text}"
         for label, text in (

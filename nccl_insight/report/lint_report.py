@@ -8,7 +8,7 @@ from nccl_insight.base.model import Severity
 from nccl_insight.base.natures import code_of
 from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import plural
-from nccl_insight.report import sarif, words
+from nccl_insight.report import sarif
 from nccl_insight.report.sanitize import one_line
 
 _LIMIT = 300
@@ -69,7 +69,7 @@ def _finding(finding: LintFinding, color: bool) -> Iterator[str]:
     issue = finding.issue
     code = code_of(issue.name)
     label = f"{code} {issue.name}" if code else issue.name
-    yield f"{_paint(words.severity_word(finding.severity).upper(), color)}  {label}: {one_line(issue.title, 500)}"
+    yield f"{_paint(finding.severity.word.upper(), color)}  {label}: {one_line(issue.title, 500)}"
     text = f"  {one_line(finding.text, 160)}" if finding.text else ""
     yield f"  where  {_where(finding.path, finding.line)}{text}"
     if issue.explanation and one_line(issue.explanation) not in issue.title:

@@ -77,7 +77,7 @@ def _steps(steps: Sequence[Step]) -> list[str]:
 def finding(item: Finding) -> str:
     """One finding as a markdown section (what the report's copy buttons give)."""
     rows = [
-        f"### {words.severity_word(item.severity).upper()} {item.code} {item.name}",
+        f"### {item.severity.word.upper()} {item.code} {item.name}",
         "",
         f"**{escape(one_line(item.title, 500))}**",
         "",

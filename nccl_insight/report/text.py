@@ -187,7 +187,7 @@ class _Page:
 
     def finding(self, finding: Finding, verbosity: int) -> Iterator[str]:
         """The headline, the place, the line itself, what was expected, what to look at and what to change."""
-        severity = words.severity_word(finding.severity)
+        severity = finding.severity.word
         head = f"{severity}[{finding.code}] {finding.name}:"
         lines = self._wrap(one_line(finding.title, 500), head + " ", "    ")
         rest = lines[0][len(head) :]

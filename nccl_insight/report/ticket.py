@@ -180,7 +180,7 @@ def _behavior(analysis: Analysis) -> list[str]:
     loud = analysis.causes
     rows = [f"**{markdown.escape(words.cause(analysis))}**", ""]
     for item in loud[:_MOST_FINDINGS]:
-        where, word = words.affected(item), words.severity_word(item.severity)
+        where, word = words.affected(item), item.severity.word
         rows.append(f"- **{markdown.escape(one_line(item.title, 300))}** (`{item.code} {item.name}`, {word})")
         observed, expected = words.observed_expected(item)
         if expected:

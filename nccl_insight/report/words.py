@@ -15,11 +15,6 @@ _TEXT = ("nccl_log", "unknown")
 _NUMBER = re.compile(r"(?:[<>=~]+ *|at (?:least|most) |about )?[-+]?[0-9][0-9.,]*")
 
 
-def severity_word(severity: Severity) -> str:
-    """``error``, ``warning`` or ``note``: the word that every output uses, whatever the setting is called."""
-    return "note" if severity is Severity.INFO else severity.value
-
-
 def cause(analysis: Analysis) -> str:
     """The cause in words: the headline of every output."""
     if analysis.headline:

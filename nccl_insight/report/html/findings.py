@@ -59,10 +59,7 @@ def _filter(items: Sequence[Finding]) -> Markup | None:
     if len(items) < _FILTERED:
         return None
     severities = dict.fromkeys(i.severity for i in items)
-    options = [
-        el("option", "all", value=""),
-        *(el("option", words.severity_word(s), value=s.value) for s in severities),
-    ]
+    options = [el("option", "all", value=""), *(el("option", s.word, value=s.value) for s in severities)]
     fields = [el("label", "Severity ", el("select", options, id="f-severity"))]
     if any(i.ranks for i in items):
         fields.append(el("label", "Rank ", el("input", type="text", inputmode="numeric", size=6, id="f-rank")))

@@ -37,9 +37,7 @@ def summary(analysis: Analysis, first: Markup | None = None, *, wide: bool = Fal
 
 def badge(severity: Severity) -> Markup:
     """Severity as a symbol and a word."""
-    return el(
-        "span", icon(severity.value), words.severity_word(severity).capitalize(), class_=f"badge s-{severity.value}"
-    )
+    return el("span", icon(severity.value), severity.word.capitalize(), class_=f"badge s-{severity.value}")
 
 
 def _hero(analysis: Analysis) -> Markup:
