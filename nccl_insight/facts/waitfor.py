@@ -458,7 +458,12 @@ class _Graph:
         torn = torn and not silent <= set(known.rank_of_input.values())
         if len(silent) > 1 and self.source == WATCHDOG and (torn or watchdog.cut_short(self.run)):
             return False
-        few = len(silent) == 1 or silent <= self.known or len(late) * _FEW <= len(waiting) or watchdog.whole(self.run)
+        few = (
+            len(silent) == 1
+            or silent <= self.known
+            or len(late) * _FEW <= len(waiting)
+            or (len(silent) == 2 and watchdog.whole(self.run))
+        )
         return len(late) * 4 <= len(late | waiting) and (few or self.source == DUMPS)
 
     def _crossed(self) -> Iterator[Crossed]:
