@@ -120,16 +120,13 @@ def _library(run: Run, first: End) -> str:
 
 def _gone(run: Run, first: End, chosen: Sequence[End]) -> Hit:
     """JAX's coordination service, Ray or a launcher lost a process."""
-    return says(
-        f"process-crashed.{'lost' if 'jax' in first.parts else 'found'}",
-        (),
-        caused_by=(*outside.led_to(run, first), *names("any", "-process-crashed"), TIMED_OUT),
-        subject=outside.subject(chosen),
-        since=outside.since(chosen),
-        leader="leader-lost" in first.parts,
-        again="restarted" in first.parts,
-        by_ray="ray" in first.parts,
-    )
+    led = (*outside.led_to(run, first), *names("any", "-process-crashed"), TIMED_OUT)
+    who, since, leader = outside.subject(chosen), outside.since(chosen), "leader-lost" in first.parts
+    if "jax" not in first.parts:
+        by_ray = "ray" in first.parts
+        return says("process-crashed.found", (), caused_by=led, subject=who, since=since, by_ray=by_ray)
+    again = "restarted" in first.parts
+    return says("process-crashed.lost", (), caused_by=led, subject=who, since=since, leader=leader, again=again)
 
 
 def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool) -> Hit:

@@ -32,26 +32,23 @@ def check(ctx: Context) -> Hits:
         return
     strong = [e for e in found if e.strong]
     told_first = () if strong else _told_first(run, found)
-    first = outside.first_of(strong or [e for e in found if not _passing(e)] or found)
+    first = outside.first_of(strong or told_first or [e for e in found if not _passing(e)] or found)
+    lines = outside.refs_of([first, *(e for e in found if e is not first)])
     late = all(after_the_close(run, e.ref) for e in found)
     if strong:
-        key, given = "reason", _by_reason(run, first, strong)
+        yield ctx.says("reason", lines, late=late, **_said(first), **_by_reason(run, first, strong))
     elif told_first:
-        key, first = "told", told_first[0]
-        given = {"whom": outside.hosts_of(told_first), "since": outside.since(told_first)}
+        who, led = outside.hosts_of(told_first), outside.led_to(run, first)
+        yield ctx.says("told", lines, who, late=late, first_s=first.time_s, caused_by=led, **_said(first))
     else:
-        key, given = "signal", _by_signal(run, first, late)
+        yield ctx.says("signal", lines, late=late, **_said(first), **_by_signal(run, first, late))
+
+
+def _said(first: End) -> dict[str, Any]:
+    """What the line itself says of the end: why, and when."""
     why = first.text.strip("* ").split(". Threshold")[0].rpartition(" DUE TO ")[2].removeprefix("JOB ")
-    said = {"first_s": first.time_s, "since": outside.since([first]), "caused_by": outside.led_to(run, first)} | given
-    yield ctx.says(
-        key,
-        outside.refs_of([first, *(e for e in found if e is not first)]),
-        observed=first.text,
-        last_s=first.time_s,
-        late=late,
-        why=shorten(outside.PACKAGE.sub("", why), 60),
-        **said,
-    )
+    why = shorten(outside.PACKAGE.sub("", why), 60)
+    return {"observed": first.text, "last_s": first.time_s, "since": outside.since([first]), "why": why}
 
 
 def _passing(end: End) -> bool:
@@ -83,6 +80,8 @@ def _by_signal(run: Run, first: End, late: bool) -> dict[str, Any]:
     typed = first.signal == 2 or told(word, "interrupted").item() is not None
     cancelled, effect = "cancelled" in first.parts and not typed, _effect(run, first)
     return {
+        "first_s": first.time_s,
+        "caused_by": outside.led_to(run, first),
         "whom": () if "cancelled" in first.parts else outside.hosts_of([first]),
         # The user's own choice is no fault, and who chose is not in the log. Of the launcher's there is an effect.
         "deliberate": typed or (cancelled and not effect),
