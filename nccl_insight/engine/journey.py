@@ -9,8 +9,7 @@ import polars as pl
 from nccl_insight.base.model import Milestones, Progress
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.base.words import words
-from nccl_insight.facts.course import course
+from nccl_insight.facts.course import STEPS, course
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.flight_recorder.entries import entries_of
 from nccl_insight.facts.journey import damaged, goes_on, silent_ranks
@@ -27,7 +26,6 @@ from nccl_insight.tables.run import Run, fact
 _ROWS: Final = 4096
 _LAST_WORDS: Final = 40
 _NEAR: Final = 0.9
-_STEPS: Final = words("launched bootstrapped init_started init_completed connected first_call last_call destroyed")
 
 
 @fact
@@ -51,8 +49,8 @@ def _world(run: Run) -> int:
 def _ranks_by_step(rows: pl.DataFrame) -> dict[str, int]:
     """How many ranks took each step."""
     rank = pl.struct("comm_id", "rank")
-    counts = rows.select(rank.filter(pl.col(step).is_not_null()).n_unique().alias(step) for step in _STEPS)
-    return {step: int(counts[step][0]) for step in _STEPS}
+    counts = rows.select(rank.filter(pl.col(step).is_not_null()).n_unique().alias(step) for step in STEPS)
+    return {step: int(counts[step][0]) for step in STEPS}
 
 
 def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:
@@ -60,7 +58,7 @@ def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:
         "_size", "comm_id", "rank", descending=[True, False, False], maintain_order=True
     )
     for row in ordered.head(_ROWS).iter_rows(named=True):
-        known = {step: None if row[step] is None else int(row[step]) for step in _STEPS}
+        known = {step: None if row[step] is None else int(row[step]) for step in STEPS}
         yield Milestones(
             comm_id=row["comm_id"], rank=int(row["rank"]), host=row["host"], pid=row["pid"], **known,
             end=str(row["end"] or "running"), input_id=int(row["input_id"]),

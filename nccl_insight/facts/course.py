@@ -22,7 +22,8 @@ KERNEL: Final = (
     r"\bkernel: |NVRM: |\boom-kill:|[Oo]ut of memory: Killed process|\bsegfault at|\bmlx5_core |Bus Error: severity"
     r"|^\s*\[[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}\]"
 )
-_STEPS: Final = words("launched bootstrapped init_started init_completed connected first_call last_call destroyed")
+STEPS: Final = words("launched bootstrapped init_started init_completed connected first_call last_call destroyed")
+"""The milestones of a rank, as columns of the table ``milestones``, in order."""
 _NONE: Final = pl.lit(False)
 _TEXT: Final = pl.col("text")
 
@@ -117,7 +118,7 @@ def signs_of_life(run: Run) -> dict[int, int]:
     marks = run.table("milestones")
     if marks.is_empty():
         return {}
-    steps = pl.max_horizontal(pl.col(s).cast(pl.Int64) for s in _STEPS)
+    steps = pl.max_horizontal(pl.col(s).cast(pl.Int64) for s in STEPS)
     last = marks.group_by("input_id").agg(steps.max().alias("_last")).drop_nulls()
     return {int(input_id): int(line) for input_id, line in last.iter_rows()}
 
@@ -126,7 +127,7 @@ def signs_of_life(run: Run) -> dict[int, int]:
 def course(run: Run) -> Course:
     """The job's course; empty where nothing tells."""
     marks = run.table("milestones")
-    first = pl.min_horizontal(pl.col(s).cast(pl.Int64) for s in _STEPS).min().fill_null(0)
+    first = pl.min_horizontal(pl.col(s).cast(pl.Int64) for s in STEPS).min().fill_null(0)
     own = {int(i): int(line) for i, line in marks.group_by("input_id").agg(first).iter_rows()} if marks.height else {}
     rows = run.table("endings").filter(pl.col("kind").is_in([*COURSE, LAST]) & pl.col("input_id").is_in(list(own)))
     timed = with_time(run, rows, "text")

@@ -47,7 +47,6 @@ class Variable:
     removed: str | None = None
     replaced_by: str | None = None
     also: str | None = None
-    must_agree: bool = False
     tuning: bool = False
     advice: str = ""
     note: str = ""
