@@ -208,8 +208,12 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
 
 @fact
 def least_world(run: Run) -> int:
-    """How many ranks the job has at least: behind each that gave up stand the other members of its group, in order."""
-    members = pl.max_horizontal(pl.lit(2), pl.col("group_size"), pl.col("rank") + 1)
+    """How many ranks the job has at least: behind each that gave up stand the other members of its group, in order.
+
+    Where one rank alone gave up nothing tells how many others there are.
+    """
+    several = pl.lit(1 + (states(run)["global_rank"].drop_nulls().n_unique() > 1))
+    members = pl.max_horizontal(several, pl.col("group_size"), pl.col("rank") + 1)
     least = pl.col("global_rank") + (members - pl.col("rank")).fill_null(1)
     return int(states(run).select(least.max().fill_null(0)).item())
 

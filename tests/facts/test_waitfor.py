@@ -126,6 +126,20 @@ def test_a_silent_file_is_not_the_mate_of_one_rank_alone(tmp_path: Path) -> None
     assert found == []
 
 
+def test_a_rank_that_gives_up_alone_does_not_tell_who_else_there_is(tmp_path: Path) -> None:
+    """Its job has at least two ranks, and perhaps two dozen."""
+    waits = (
+        "[rank0]:[E724 08:34:00.939894207 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=45000) ran for 45008 "
+        "milliseconds before timing out.\n"
+        "[rank0]:[E724 08:34:00.940031348 ProcessGroupNCCL.cpp:1795] [PG ID 0 PG GUID 0(default_pg) Rank 0] Exception "
+        "(either an error or timeout) detected by watchdog at work: 3, last enqueued NCCL work: 3, last completed "
+        "NCCL work: 2."
+    )
+    _, found = judged(log(tmp_path / "one.log", waits))
+    assert found == []
+
+
 def test_several_silent_ranks_of_a_log_that_ends_among_time_outs_are_not_named(tmp_path: Path) -> None:
     waits = [_group(r, 1, f"{5 + r // 4}(tp)", r % 4, 40) for r in range(16) if r not in (5, 14)]
     steps = [f"[rank{r}]: step 10 loss 2.5" for r in range(16)]
