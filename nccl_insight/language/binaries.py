@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from nccl_insight.base.errors import InsightError
+from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.language.sources import LogCall, Setting, Tree
 
 _ELF: Final = b"\x7fELF"
@@ -40,7 +40,7 @@ def is_binary(path: Path) -> bool:
 def read_binary(path: Path) -> Tree:
     """Formats and settings of the libraries in a file.
 
-    Raises InsightError: no library of NCCL's kind is in it, or the file cannot be taken apart.
+    Raises NotJudgedError: no library of NCCL's kind is in it, or the file cannot be taken apart.
     """
     calls: dict[str, LogCall] = {}
     settings: dict[str, Setting] = {}
@@ -57,9 +57,9 @@ def read_binary(path: Path) -> Tree:
             told = _VERSION.search(content)
             version = version or (told[1].decode() if told else "")
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-        raise InsightError(f"{path}: cannot be read as a library or an archive ({error})") from None
+        raise NotJudgedError(f"{path}: cannot be read as a library or an archive ({error})") from None
     if not calls:
-        raise InsightError(f"{path}: holds no libnccl, librccl or network plugin with messages")
+        raise NotJudgedError(f"{path}: holds no libnccl, librccl or network plugin with messages")
     library = "rccl" if any("rccl" in c.file for c in calls.values()) else "nccl"
     ordered = tuple(sorted(settings.values(), key=lambda s: s.name))
     return Tree(library, version, tuple(calls.values()), ordered, 0)
@@ -91,7 +91,7 @@ def _libraries(path: Path) -> Iterator[tuple[str, bytes]]:
 def _whole(file: IO[bytes], name: str) -> bytes:
     content = file.read(_LIMIT_BYTES + 1)
     if len(content) > _LIMIT_BYTES:
-        raise InsightError(f"{name}: larger than {_LIMIT_BYTES >> 30} GiB")
+        raise NotJudgedError(f"{name}: larger than {_LIMIT_BYTES >> 30} GiB")
     return content
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
-from nccl_insight.base.errors import InsightError
+from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.words import pairs
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
@@ -177,11 +177,11 @@ def _library(names: list[str]) -> str:
 def read_tree(root: str | Path) -> Tree:
     """Logging calls and settings of a checkout.
 
-    Raises InsightError: the folder is not there, or holds no call of a known logging macro.
+    Raises UsageError: the folder is not there. NotJudgedError: it holds no call of a known logging macro.
     """
     base = Path(root)
     if not base.is_dir():
-        raise InsightError(f"{base}: no such folder")
+        raise UsageError(f"{base}: no such folder")
     texts = {name: _blank(text) for name, text in _files(base)}
     macros = dict(_PRINTF_MACRO)
     for text in texts.values():
@@ -214,7 +214,9 @@ def read_tree(root: str | Path) -> Tree:
                 default = " ".join(found[2].split()).strip('"') if found[2] else ""
                 settings.setdefault(full, Setting(full, default, name, _line(starts, found.start())))
     if not calls:
-        raise InsightError(f"{base}: no logging calls of NCCL, RCCL or aws-ofi-nccl here")
+        raise NotJudgedError(
+            f"{base}: no logging calls of NCCL, RCCL or aws-ofi-nccl here: give the root of their sources"
+        )
     library = _library(list(texts))
     return Tree(
         library, _version(base, library), tuple(calls), tuple(sorted(settings.values(), key=lambda s: s.name)), computed
