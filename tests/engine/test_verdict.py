@@ -481,7 +481,7 @@ def test_the_rank_of_a_node_is_the_rank_of_the_job_where_there_is_one_node(tmp_p
         ("Bus error", "process-crashed"),
         ("zsh: killed     python train.py", "process-killed"),
         ("Terminated", "job-ended-by-scheduler"),
-        ("srun: Force Terminated StepId=4512.0", "job-ended-by-scheduler"),
+        ("srun: Force Terminated StepId=4512.0", "unexplained-failure"),
     ],
 )
 def test_last_words_that_prove_how_a_process_ended_are_a_finding(tmp_path: Path, text: str, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from textwrap import shorten
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _BEFORE_S = 60.0
+_FAILURE: Final = ~pl.col("cause").is_in([*outside.QUIET, CONSEQUENCE, ENDED])
 _LOST = ("node-lost", "node-lost-mpi", "node-lost-ray")
 
 
@@ -98,16 +99,26 @@ def _by_signal(run: Run, first: End, late: bool) -> dict[str, Any]:
 def _effect(run: Run, first: End) -> bool:
     """Whether something else failed, of which an end without a reason is the effect."""
     begun = _first_failure(run)
-    if begun is not None and first.time_s is not None and begun < first.time_s - _BEFORE_S:
-        return True
+    if begun is not None and first.time_s is not None:
+        if begun < first.time_s - _BEFORE_S:
+            return True
+        if "cancelled" in first.parts and begun >= first.time_s and not _failed_above(run, first):
+            return False
     if _passing(first) and (any(e.kind != ENDED for e in ends(run)) or outside.bare_echo(run, first)):
         return True
     return bool(outside.led_to(run, first) or outside.of_kind(run, FAILED)) or not outside.network_only(run)
 
 
+def _failed_above(run: Run, first: End) -> bool:
+    """Whether something failed before, or without a time that says when, above the line of an end."""
+    above = (pl.col("input_id") != first.ref.input_id) | (pl.col("line") < first.ref.line)
+    rows = causes(run).filter(_FAILURE & pl.col("loud") & pl.col("time_s").is_null() & above)
+    return rows.height > 0 or any(e.kind != ENDED and not outside.earlier(first, e) for e in ends(run))
+
+
 def _first_failure(run: Run) -> float | None:
     """When anything but an end from outside was first reported."""
-    return _first_time(run, ~pl.col("cause").is_in([*outside.QUIET, CONSEQUENCE, ENDED]))
+    return _first_time(run, _FAILURE)
 
 
 def _first_time(run: Run, wanted: pl.Expr) -> float | None:
