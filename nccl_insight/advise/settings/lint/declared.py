@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([
 _NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
 _VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*(?:([\"'])([^\n]*?)\1|([^\"'\n,}]*))")
 _PROSE: Final = re.compile(rf"[\"']?(?:{PROSE.pattern})[\"']?\s*[=:]", re.I)
-_STRING: Final = re.compile(r"([\"'])(?:(?!\1)[^\\]|\\.)*\1|\$\{[^}]*\}|(?:#|//).*")
+_STRING: Final = re.compile(r"([\"'])(?:(?!\1)[^\\]|\\.)*\1|\$\{[^{}]*\}|(?:#|//).*")
 _CUT: Final = "\0"  # a line end that is written as \n
 _BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
 _HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
