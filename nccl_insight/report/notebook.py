@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from nccl_insight.base.data import dataclass
@@ -29,16 +30,17 @@ class Drawing:
 
 
 def figures(analysis: Analysis, views: Figures) -> dict[str, Any]:
-    """Figures by name in the order of the report; charts are ``plotly.graph_objects.Figure``."""
+    """Figures by name in the order of the report; charts are ``plotly.graph_objects.Figure`` where plotly is there."""
     return {f.id: _shown(f) for f in figure_set.build(analysis, views)}
 
 
 def _shown(figure: Figure) -> Any:
     if figure.plot is None:
         return Drawing(figure.title, figure.summary, figure.svg)
-    from plotly import graph_objects
-
     still = Drawing(figure.title, figure.summary, chart(figure.plot, figure.title, figure.size, wide=figure.wide))
+    if find_spec("plotly") is None:
+        return still
+    from plotly import graph_objects
 
     class Chart(graph_objects.Figure):  # type: ignore[misc]
         """plotly's figure, and the drawing for places that run no script (nbconvert, previews)."""

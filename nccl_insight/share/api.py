@@ -95,7 +95,7 @@ class Result(Analysis):
         return document
 
     def figures(self) -> dict[str, Any]:
-        """The report's figures by name: plotly figures for charts, drawings (SVG) for structure."""
+        """The report's figures by name: drawings (SVG); charts are plotly figures with the extra ``notebook``."""
         from nccl_insight.report import notebook
         from nccl_insight.views.figures import figures
 

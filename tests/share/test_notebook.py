@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,13 @@ def test_figures_are_plotly_or_drawings_with_their_style() -> None:
     assert "<svg" in drawing
     assert ".nccl-insight .draw .gpu{" in drawing
     assert not re.search(r"(^|[}>])\.draw", drawing), "every rule stays inside its own part of the page"
+
+
+def test_without_plotly_charts_are_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    chart = nccl_insight.analyze(HEALTHY).figures()["init"]
+    assert chart._repr_html_().count("<svg") == 1
+    assert "<Drawing Where initialization spent its time: " in repr(chart)
 
 
 def test_tables_are_listed_and_queried() -> None:

@@ -79,6 +79,9 @@ def test_the_chart_library_is_the_one_that_was_looked_at() -> None:
     code = assets.joinpath("plotly-charts.min.js").read_bytes()
     assert re.search(rb"plotly\.js \(scatter, bar, box, heatmap - minified\) v4\.1\.1", code[:200])
     assert hashlib.sha256(code).hexdigest() == "9877bb755c284053042d921663756ffdd11bab3ff49ab3b241e66cdeca3be66e"
+    url, integrity = assets.joinpath("plotly-cdn.txt").read_text().split()
+    assert url == "https://cdn.plot.ly/plotly-4.1.1.min.js"
+    assert integrity == "sha256-O24V1F27f8pb0glCkelh3cVHLNiHAJ5gCaVtq2aNch8="
     assert "MIT" in assets.joinpath("plotly-charts.LICENSE").read_text()
 
 
