@@ -1,7 +1,8 @@
 """A finding tells what its own line says: the help of the message goes before that of the page.
 
 The line is the first of the evidence that means the finding's diagnosis and brings help (grammars, docs/grammar.md
-"Help"). A remedy that a line offers itself ("Set X=1 to enable") is told in any case.
+"Help"); one that only says that something failed comes last. A remedy that a line offers itself ("Set X=1 to enable")
+is told in any case.
 """
 
 import re
@@ -14,6 +15,7 @@ from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.model import Step
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
 from nccl_insight.facts.errors import causes
+from nccl_insight.facts.topics import plays
 from nccl_insight.rules._errors import with_who
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
@@ -43,15 +45,14 @@ def _rows(run: Run, drafts: Sequence[Draft]) -> dict[tuple[int, int], pl.DataFra
 def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft:
     offer: Step | None = None
     advice = ""
-    for at, ref in enumerate(draft.hit.evidence[:MAX_EVIDENCE]):
-        frame = rows.get((ref.input_id, ref.line))
-        if frame is None or (frame := frame.filter(pl.col("cause") == draft.name)).is_empty():
+    found = [(at, rows.get((ref.input_id, ref.line))) for at, ref in enumerate(draft.hit.evidence[:MAX_EVIDENCE])]
+    own = [(at, frame.filter(pl.col("cause") == draft.name)) for at, frame in found if frame is not None]
+    for at, frame in sorted(own, key=lambda one: bool(plays(one[1], "vague").any())):
+        if frame.is_empty():
             continue
         text = str(frame["text"][0] or "")
         offer, advice = offer or offered(text), advice or advised(text)
-        if draft.hit.says_more:
-            continue
-        said = help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
+        said = None if draft.hit.says_more else help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
         if said is not None:
             told, refs = _told(said, draft), draft.hit.evidence
             first = replace(told.hit, evidence=(refs[at], *refs[:at], *refs[at + 1 :]))
@@ -74,5 +75,4 @@ def _with_offer(draft: Draft, offer: Step | None) -> Draft:
     if offer is None:
         return draft
     name = re.sub(r"^(?:export|set) ([A-Z0-9_]+).*", r"\1", offer.text)
-    steps = draft.steps
-    return draft if any(name in step.text for step in steps) else replace(draft, own_steps=(offer, *steps))
+    return draft if any(name in step.text for step in draft.steps) else replace(draft, own_steps=(offer, *draft.steps))

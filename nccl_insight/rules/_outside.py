@@ -168,20 +168,22 @@ def _reported(run: Run) -> _Reported:
 
 @fact
 def exits_passed_on(run: Run) -> bool:
-    """Whether all that ended are exit codes behind an exception that passes on a result code of NCCL's own.
+    """Whether all that ended are exit codes beside an exception that passes on what failed in NCCL or the store.
 
-    A peer that is gone is no such result: whose exit code came first is then what is to be told.
+    A peer that is gone is no such failure where the exit names a rank: that rank is then what is to be told.
     """
     found = ends(run)
     if not found or any(e.kind != FAILED or e.exception or e.message == LAST_WORDS for e in found):
         return False
-    rows = causes(run).filter(pl.col("cause") == CONSEQUENCE)
-    result = told(rows, "result-words")
-    first = first_of(found)
-    there = pl.col("rank").is_in(list(first.ranks))
+    rows = causes(run).filter((pl.col("cause") == CONSEQUENCE) & pl.col("loud"))
+    result, first = told(rows, "result-words"), first_of(found)
     before = (pl.col("input_id") == first.ref.input_id) & (pl.col("line") < first.ref.line)
-    alike = before & (pl.lit(not first.ranks) | (pl.col("rank").is_null() & (result != "unhandled-system-error")))
-    return rows.filter((result != "remote-error") & (there | alike)).height > 0
+    if not first.ranks:
+        return rows.filter(before).height > 0
+    there = pl.col("rank").is_in(list(first.ranks)) & (result != "remote-error")
+    alike = before & pl.col("rank").is_null() & ~result.is_in(["remote-error", "unhandled-system-error"])
+    quoted = pl.col("input_id").eq(first.ref.input_id) & pl.lit("quotes" in first.parts) & pl.col("rank").is_null()
+    return rows.filter(there | alike | quoted).height > 0
 
 
 @fact

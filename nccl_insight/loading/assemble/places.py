@@ -169,9 +169,6 @@ class Places:
         host = self.host(row.get("node_name")) or self.pod(pod) or self.host_in_tag(tag) or at
         hosts = {host} if host else set()
         process: tuple[str | None, int] | None = self.process(pid, host)
-        if process is None and "local-command" in parts:
-            started = _LOCAL_RANK.search(str(row.get("launcher") or ""))
-            process = self.rank(self.at_local_rank(int(started[1]), host), None) if started is not None else None
         if own and pid is None and host is not None:
             process = process or self.rank(self.rank_of_input.get(input_id), None)
         found = [process]
@@ -256,7 +253,6 @@ class Places:
 
 
 _NOTHING: Final = Witness()
-_LOCAL_RANK: Final = re.compile(r"--local[_-]rank(?:=|', ')([0-9]{1,5})\b")
 
 
 def _numbers(text: str) -> tuple[int, ...]:
