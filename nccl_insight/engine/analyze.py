@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from nccl_insight.advise.expect.machine import parse_nics
 from nccl_insight.base.model import Analysis, Finding, Mend, NotJudged, RanksApart, Replayed, Suppressed, ToolInfo
@@ -91,6 +90,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
     last = runs[0] if len(runs) == 1 else run
     seen = progress(last)
     job = job_of(last)
+    mends, replay = replayed(last)
     return Analysis(
         status=status,
         findings=findings,
@@ -110,21 +110,22 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
         more=more_of(last, not_judged, coverage, status, run.asked.symptom, findings, reasons),
         jobs=job_parts(run, earlier),
         apart=_ranks_apart(last),
-        **_replayed(last),
+        what_if=mends,
+        replay=replay,
         outputs=outputs_of(run),
         story=story(last, findings, job),
     )
 
 
-def _replayed(run: Run) -> dict[str, Any]:
-    """The fields of an analysis that the replay of traces fills."""
+def replayed(run: Run) -> tuple[tuple[Mend, ...], Replayed | None]:
+    """What mending would gain, in order, and how the traces were replayed: None where there are none of GPUs."""
     if not run.has("gpu_work"):
-        return {}
+        return (), None
     from nccl_insight.facts.replay import what_if  # brings numpy, which logs do not need
 
     found = what_if(run)
     if not found.ranks:
-        return {}
+        return (), None
     mends = tuple(
         Mend(
             g.scenario.text, g.scenario.kind, g.scenario.ranks, g.scenario.group, g.scenario.steps, g.step_ns,
@@ -132,8 +133,7 @@ def _replayed(run: Run) -> dict[str, Any]:
         )
         for g in found.gains
     )  # fmt: skip
-    replay = Replayed(found.base_error, found.ranks, found.steps, found.window_ns, found.ideal_ns, found.refused)
-    return {"what_if": mends, "replay": replay}
+    return mends, Replayed(found.base_error, found.ranks, found.steps, found.window_ns, found.ideal_ns, found.refused)
 
 
 def _ranks_apart(run: Run) -> tuple[RanksApart, ...]:

@@ -1,12 +1,12 @@
-"""Profiler traces in plain words: where the time of a step goes, who waits, and what the collectives take."""
+"""Profiler traces in plain words: where the time of a step goes, what mending gains, what collectives take."""
 
 from collections.abc import Iterator, Sequence
 
+from nccl_insight.base.model import Mend, Replayed
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 from nccl_insight.report.prose import capped, safe
-from nccl_insight.views.log.traces import RankWaits, Statistics, Waiting
+from nccl_insight.views.log.traces import Statistics
 from nccl_insight.views.steps import Spent
-from nccl_insight.views.traces import LongestWaits
 
 _SOURCES = {
     "gpu_annotation": "the GPU's own annotation",
@@ -17,10 +17,6 @@ _PARTS = (
     ("compute_ns", "compute"), ("exposed_comm_ns", "exposed communication"), ("exposed_copy_ns", "exposed copies"),
     ("other_comm_ns", "communication outside NCCL"), ("idle_ns", "idle"),
 )  # fmt: skip
-
-
-_OCCASIONS = 3
-_MEMBERS = 8
 
 
 def times(view: Spent) -> Iterator[str]:
@@ -52,46 +48,18 @@ def _ranks(view: Spent) -> Iterator[str]:
         yield f"- rank {rank}, {count} of {format_ns(whole)}: {', '.join(parts)}{why}{queue}"
 
 
-def waiting(view: Waiting) -> Iterator[str]:
-    """Who waits in which process group; the rank that waits least is the one that the others wait for."""
-    lines = [
-        f"- group {safe(g.process_group)} ({plural(g.ranks, 'rank')}): rank {g.most_rank} waits most, "
-        f"{format_ns(g.most_ns)} in {plural(g.collectives, 'collective')}; rank {g.least_rank} least, "
-        f"{format_ns(g.least_ns)}, last in {g.least_last:,}"
-        for g in view.groups
-    ]
-    ranks = [_rank_that_waits(row) for row in view.ranks]
-    yield from capped(lines, what="groups")
-    yield from capped(ranks, what="ranks")
-
-
-def _rank_that_waits(row: RankWaits) -> str:
-    cost = f"the others wait {format_ns(row.for_ns)} for it, " if row.for_ns else ""
-    return (
-        f"- rank {row.rank}: {cost}it waits {format_ns(row.wait_ns)} in {plural(row.collectives, 'collective')} "
-        f"(at most {format_ns(row.worst_ns)}), last in {row.times_last:,}, first in {row.times_first:,}"
-    )
-
-
-def occasions(view: LongestWaits) -> Iterator[str]:
-    """The collectives in which a rank waited longest, with each rank's start, time and wait."""
-    for item in view.collectives[:_OCCASIONS]:
-        size = f" of {format_bytes(item.size_bytes)}" if item.size_bytes is not None else ""
-        step = f", step {item.step}" if item.step is not None else ""
-        yield (
-            f"- {safe(item.op)}{size} in group {safe(item.process_group)}{step}: transfer "
-            f"{format_ns(item.transfer_ns)}, rank {item.last_rank} came last"
-        )
-        first = min((p.start_ns for p in item.parts if p.start_ns is not None), default=0)
-        parts = sorted(item.parts, key=lambda p: (-p.wait_ns, p.rank))
-        for part in parts[:_MEMBERS]:
-            at = ""
-            if view.clocks and part.start_ns is not None:
-                at = f"starts {format_ns(part.start_ns - first)} in, "
-            took = f"takes {format_ns(part.duration_ns)}, of which it waits {format_ns(part.wait_ns)}"
-            yield f"  - rank {part.rank}: {at}{took}"
-        if len(parts) > _MEMBERS:
-            yield f"  - and {plural(len(parts) - _MEMBERS, 'rank')} that wait less"
+def mends(found: Sequence[Mend], replay: Replayed) -> Iterator[str]:
+    """What a step takes, and what it would take with one thing after the other mended."""
+    if replay.refused:
+        yield f"The traces cannot be replayed: {replay.refused}."
+        return
+    per = "a step" if replay.steps > 1 else "what was recorded"
+    yield f"As recorded {per} takes {format_ns(replay.window_ns / replay.steps)}; mended one after the other:"
+    if not found:
+        yield "- nothing: no rank, group or step takes longer than its peers, or mending it gains next to nothing"
+    for number, mend in enumerate(found, 1):
+        alone = f"alone {mend.alone_ns / replay.window_ns:.0%}"
+        yield f"{number}. {mend.scenario}: {format_ns(mend.step_ns)} ({mend.gain_share:.0%} less, {alone})"
 
 
 def kinds(view: Sequence[Statistics]) -> Iterator[str]:

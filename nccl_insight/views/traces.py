@@ -1,9 +1,7 @@
-"""Statistics of traces and benchmarks: durations, bandwidth, stragglers, the longest waits."""
+"""Statistics of traces and benchmarks: durations, bandwidth, and what ranks take more than their peers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import repeat
-from typing import Any
 
 import polars as pl
 
@@ -98,39 +96,6 @@ class Excess:
     whole: Mapping[int, int]
     by_step: Mapping[int, tuple[int | None, ...]]
     named: frozenset[int]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A rank's part in a collective; ``start_ns`` where it is known."""
-
-    rank: int
-    wait_ns: int
-    start_ns: int | None
-    duration_ns: int
-
-
-@dataclass(frozen=True)
-class LongWait:
-    """A collective in which a rank waited."""
-
-    op: str
-    size_bytes: int | None
-    process_group: str | None
-    step: int | None
-    transfer_ns: int
-    worst_wait_ns: int
-    last_rank: int
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class LongestWaits:
-    """Of ``total`` collectives those with the longest waits; ``clocks``: the ranks have one clock."""
-
-    total: int
-    collectives: tuple[LongWait, ...]
-    clocks: bool
 
 
 def durations(run: Run) -> Durations | None:
@@ -237,30 +202,4 @@ def excess(run: Run) -> Excess | None:
         whole={rank: whole[rank] for rank in most},
         by_step={rank: tuple(found.excess.get((rank, step)) for step in steps) for rank in most},
         named=frozenset(r for gain in found.late if len(gain.scenario.ranks) < len(whole) for r in gain.scenario.ranks),
-    )
-
-
-def longest_waits(run: Run) -> LongestWaits | None:
-    """The collectives in which somebody waited longest, None where nobody waited."""
-    needed = ["worst_wait_ns", "transfer_ns", "ranks", "wait_ns", "last_rank", "op"]
-    table = run.table("collective_ranks").drop_nulls(needed).filter(pl.col("worst_wait_ns") > 0)
-    if table.is_empty():
-        return None
-    clocks = run.table("trace_clocks")
-    longest = table.sort("worst_wait_ns", "match_id", descending=[True, False]).head(LISTED)
-    return LongestWaits(
-        table.height,
-        tuple(map(_long_wait, longest.iter_rows(named=True))),
-        clocks.height > 0 and bool(clocks["comparable"].all()),
-    )
-
-
-def _long_wait(row: Mapping[str, Any]) -> LongWait:
-    starts, took = row["start_ns"] or repeat(None), row["duration_ns"] or repeat(0)
-    parts = zip(row["ranks"], row["wait_ns"], starts, took, strict=False)
-    columns = ("size_bytes", "process_group", "step", "transfer_ns", "worst_wait_ns", "last_rank")
-    return LongWait(
-        op=str(row["op"]),
-        **{column: row[column] for column in columns},
-        parts=tuple(Part(rank, wait or 0, start, duration) for rank, wait, start, duration in parts),
     )

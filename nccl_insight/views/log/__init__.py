@@ -1,6 +1,8 @@
 """What explain-log tells of a run, part by part."""
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.model import Mend, Replayed
+from nccl_insight.engine.analyze import replayed
 from nccl_insight.tables.run import Run
 from nccl_insight.views.log import choices as chosen
 from nccl_insight.views.log import inputs as read
@@ -9,7 +11,6 @@ from nccl_insight.views.log import paths
 from nccl_insight.views.log import traces as traced
 from nccl_insight.views.rings import Rings, rings
 from nccl_insight.views.steps import Spent, spent
-from nccl_insight.views.traces import LongestWaits, longest_waits
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Log:
     start_up: tuple[chosen.StartUp, ...]
     calls: tuple[chosen.Calls, ...] | None
     steps: Spent | None
-    waiting: traced.Waiting | None
-    longest_waits: LongestWaits | None
+    mends: tuple[Mend, ...]
+    replay: Replayed | None
     statistics: tuple[traced.Statistics, ...]
     trouble: read.Trouble | None
     limits: chosen.Limits | None
@@ -37,6 +38,7 @@ class Log:
 
 def log(run: Run) -> Log:
     """Everything that is told of a run."""
+    mends, replay = replayed(run)
     return Log(
         inputs=read.inputs(run),
         job=members.job(run),
@@ -50,8 +52,8 @@ def log(run: Run) -> Log:
         start_up=chosen.start_up(run),
         calls=chosen.calls(run),
         steps=spent(run),
-        waiting=traced.waiting(run),
-        longest_waits=longest_waits(run),
+        mends=mends,
+        replay=replay,
         statistics=traced.statistics(run),
         trouble=read.trouble(run),
         limits=chosen.limits(run),
