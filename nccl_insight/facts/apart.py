@@ -76,7 +76,8 @@ def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
     for frame, columns in titles:
         table = frame.drop_nulls("rank").sort("rank").collect()
         for column, title in columns.items():
-            values = {int(r): float(v) for r, v in table.select("rank", column).iter_rows() if v is not None}
+            pairs = zip(table["rank"].to_list(), table[column].to_list(), strict=True)
+            values = {int(r): float(v) for r, v in pairs if v is not None}
             if len(values) >= 2:
                 found[title] = values
     return found

@@ -61,7 +61,7 @@ def refs(frame: pl.DataFrame, limit: int = 3) -> tuple[Ref, ...]:
 
 def hosts_of(frame: pl.DataFrame, column: str = "host") -> tuple[str, ...]:
     """Sorted distinct names of a column."""
-    return tuple(sorted(frame.get_column(column).drop_nulls().unique().to_list()))
+    return tuple(sorted({*frame.get_column(column).unique().to_list()} - {None}))
 
 
 def ranks_of(frame: pl.DataFrame, *columns: str) -> tuple[int, ...]:

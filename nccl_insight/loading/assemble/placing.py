@@ -195,6 +195,8 @@ def _by_member(find: Find, tables: TableMap, known: Places, rows: pl.DataFrame) 
     found = [(*row, find(tables, known, row)) for row in open_.iter_rows()]
     kinds = {**open_.schema, "_found": rows.schema["global_rank"]}
     told = pl.DataFrame([row for row in found if row[-1] is not None], kinds, orient="row")
+    if told.is_empty():
+        return rows
     rows = rows.join(told, on=_MEMBER, how="left", nulls_equal=True, maintain_order="left")
     return rows.with_columns(global_rank=pl.coalesce("global_rank", "_found")).drop("_found")
 
@@ -247,8 +249,8 @@ def _placed(name: str, steps: Mapping[str, Step], tables: TableMap, headed: pl.E
         after = step(tables, known, rows)
         if after is rows:
             continue
-        told = [after[c].is_not_null() & after[c].ne_missing(rows[c]) for c in place]
-        by = by.zip_with(~reduce(or_, told), pl.Series([how], dtype=pl.String).new_from_index(0, by.len()))
+        told = (pl.col(c).is_not_null() & pl.col(c).ne_missing(rows[c]) for c in place)
+        by = after.select(pl.when(reduce(or_, told)).then(pl.lit(how)).otherwise(by)).to_series()
         rows = after
     return rows.select(pl.exclude(r"^_.*$")).with_columns(by.alias("placed_by"))
 

@@ -2,7 +2,7 @@
 
 ``scan`` cuts a text into outputs and reads each into rows of ``host_tools``, ``host_facts``, ``stacks``,
 ``peer_bandwidth`` and ``env``. A new tool is a block in ``tools.txt``
-and a reader in one of the modules here.
+and a reader in one of the modules here, which are imported when there is an output for them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,33 +11,13 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.readers.embedded import ras_text, smi_text
-from nccl_insight.readers.host_tools import (
-    amd,
-    bench,
-    cluster,
-    daemons,
-    dcgm,
-    net,
-    nvidia,
-    pci,
-    rdma,
-    reports,
-    stacks,
-    system,
-)
 from nccl_insight.readers.host_tools.cut import ANSI, Cutter
 from nccl_insight.readers.host_tools.model import Found, Lines, described
 from nccl_insight.tables.declared import frame
 from nccl_insight.tables.notes import LOG_CUT
 from nccl_insight.tables.schema import of_input
 
-TOOLS: Final = described(
-    {
-        **pci.READERS, **nvidia.READERS, **dcgm.READERS, **amd.READERS, **rdma.READERS, **net.READERS, **bench.READERS,
-        **stacks.READERS, **cluster.READERS, **daemons.READERS, **reports.READERS, **system.READERS,
-    }
-)  # fmt: skip
+TOOLS: Final = described()
 SIGNS: Final = tuple(sorted({sign for tool in TOOLS for sign in tool.signs}))
 """Each line with which an output begins holds one of these."""
 
@@ -122,6 +102,8 @@ def _other_tables(found: Found) -> dict[str, pl.DataFrame]:
     types = {"line": pl.UInt64, "text": pl.String, "host": pl.String}
     kept = {name: pl.DataFrame(rows, schema=types, orient="row") for name, rows in found.also.items()}
     tables: dict[str, pl.DataFrame] = {}
+    if kept:
+        from nccl_insight.readers.embedded import ras_text, smi_text
     if "topology" in kept:
         lines = kept["topology"]
         tables["topology_nodes"], tables["topology_links"] = smi_text.scan_topology(lines)
@@ -152,7 +134,7 @@ def kind_of(tables: Mapping[str, pl.DataFrame]) -> str:
 #: Values of ``inputs.kind`` of inputs whose lines are read as those of a log are.
 KINDS: Final = ("host_tool", "smi_topo", "smi_nvlink")
 _KINDS: Final = {"nvidia-smi topo -m": "smi_topo", "ncclras": "ras"}
-_TELLING: Final = frozenset({*stacks.READERS, *daemons.READERS})
+_TELLING: Final = frozenset(tool.name for tool in TOOLS if tool.module in ("stacks", "daemons"))
 OUTPUTS: Final = of_input("host_tools")
 FACTS: Final = of_input("host_facts")
 ENV: Final = {"line": pl.UInt64, "host": pl.String, "name": pl.String, "value": pl.String}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass, field
@@ -33,7 +34,7 @@ class Tool:
 
     ``name`` is the command as it is typed, ``what`` says in words what the output is. An output begins with a line that
     ``starts`` matches from its first character, and of which each holds one of ``signs``; ``belongs`` matches its
-    other lines. ``read`` takes one output apart and says in a phrase what it holds. ``command``: begins only behind an
+    other lines. ``module`` here has its reader in ``READERS``. ``command``: begins only behind an
     echo of a command that matches. ``weak``: its first line may as well be one of another output that goes on.
     ``also``: ``topology`` or ``ras``, where its lines are rows of those tables, too.
     """
@@ -43,21 +44,24 @@ class Tool:
     signs: tuple[str, ...]
     starts: str
     belongs: str
-    read: Callable[[Output, Found], str]
+    module: str
     command: str = ""
     weak: bool = False
     also: str = ""
 
+    def read(self, output: Output, found: Found) -> str:
+        """Takes one output apart; in a phrase what it holds."""
+        readers = import_module(f"{__package__}.{self.module}").READERS
+        return cast("str", readers[self.name](output, found))
 
-def described(readers: Mapping[str, Callable[[Output, Found], str]]) -> tuple[Tool, ...]:
-    """The tools of ``tools.txt`` that have a reader, in the order of the readers."""
-    said = texts.of_file(Path(__file__).with_name("tools.txt"))
-    made = []
-    for key, read in readers.items():
-        own: dict[str, Any] = {"name": key, **said[key]}
-        own |= {"signs": tuple(json.loads(own["signs"])), "weak": "weak" in own}
-        made.append(Tool(read=read, **own))
-    return tuple(made)
+
+def described() -> tuple[Tool, ...]:
+    """The tools of ``tools.txt``, in its order."""
+    said: Mapping[str, Mapping[str, Any]] = texts.of_file(Path(__file__).with_name("tools.txt"))
+    return tuple(
+        Tool(**{"name": key, **own, "signs": tuple(json.loads(own["signs"])), "weak": "weak" in own})
+        for key, own in said.items()
+    )
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,6 @@ READERS: Final = {
     "ulimit -a": _ulimit,
     "/proc/cmdline": _cmdline,
     "lsmod": _lsmod,
-    "lsmod (rows alone)": _lsmod,
     "numactl": _numactl,
     "lscpu": _lscpu,
     "df": _df,
