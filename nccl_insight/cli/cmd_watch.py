@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import time
 from collections.abc import Sequence
@@ -51,29 +53,19 @@ def watch(
         pid or None,
         [loop.Every.parse(text) for text in every],
     )
-    command = Command(exec_) if exec_ else None
-    page = Metrics(metrics) if metrics else None
     state = Watch(patience, stall)
-
-    def looked(at: float) -> None:
-        if page is not None:
-            page.show(state, at)
-
-    try:
-        for event in loop.watch(job, state, interval, for_ or None, looked=looked):
+    with contextlib.ExitStack() as stack:
+        command = stack.enter_context(contextlib.closing(Command(exec_))) if exec_ else None
+        page = stack.enter_context(contextlib.closing(Metrics(metrics))) if metrics else None
+        stack.enter_context(contextlib.suppress(KeyboardInterrupt))
+        show = functools.partial(page.show, state) if page is not None else None
+        for event in loop.watch(job, state, interval, for_ or None, looked=show):
             utc = datetime.datetime.now(datetime.timezone.utc)
             line = to_json(event, utc.isoformat(timespec="seconds").replace("+00:00", "Z"))
             said = command.run(event, line) if command is not None and event.kind != "note" else ()
             typer.echo(line if json_ else _text(event))
             for text in said:
                 typer.echo(text, err=True)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        if command is not None:
-            command.close()
-        if page is not None:
-            page.close()
     raise typer.Exit(1 if state.troubled else 0)
 
 

@@ -130,16 +130,6 @@ def _join(dist: Any, plan: Plan, rank: int, world: int, recorder: Recorder) -> t
     return own, present.index(rank), len(present)
 
 
-def _begin(dist: Any, plan: Plan, store: Any, rank: int, ranks: list[int]) -> tuple[int, int]:
-    """Starts the process group of some ranks; this rank's place and their number."""
-    patience = datetime.timedelta(seconds=plan.timeout_s)
-    place = ranks.index(rank), len(ranks)
-    dist.init_process_group(
-        plan.backend, store=dist.PrefixStore("world", store), rank=place[0], world_size=place[1], timeout=patience
-    )
-    return place
-
-
 def _store(dist: Any, plan: Plan, rank: int) -> Any:
     """The launcher's store, or one of rank 0's; torch's ``env://`` waits for all and cannot say who is missing."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -243,7 +233,10 @@ def measure(plan: Plan, directory: Path) -> None:
             raise SystemExit("no two nodes reach each other")
         if rank not in ranks:
             raise SystemExit(_ALONE.format(socket.gethostname()))
-    rank, world = _begin(dist, plan, store, rank, ranks)
+    rank, world, patience = ranks.index(rank), len(ranks), datetime.timedelta(seconds=plan.timeout_s)
+    dist.init_process_group(
+        plan.backend, store=dist.PrefixStore("world", store), rank=rank, world_size=world, timeout=patience
+    )
     for op in plan.ops:
         for size in plan.sizes:
             recorder.add("enter", op=op, size_bytes=size, at=time.time())

@@ -46,6 +46,7 @@ class Pairs:
     nodes: Sequence[list[int]]
     record: Callable[..., None]
     measured: list[schedule.Measurement] = field(default_factory=list)
+    singles: list[schedule.Measurement] = field(default_factory=list)
     reached: bool | None = None
 
     def __post_init__(self) -> None:
@@ -74,15 +75,15 @@ class Pairs:
             pairs = [pair for pair in matching if not out & set(pair)]
             self._measure(number, self._whole(pairs))
             out = self._dead(1)
-            self._measure(number, [
-                (a, b, local, [self.nodes[a][local], self.nodes[b][local]])
-                for a, b in pairs if not out & {a, b} for local in range(rails)
-            ])  # fmt: skip
+            self._measure(number, self._single([pair for pair in pairs if not out & set(pair)], rails))
         self._confirm(len(rounds))
         dead = self._dead(1)
         good = [m for m in self.measured if not dead & {m.first, m.second}]
         for number, matching in enumerate(schedule.again(good), len(rounds) + 1):
             self._measure(number, self._whole(matching))
+        alone = [m for m in self.singles if not dead & {m.first // schedule.RAIL, m.second // schedule.RAIL}]
+        for number, matching in enumerate(schedule.singles_again(alone), len(rounds) + 1):
+            self._measure(number, self._single(matching, rails))
         return dead
 
     def _confirm(self, number: int) -> None:
@@ -94,6 +95,9 @@ class Pairs:
 
     def _whole(self, pairs: Sequence[schedule.Pair]) -> list[Member]:
         return [(a, b, None, sorted(self.nodes[a] + self.nodes[b])) for a, b in pairs]
+
+    def _single(self, pairs: Sequence[schedule.Pair], rails: int) -> list[Member]:
+        return [(a, b, k, [self.nodes[a][k], self.nodes[b][k]]) for a, b in pairs for k in range(rails)]
 
     def _dead(self, least: int) -> set[int]:
         """Nodes whose pairs, ``least`` of them at the least, all failed."""
@@ -122,6 +126,9 @@ class Pairs:
         for (first, second, local, _), rate in zip(members, found["rates"], strict=True):
             if local is None:
                 self.measured.append(schedule.Measurement(number, first, second, rate))
+            else:
+                a, b = (node * schedule.RAIL + local for node in (first, second))
+                self.singles.append(schedule.Measurement(number, a, b, rate))
 
     def _publish(self, place: str, number: int, members: list[Member], until: float) -> None:
         """Rank 0 gathers the times of a round until a moment, records the rates and tells them to all."""

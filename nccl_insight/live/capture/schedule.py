@@ -3,10 +3,13 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from nccl_insight.base.data import dataclass, replace
 
 Pair = tuple[int, int]
+#: A single rank is numbered by its node times this and its local rank.
+RAIL: Final = 1000
 _LEAST_ROUNDS = 3
 _MOST_GROUPS = 1024
 #: Nodes and pairs are slow below these shares of what is usual.
@@ -197,6 +200,21 @@ def again(measured: Sequence[Measurement]) -> list[list[Pair]]:
         idle = [node for node in good[number % len(good) :] + good[: number % len(good)] if node not in busy]
         one += [(min(pair), max(pair)) for pair in zip(idle[::2], idle[1::2], strict=False)]
     return rounds
+
+
+def singles_again(measured: Sequence[Measurement]) -> list[list[Pair]]:
+    """Rounds of nodes whose single ranks (``measured``) measure again, all of them, where some were slow.
+
+    As often as they did before, twice: ranks that share a NIC take turns at it, so once tells little.
+    """
+    found, turns = suspects(measured), dict[int, dict[Pair, None]]()
+    nodes = {number // RAIL for number, _ in found.nodes}
+    slow = {(m.first // RAIL, m.second // RAIL) for m in found.pairs}
+    for m in measured:
+        pair = m.first // RAIL, m.second // RAIL
+        if pair in slow or nodes & set(pair):
+            turns.setdefault(m.round, {})[pair] = None
+    return [list(pairs) for pairs in turns.values()] * _LEAST_AGAIN
 
 
 def _pack(rounds: list[list[Pair]], *choices: Pair) -> None:

@@ -11,7 +11,7 @@ from nccl_insight.advise.expect.model import expectations
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import plural
 from nccl_insight.base.words import pairs
-from nccl_insight.live.capture.schedule import Measurement, Suspects, suspects
+from nccl_insight.live.capture.schedule import RAIL, Measurement, Suspects, suspects
 from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.tables.run import Run
 
@@ -24,7 +24,6 @@ _LINK_LAYERS = {"InfiniBand": "ib", "Ethernet": "roce", "Unspecified": "efa"}
 #: PCIe generation -> raw rate of 16 lanes in GB/s and direction.
 _PCIE = {3: 16.0, 4: 32.0, 5: 64.0, 6: 128.0}
 _SLOW_NODE = 0.7
-_RAIL = 1000
 
 
 @dataclass(frozen=True)
@@ -169,23 +168,19 @@ def _pairwise(run: Run) -> list[Check]:
         first, second = (hosts.get(node, node) for node in (m.first, m.second))
         checks.append(check_of("node-pair", first_node=first, second_node=second, m=m, typical=typical))
     for m in rail_pairs if len(hosts) == 2 else ():
-        names = " and ".join(str(hosts.get(number // _RAIL, number // _RAIL)) for number in (m.first, m.second))
-        local = m.first % _RAIL
+        names = " and ".join(str(hosts.get(number // RAIL, number // RAIL)) for number in (m.first, m.second))
+        local = m.first % RAIL
         checks.append(check_of("node-pair-local-rank", first=local, names=names, m=m, rail_typical=rail_typical))
     if not found.nodes and not found.pairs and not slow:
         checks.append(Check("node pairs", Status.PASS, f"{plural(count, 'pair')}, {typical}"))
     return checks
 
 
-def _suspects(rows: pl.DataFrame, rail: bool = False) -> tuple[Suspects, int]:
-    """Slow nodes among pairs, or with ``rail`` slow ranks of nodes, numbered node x 1000 + local rank."""
-    measured = [
-        Measurement(r, a * _RAIL + local if rail else a, b * _RAIL + local if rail else b, rate)
-        for r, a, b, local, rate in rows.drop_nulls("busbw_gbps")
-        .select("round", "first", "second", pl.col("local_rank") if rail else pl.lit(0), "busbw_gbps")
-        .iter_rows()
-    ]
-    return suspects(measured, closely=not rail), len(measured)
+def _suspects(rows: pl.DataFrame, per_node: int = 1) -> tuple[Suspects, int]:
+    """Slow nodes among pairs, or slow ranks of nodes: numbered node x ``per_node`` + local rank."""
+    numbers = (pl.col(of) * per_node + pl.col("local_rank").fill_null(0) for of in ("first", "second"))
+    known = rows.drop_nulls("busbw_gbps").select("round", *numbers, "busbw_gbps")
+    return suspects([Measurement(*row) for row in known.iter_rows()], closely=True), known.height
 
 
 def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], tuple[Measurement, ...], float]:
@@ -193,10 +188,10 @@ def _rails(rows: pl.DataFrame) -> tuple[dict[int, list[tuple[int, float]]], tupl
     single = rows.filter(pl.col("local_rank").is_not_null())
     if single.is_empty():
         return {}, (), 0.0
-    found, count = _suspects(single, rail=True)
+    found, count = _suspects(single, RAIL)
     slow: dict[int, list[tuple[int, float]]] = {}
     for number, rate in found.nodes:
-        slow.setdefault(number // _RAIL, []).append((number % _RAIL, rate))
+        slow.setdefault(number // RAIL, []).append((number % RAIL, rate))
     # Of two, which one is odd cannot be told.
     return slow, found.pairs if count > 2 else (), found.typical_gbps
 

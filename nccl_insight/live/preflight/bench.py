@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import polars as pl
 
+from nccl_insight.base import natures
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Finding, Severity
 from nccl_insight.base.units import listed, plural, rank_words
@@ -72,7 +73,9 @@ def measure(plan: Plan, launch: Launch, around: Surroundings | None = None, give
         return Measured((ended,), {}, hung, judged)
     run = api.load([launch.directory])
     checks = [*_absent(done), ended, *_results(run, done)]
-    checks += [_finding(f) for f in api.analyze(run).loud if f.name not in _JUDGED_HERE]
+    # Ranks that are killed at the deadline leave the others, which say so.
+    quiet = (*_JUDGED_HERE, *(natures.names("leaving") if done.hung else ()))
+    checks += [_finding(f) for f in api.analyze(run).loud if f.name not in quiet]
     checks += bandwidth_checks(run, around or Surroundings(), given)
     return Measured(tuple(checks), _facts(run, done), hung, judged)
 
@@ -111,14 +114,12 @@ def _results(run: Run, done: Captured) -> list[Check]:
     if rows.is_empty():
         return [Check("correctness", Status.FAIL if done.outcome.ok else Status.SKIP, "no measurement was finished")]
     wrong = rows.filter(pl.col("wrong") > 0)
-    largest = {op: rate for op in KEYS if (rate := best(rows, op)) is not None}
     right = Check("correctness", Status.PASS, f"{rows.height} results right on {plural(done.ranks, 'rank')}")
-    shown = ", ".join(f"{op} {rate:.3g}" for op, rate in largest.items())
+    rates = ", ".join(f"{op} {rate:.3g}" for op in KEYS if (rate := best(rows, op)) is not None)
+    none = "no large message was finished" if done.ranks > 1 else "one rank has no bus bandwidth"
     return [
         right if wrong.is_empty() else check_of("correctness", wrong=wrong, rows=rows),
-        Check("bandwidth", Status.PASS, f"busbw {shown} GB/s")
-        if largest
-        else Check("bandwidth", Status.SKIP, "one rank has no bus bandwidth"),
+        Check("bandwidth", *((Status.PASS, f"busbw {rates} GB/s") if rates else (Status.SKIP, none))),
     ]
 
 

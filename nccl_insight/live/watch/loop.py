@@ -130,7 +130,7 @@ def watch(
     for_s: float | None = None,
     *,
     clock: Clock | None = None,
-    looked: Callable[[float], None] = lambda at: None,
+    looked: Callable[[float], None] | None = None,
 ) -> Iterator[Event]:
     """What changed, until the job has ended, for ``for_s`` seconds at most. ``looked`` is called after each look.
 
@@ -148,7 +148,8 @@ def watch(
         yield from watcher.look(now, first)
         if first and not state.compares:
             yield Event("note", "watching; nothing says yet how far ranks are (RAS, COLL lines, Inspector, steps do)")
-        looked(now())
+        if looked is not None:
+            looked(now())
         if state.over:
             return
         if for_s is not None and now() - started >= for_s:

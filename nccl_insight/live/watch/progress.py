@@ -107,13 +107,10 @@ class Watch:
         self.warnings = 0
         self.step: int | None = None
         self.step_s: float | None = None
-        self._step_at = 0.0
         self._total: int | None = None
         self._alive: float | None = None
-        self._grown = 0.0
-        self._pause_s = 0.0
-        self._stalled = self._initing = False
-        self._faulty = False
+        self._grown = self._pause_s = self._step_at = 0.0
+        self._stalled = self._initing = self._faulty = False
         self._failed, self._failed_at = "", 0.0
         self._paused: float | None = None
         self._done, self._done_at = "", 0.0
@@ -179,11 +176,7 @@ class Watch:
     def take(self, seen: Seen, now: float) -> Iterator[Event]:
         """What a look shows, at ``now`` seconds: an event for each message and each rank that is gone or back."""
         self._places.update(seen.places)
-        for (name, rank), file in self._files.items():
-            other = seen.files.get((name, rank), file) != file
-            if (other or file in seen.anew) and self._has((name, rank)) and rank in self.comms[name].ranks:
-                self.comms[name].ranks[rank].looks = 0
-        self._files.update(seen.files)
+        self._take_files(seen)
         if seen.grew:
             self._grown = now
         failed = bool(self._failed)  # before this look
@@ -192,23 +185,9 @@ class Watch:
         if self._take_open(seen, now) and failed:
             self._failed = ""
             yield Event("restart", "ranks begin again: the job was restarted")
-        for comm in self.comms.keys() & seen.touched:
-            self.comms[comm].since = now
-            self._went_on(now)
-        if seen.alike:
-            for name in [n for n, comm in self.comms.items() if comm.absolute and n not in seen.counts]:
-                self.comms[name].ranks.clear()
-        for name, counts in seen.begun.items():
-            self._count(name, counts, False, now)
-        for name, counts in seen.counts.items():
-            self._count(name, counts, True, now)
-        if seen.step is not None and (self.step is None or seen.step != self.step):
-            before, at = self.step, self._step_at
-            self.step, self._step_at, self._total = seen.step, now, seen.total or self._total
-            self.step_s = seen.step_s or (
-                (now - at) / (seen.step - before) if before is not None and seen.step > before else self.step_s
-            )
-            self._went_on(now)
+        self._take_counts(seen, now)
+        if seen.step not in (None, self.step):
+            self._take_step(seen, seen.step, now)
         if seen.pause:
             self._paused = now
         if seen.done:
@@ -271,6 +250,31 @@ class Watch:
             self._close(name, rank)
 
     # What a look shows
+
+    def _take_files(self, seen: Seen) -> None:
+        """Of ranks whose files are others now, or were emptied, lines may be lost."""
+        for (name, rank), file in self._files.items():
+            other = seen.files.get((name, rank), file) != file
+            if (other or file in seen.anew) and self._has((name, rank)) and rank in self.comms[name].ranks:
+                self.comms[name].ranks[rank].looks = 0
+        self._files.update(seen.files)
+
+    def _take_counts(self, seen: Seen, now: float) -> None:
+        for name in self.comms.keys() & seen.touched:
+            self.comms[name].since = now
+            self._went_on(now)
+        for name, comm in self.comms.items() if seen.alike else ():
+            if comm.absolute and name not in seen.counts:
+                comm.ranks.clear()
+        for every, absolute in ((seen.begun, False), (seen.counts, True)):
+            for name, counts in every.items():
+                self._count(name, counts, absolute, now)
+
+    def _take_step(self, seen: Seen, step: int, now: float) -> None:
+        steps = step - (step if self.step is None else self.step)
+        self.step_s = seen.step_s or ((now - self._step_at) / steps if steps > 0 else self.step_s)
+        self.step, self._step_at, self._total = step, now, seen.total or self._total
+        self._went_on(now)
 
     def _take_errors(self, seen: Seen, now: float) -> Iterator[Event]:
         ends = {text for text, *_ in seen.ends}

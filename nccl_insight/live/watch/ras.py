@@ -43,13 +43,13 @@ def status(host: str, port: int, timeout_s: float = 30.0) -> str:
     try:
         with socket.create_connection((host, port), timeout_s) as link:
             link.sendall(f"CLIENT PROTOCOL {_PROTOCOL}\n".encode())
-            answer = _line(link, limit)
+            answer = _read(link, limit, line=True)
             if not answer.upper().startswith("SERVER PROTOCOL"):
-                raise NotJudgedError(f"{where}: this is not NCCL's RAS service (it says {answer[:60]!r})")
+                raise NotJudgedError(f"{where}: this is not NCCL's RAS service (it says {answer.strip()[:60]!r})")
             link.sendall(b"SET FORMAT json\n")
-            _line(link, limit)  # OK, or an error of a release that has only text
+            _read(link, limit, line=True)  # OK, or an error of a release that has only text
             link.sendall(b"VERBOSE STATUS\n")
-            return _rest(link, limit)
+            return _read(link, limit)
     except TimeoutError as error:
         raise NotJudgedError(f"{where}: no answer within {timeout_s:g} s") from error
     except OSError as error:
@@ -58,30 +58,16 @@ def status(host: str, port: int, timeout_s: float = 30.0) -> str:
         ) from error
 
 
-def _line(link: socket.socket, limit: float) -> str:
-    found = b""
-    while not found.endswith(b"\n") and len(found) < _LINE_BYTES:
-        link.settimeout(_left(limit))
-        block = link.recv(1)
-        if not block:
-            break
-        found += block
-    return found.decode("utf-8", "replace").strip()
-
-
-def _rest(link: socket.socket, limit: float) -> str:
+def _read(link: socket.socket, limit: float, line: bool = False) -> str:
+    """All that comes until the other side ends, or one line of it."""
     found = bytearray()
-    while len(found) < _MOST_BYTES:
-        link.settimeout(_left(limit))
-        block = link.recv(65536)
+    while len(found) < (_LINE_BYTES if line else _MOST_BYTES) and not (line and found.endswith(b"\n")):
+        left = limit - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        link.settimeout(left)
+        block = link.recv(1 if line else 65536)
         if not block:
             break
         found += block
     return found.decode("utf-8", "replace")
-
-
-def _left(limit: float) -> float:
-    left = limit - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nccl_insight.live.capture.schedule import rails, rounds
+from nccl_insight.live.capture.schedule import Measurement, rails, rounds, singles_again
 from nccl_insight.live.preflight.bandwidth import Surroundings, bandwidth_checks
 from nccl_insight.live.preflight.health import Answer, Health
 from nccl_insight.live.preflight.model import Check, Status
@@ -212,6 +212,27 @@ def test_one_bad_nic_is_named_by_node_and_rank(tmp_path: Path) -> None:
     (found,) = judged(tmp_path, node_pairs(8, {(5, 2): 11.0}))
     assert (found.name, found.node, found.status) == ("node gpu05", "gpu05", Status.WARN)
     assert found.observed.startswith("local rank 2 (11 GB/s) with every partner")
+
+
+def test_ranks_that_take_turns_at_a_nic_are_not_named(tmp_path: Path) -> None:
+    items = node_pairs(4, {})
+    single = [item for item in items if item.get("local_rank") is not None]
+    taking_turns = [dict(item, busbw_gbps=(45.0, 22.0, 38.0)[n % 7 % 3]) for n, item in enumerate(single)]
+    whole = [item for item in items if item not in single]
+    (found,) = judged(tmp_path, [*whole, *taking_turns, *single])
+    assert found.status is Status.PASS
+
+
+def test_nodes_with_a_slow_rank_measure_all_their_ranks_twice_more() -> None:
+    rate = {2001: 11.0}
+    measured = [
+        Measurement(number, 1000 * a + k, 1000 * b + k, min(rate.get(1000 * a + k, 45.0), rate.get(1000 * b + k, 45.0)))
+        for number, matching in enumerate(([(0, 3), (1, 2)], [(0, 1), (2, 3)], [(0, 2), (1, 3)]))
+        for a, b in matching
+        for k in range(2)
+    ]
+    assert singles_again(measured) == [[(1, 2)], [(2, 3)], [(0, 2)]] * 2
+    assert singles_again([m for m in measured if 2001 not in (m.first, m.second)]) == []
 
 
 def test_a_node_that_is_slow_as_a_whole_is_one_line(tmp_path: Path) -> None:
