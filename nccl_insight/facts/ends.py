@@ -281,7 +281,7 @@ def _telling(tail: Tail, ended: bool, reported: bool) -> Word | None:
 def _as_end(word: Word, place: Place) -> End:
     return End(
         kind=kind_of_signal(word.ended) if word.ended else FAILED,
-        text=word.text[:200],
+        text=word.text[max(word.text.find(word.exception or ""), 0) :][:200],
         ref=Ref(word.input_id, word.line),
         ranks=_given(place.rank),
         hosts=_given(place.host),
