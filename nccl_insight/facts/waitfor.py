@@ -305,8 +305,11 @@ class _Graph:
 
     def _apart(self, late: int) -> bool:
         """Whether a rank that issued fewer calls may wait for one whose log is not here, and which not two that went
-        on have to wait for, too."""
+        on have to wait for, too; or, where nobody counts, for the one of those that went on before it came there."""
         ahead = {r for _, r in self._ahead(late)}
+        hidden = (g.members for g in self.placed if g.proof in COUNTED and g.rows["op"].drop_nulls().is_empty())
+        if any(late in members and len(members & ahead) == 1 for members in hidden):
+            return True
         return self.source == CALLS and any((late in c and not ahead <= c) or len(ahead) < 2 for c in unheld(self.run))
 
     def _ahead(self, late: int) -> list[tuple[Instance, int]]:
@@ -329,7 +332,7 @@ class _Graph:
         """The ranks that say nothing, did not come to their groups and do not wait for anybody in another one.
 
         Every group that waits is explained by a member that waits elsewhere, or by one that is late. A rank that waits
-        where hardly anybody else came is astray, and no rank is excused by that.
+        where hardly anybody else came is astray, and that excuses no single rank; several call in another order.
         """
         if (self.source == DUMPS and len(self.known) < 2) or self.odd:
             return
@@ -341,7 +344,7 @@ class _Graph:
         for held in dict.fromkeys((self.waiting | self.by_dumps, self.waiting, self.waiting - astray)):
             found = list(self._explained(set(held)))
             if found:
-                yield from found
+                yield from (c for c in found if len(self.waiting.intersection(c.ranks)) < 2)
                 return
 
     def _explained(self, held: set[int]) -> Iterator[Claim]:
@@ -366,7 +369,9 @@ class _Graph:
         lefts = [(g.entered, g.lacking & self.known or g.lacking) for g in alone]
         late = {r for _, left in lefts if len(left) == 1 for r in left}
         for entered, left in lefts:
-            if not left & late and self._believed(set(left), entered):
+            if not left & late and self._believed(
+                set(left), self.waiting if watchdog.whole(self.run, len(left)) else entered
+            ):
                 late |= left
         late = late or {r for _, r in self.pairs if r not in self.known and r not in held}
         return late & self.known or late
@@ -462,7 +467,7 @@ class _Graph:
             len(silent) == 1
             or silent <= self.known
             or len(late) * _FEW <= len(waiting)
-            or (len(silent) == 2 and watchdog.whole(self.run))
+            or (len(silent) == 2 and watchdog.whole(self.run, len(silent)))
         )
         return len(late) * 4 <= len(late | waiting) and (few or self.source == DUMPS)
 

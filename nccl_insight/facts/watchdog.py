@@ -321,13 +321,14 @@ def cut_short(run: Run) -> bool:
     return ends.filter((pl.col("rank") > 1) & (pl.col("lines") <= pl.col("line") + 1)).height > 0
 
 
-@fact
-def whole(run: Run) -> bool:
-    """Whether one input holds all time-outs, and the death of as many processes as gave up: nothing of them lacks."""
+def whole(run: Run, silent: int) -> bool:
+    """Whether the inputs that hold time-outs hold the death of as many processes as gave up, and another one of their
+    kind would hold more ranks than these: nothing of them lacks."""
     rows = states(run).drop_nulls(["timed_out_seq", "global_rank"])
     died = run.table("errors").drop_nulls("cpp_exception").group_by("input_id").agg(pl.col("repeats").sum())
-    told = rows.group_by("input_id").agg(pl.col("global_rank").n_unique()).join(died, on="input_id")
-    return rows["input_id"].n_unique() == 1 and told.filter(pl.col("repeats") >= pl.col("global_rank")).height > 0
+    told = rows.group_by("input_id").agg(ranks=pl.col("global_rank").n_unique()).join(died, on="input_id", how="left")
+    each = told.height > 0 and bool((told["repeats"].fill_null(0) >= told["ranks"]).all())
+    return each and (told.height == 1 or silent < told.select(pl.col("ranks").max()).item())
 
 
 def begun(run: Run) -> Mapping[tuple[int, int], float]:

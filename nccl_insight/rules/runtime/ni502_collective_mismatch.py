@@ -166,14 +166,17 @@ def _differences(run: Run) -> Iterator[Hit]:
         at = calls.filter(pl.col("comm_id") == comm_id)
         kinds = at.group_by("call", maintain_order=True).agg(pl.len().alias("n")).sort("n", descending=True)
         usual = kinds["call"][0]
-        odd = at.filter(pl.col("call") != usual)
-        ranks = tuple(sorted(ranks_in_job(run, comm_id, ranks_of(odd))))
+        odd, same = at.filter(pl.col("call") != usual), at.filter(pl.col("call") == usual)
+        few, most = (tuple(sorted(ranks_in_job(run, comm_id, ranks_of(side)))) for side in (odd, same))
+        # Of two sides of one size neither is the odd one.
+        tied = odd.height == same.height
         yield says(
             "collective-mismatch.differences",
-            (*refs(odd, 2), *refs(at.filter(pl.col("call") == usual), 1)),
-            whom=(*ranks, *hosts_of(odd)),
-            comm_id=str(comm_id),
+            (*refs(odd, 2), *refs(same, 1)),
+            whom=(*few, *hosts_of(odd), *((*most, *hosts_of(same)) if tied else ())),
+            few=few,
             nth=nth + 1,
             odd=odd,
+            rest=rank_words(most) if tied else "the others",
             usual=usual,
         )
