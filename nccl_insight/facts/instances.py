@@ -39,7 +39,8 @@ class Instance:
 
     def ranks(self, rows: pl.DataFrame) -> frozenset[int]:
         """The ranks of rows, those of the job where they are known."""
-        return frozenset(numbers(rows, self.world))
+        told = zip(*(rows[c].to_list() for c in _order(self.world)), strict=True)
+        return frozenset(r for own, other in told if (r := other if own is None else own) is not None)
 
     @cached_property
     def _cells(self) -> dict[str, list[Any]]:
@@ -191,10 +192,3 @@ def earliest(rows: pl.DataFrame) -> float | None:
 
 def _order(world: bool) -> tuple[str, str]:
     return ("global_rank", "rank") if world else ("rank", "global_rank")
-
-
-def numbers(rows: pl.DataFrame, world: bool) -> tuple[int, ...]:
-    """The ranks of rows, those of the job first where ``world``."""
-    own, other = _order(world)
-    both = zip(rows[own].to_list(), rows[other].to_list(), strict=True)
-    return tuple(sorted({n for one, two in both if (n := two if one is None else one) is not None}))

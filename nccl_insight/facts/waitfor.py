@@ -254,11 +254,8 @@ class _Graph:
     def _hearsay(self, late: set[int]) -> bool:
         """Whether only reports of other ranks call these late, which may wait for each other, or for silent ones."""
         lines = watchdog.reported(self.run) if self.source == WATCHDOG else frozenset()
-        where = [
-            g
-            for g in self.placed
-            if g.ranks_never and not lines.isdisjoint(g.never.select("input_id", "line").iter_rows())
-        ]
+        fewer = ((g, g.never.select("input_id", "line").iter_rows()) for g in self.placed if g.ranks_never)
+        where = [g for g, rows in fewer if not lines.isdisjoint(rows)]
         if not late & {r for g in where for r in g.ranks_never}:
             return False
         told = self.waiting | {r for g in where for r in g.members}

@@ -173,7 +173,7 @@ def _differences(run: Run) -> Iterator[Hit]:
         yield says(
             "collective-mismatch.differences",
             (*refs(odd, 2), *refs(same, 1)),
-            whom=(*few, *hosts_of(odd), *((*most, *hosts_of(same)) if tied else ())),
+            whom=(*few, *(most if tied else ()), *hosts_of(at if tied else odd)),
             few=few,
             nth=nth + 1,
             odd=odd,
