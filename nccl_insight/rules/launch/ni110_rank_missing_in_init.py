@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import CannotJudge, Hit, Step
+from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.journey import last_of_input
@@ -81,18 +81,6 @@ def _announced(ctx: Context) -> Hits:
         "announced",
         refs(came),
         whom=late,
-        steps=(
-            Step(
-                "check",
-                'echo "rank ${RANK:-$SLURM_PROCID} of ${WORLD_SIZE:-$SLURM_NTASKS} on $(hostname)"',
-                "in each process, as the job starts it: every rank once",
-            ),
-            Step(
-                "do",
-                "start all ranks once: srun with as many --nodes and --ntasks-per-node as the program is told "
-                "(Lightning: num_nodes, devices), or torchrun on every node; then read what the missing ones printed",
-            ),
-        ),
         absence=f"no line of {rank_words(late, 4)} in any input",
         late=late,
         size=size,
@@ -109,21 +97,7 @@ def _no_name(ctx: Context) -> Iterator[Hit]:
     if rows.is_empty():
         return
     said = Trouble(rows)
-    name, why = said.value("c10d_host"), said.value("error_text")
-    yield from ctx.tells(
-        "no-name",
-        steps=(
-            Step("check", f"getent hosts {name}; cat /etc/resolv.conf", "where the rank runs, in its container"),
-            Step(
-                "do",
-                "give an address, or a name that all hosts resolve, as MASTER_ADDR (in Kubernetes the headless "
-                "service of the job); wait with the start until the first pod is there",
-            ),
-        ),
-        rows=said,
-        name=name,
-        why=why,
-    )
+    yield from ctx.tells("no-name", rows=said, name=said.value("c10d_host"), why=said.value("error_text"))
 
 
 def _not_in_clique(ctx: Context) -> Iterator[Hit]:
@@ -142,18 +116,13 @@ def _not_in_clique(ctx: Context) -> Iterator[Hit]:
         if not late or 2 * len(late) > size:
             continue
         waiting_ = Trouble(part.drop("_came", "_all"))
-        who = rank_words(late).capitalize()
         yield ctx.says(
             "not-in-clique",
             waiting_.evidence,
             whom=(*late, *places(run).hosts(late)),
-            steps=(
-                Step("check", "py-spy dump --native --pid <pid>", f"where does the thread of {who.lower()} stand?"),
-                Step("do", "read what the process of that device printed last"),
-            ),
             first_s=waiting_.first_s,
             last_s=waiting_.last_s,
-            who=who,
+            late=late,
             size=size,
             came=came,
         )
@@ -206,13 +175,9 @@ def _not_met(ctx: Context, found: Trouble) -> Iterator[Hit]:
     first = found.rows.row(0, named=True)
     came, all_ = first.get("n_joined"), first.get("n_expected")
     if came and all_ and came > all_:
-        yield from _too_many(ctx, found, came, all_)
+        # The store counts past the size of the job: processes of another start used it as well.
+        yield from ctx.tells("too-many", rows=found, came=came, all_=all_)
         return
     who = rank_words(ranks).capitalize() if ranks else "Ranks"
     counted = f": {came} of {all_} came" if came and all_ else ""
     yield from ctx.tells("not-met", whom=(*ranks, *places(run).hosts(ranks)), rows=found, who=who, counted=counted)
-
-
-def _too_many(ctx: Context, found: Trouble, came: int, all_: int) -> Iterator[Hit]:
-    """A count in the store that is past the size of the job: processes of another start used the store as well."""
-    yield from ctx.tells("too-many", rows=found, came=came, all_=all_)

@@ -1,11 +1,10 @@
 """A peer process exited."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Severity, Step
+from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.ends import ends
 from nccl_insight.facts.errors import CONSEQUENCE, causes
@@ -18,14 +17,6 @@ from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import loud_besides
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
-
-# Both ends of connections still ran when these broke.
-_BETWEEN: Final = (
-    Step("check", "grep -nE 'Traceback|Error|Killed|signal|oom' *.log; dmesg -T | grep -iE 'oom|conntrack|link'",
-         "on all hosts: a process that ended, a full table of connections, a link that went down"),
-    Step("do", "where no process ended, look at what the connections pass: firewall or conntrack limits, idle "
-         "time-outs of NAT and the pods' network, restarts of a CNI or mesh proxy"),
-)  # fmt: skip
 
 
 def check(ctx: Context) -> Hits:
@@ -49,7 +40,6 @@ def check(ctx: Context) -> Hits:
     reset = both and bool(found.rows["text"].str.contains("reset by peer").all())
     yield from ctx.tells(
         "found",
-        steps=_BETWEEN if reset else (),
         whom=None if gone is None else (*_only_rank(run, gone), *gone),
         rows=found,
         severity=Severity.INFO if _restarted(run, found) or _finished(run, found) or _left(ctx) else None,
