@@ -9,6 +9,7 @@ from nccl_insight.facts.gdr import gdr_lines
 from nccl_insight.facts.mentions import mentions
 from nccl_insight.facts.networks import nics
 from nccl_insight.facts.settings import setting
+from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 
 _LOW = ("LOC", "0", "PIX", "1")
@@ -18,11 +19,10 @@ _LOW = ("LOC", "0", "PIX", "1")
 class Missing:
     """A piece that GPUDirect lacks. ``rows`` is the evidence (may be empty); ``expected``: nothing is wrong with it."""
 
+    rows: pl.DataFrame
     what: str
     check: str
-    rows: pl.DataFrame
     expected: bool = False
-    diagnosis: str = ""
 
 
 _NONE = pl.DataFrame(schema={"input_id": pl.UInt16, "line": pl.UInt64})
@@ -49,42 +49,19 @@ def missing(run: Run) -> list[Missing]:
     off = setting(run, "NCCL_IB_CUDA_SUPPORT").filter(pl.col("value") == "0")
     for rows in (level, off):
         if rows.height:
-            name, value = rows.item(0, "name"), rows.item(0, "value")
-            found.append(Missing(f"{name}={value} rules it out", f"run with {name} unset", rows, expected=True))
+            found.append(Missing(rows, expected=True, **said("gdr-not-used.by-setting", {"setting": rows})))
     found += _not_yet(run)
-    plugin = mentions(run, "gdr-off-by-plugin")
+    plugin, refused, far = mentions(run, "gdr-off-by-plugin"), devices_refused(run), paths_blocked(run)
     if plugin.height:
-        found.append(
-            Missing(
-                "the network plugin switched it off",
-                "update the plugin, libfabric and the NIC driver together; see the plugin's own line",
-                plugin,
-            )
-        )
-    refused = devices_refused(run)
+        found.append(Missing(plugin, **said("gdr-not-used.by-plugin", {})))
     if refused.height:
-        found.append(
-            Missing(
-                "the kernel offers neither nvidia-peermem nor DMA-BUF to the NIC",
-                "lsmod | grep -E 'nvidia_peermem|nv_peer_mem'   # else: modprobe nvidia-peermem",
-                refused,
-            )
-        )
-    far = paths_blocked(run)
+        found.append(Missing(refused, **said("gdr-not-used.no-module", {"dmabuf": 0})))
+    crossed = run.table("graphs").filter(pl.col("type_inter").is_in(["PHB", "NODE", "SYS"]))
     if far.height:
-        found.append(
-            Missing(
-                f"GPU and NIC are too far apart (distance {far.item(0, 'distance')}, limit {far.item(0, 'limit')})",
-                "nvidia-smi topo -m   # which NIC shares a PCIe switch (PIX, PXB) with the GPU?",
-                far,
-                diagnosis="gdr-distance",
-            )
-        )
-    distant = _graph_distance(run)
-    if distant is not None and not far.height:
-        found.append(distant)
-    found += _general(run, {m.what for m in found})
-    return found
+        found.append(Missing(far, **said("gdr-not-used.far", {"far": far.row(0, named=True)})))
+    elif crossed.height:
+        found.append(Missing(crossed, **said("gdr-not-used.over-cpu", {"crossed": crossed})))
+    return found + _general(run, module=refused.is_empty())
 
 
 def _not_yet(run: Run) -> list[Missing]:
@@ -96,46 +73,19 @@ def _not_yet(run: Run) -> list[Missing]:
         return []
     if not all(at_least(v, since) is False for v in stated["nccl_version"].unique().to_list()):
         return []
-    what = f"NCCL before {since} does not use it on {gpu.name}, where the way to the NIC leads through the CPU"
-    check = f"python -c 'import torch; print(torch.cuda.nccl.version())'   # {since} or later uses it"
-    return [Missing(what, check, stated, expected=True)]
+    return [Missing(stated, expected=True, **said("gdr-not-used.not-yet", {"since": since, "gpu": gpu}))]
 
 
-def _graph_distance(run: Run) -> Missing | None:
-    far = run.table("graphs").filter(pl.col("type_inter").is_in(["PHB", "NODE", "SYS"]))
-    if far.is_empty():
-        return None
-    return Missing(
-        f"the way from GPU to NIC crosses the CPU ({far.item(0, 'type_inter')}), beyond the default limit PXB",
-        "nvidia-smi topo -m   # which NIC shares a PCIe switch (PIX, PXB) with the GPU?",
-        far,
-        diagnosis="gpu-nic-distance",
-    )
-
-
-def _general(run: Run, known: set[str]) -> list[Missing]:
+def _general(run: Run, *, module: bool) -> list[Missing]:
+    """What may be in any run; ``module``: also that the kernel offers no way, which nothing says yet."""
     names = nics(run).get_column("name").drop_nulls().to_list()
-    host = run.table("host")
-    dmabuf = host.filter(pl.col("event") == "dmabuf")
+    dmabuf = run.table("host").filter(pl.col("event") == "dmabuf")
     general: list[Missing] = []
     if any(n.startswith("hfi1") for n in names):
-        general.append(
-            Missing("Omni-Path adapters need their own GPUDirect driver (hfi1 with PSM)", "modinfo hfi1", _NONE)
-        )
-    module = "the kernel offers neither nvidia-peermem nor DMA-BUF to the NIC"
-    if module not in known:
-        if dmabuf.height:
-            # DMA-BUF on the GPU side says nothing about the NIC's driver.
-            check = "lsmod | grep nvidia_peermem; modinfo mlx5_ib   # DMA-BUF needs the NIC driver's support too"
-        else:
-            check = "lsmod | grep -E 'nvidia_peermem|nv_peer_mem'   # else: modprobe nvidia-peermem"
-        general.append(Missing(module, check, dmabuf if dmabuf.height else _NONE))
-    general.append(Missing("GPU and NIC are further apart than NCCL_NET_GDR_LEVEL allows", "nvidia-smi topo -m", _NONE))
-    general.append(
-        Missing(
-            "ACS or an IOMMU blocks direct PCIe traffic",
-            "sudo lspci -vvv | grep ACSCtl; cat /proc/cmdline   # SrcValid+ or intel_iommu=on",
-            _NONE,
-        )
-    )
-    return general
+        general.append(Missing(_NONE, **said("gdr-not-used.omni-path", {})))
+    if module:
+        # DMA-BUF on the GPU side says nothing about the NIC's driver.
+        words = said("gdr-not-used.no-module", {"dmabuf": dmabuf.height})
+        general.append(Missing(dmabuf if dmabuf.height else _NONE, **words))
+    general.append(Missing(_NONE, **said("gdr-not-used.maybe-far", {})))
+    return [*general, Missing(_NONE, **said("gdr-not-used.maybe-acs", {}))]

@@ -8,6 +8,7 @@ from nccl_insight.facts.mentions import library_missing, mentions, no_device
 from nccl_insight.facts.networks import ipoib, nics
 from nccl_insight.facts.settings import setting, settings, switched_on
 from nccl_insight.facts.transports import TCP_NETWORKS
+from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run, fact
 
 _RDMA_SETTINGS = words("""NCCL_IB_HCA NCCL_IB_GID_INDEX NCCL_IB_TC NCCL_IB_SL NCCL_IB_QPS_PER_CONNECTION NCCL_IB_TIMEOUT
@@ -30,45 +31,23 @@ def plugin_failures(run: Run) -> pl.DataFrame:
 class Cause:
     """Why RDMA was not used, as far as the log tells."""
 
-    what: str
-    check: str
     rows: pl.DataFrame
     certain: bool
-    diagnosis: str = ""
+    diagnosis: str
+    what: str
+    check: str
 
 
 def causes(run: Run) -> tuple[Cause, ...]:
     """Reasons for the socket network, the most certain first."""
-    found = [
+    found = (
         Cause(
-            "an RDMA device is listed but cannot be opened",
-            "ls -l /dev/infiniband && ibv_devinfo   # inside the container",
-            mentions(run, "device-unopened"),
-            True,
-            "ib-open-device-failed",
+            mentions(run, "device-unopened"), True, "ib-open-device-failed", **said("net-socket-fallback.unopened", {})
         ),
-        Cause(
-            "the network plugin was found and failed to start",
-            "fi_info -p efa   # or the plugin's own test, inside the container",
-            plugin_failures(run),
-            True,
-            "ofi-plugin-init-failed",
-        ),
-        Cause(
-            "libibverbs is not installed in the image",
-            "ldconfig -p | grep libibverbs   # inside the container",
-            library_missing(run),
-            False,
-            "ib-libibverbs-missing",
-        ),
-        Cause(
-            "no RDMA device is visible or all are filtered out",
-            "ibv_devinfo; env | grep NCCL_IB_HCA   # inside the container",
-            no_device(run),
-            False,
-            "ib-no-device",
-        ),
-    ]
+        Cause(plugin_failures(run), True, "ofi-plugin-init-failed", **said("net-socket-fallback.plugin", {})),
+        Cause(library_missing(run), False, "ib-libibverbs-missing", **said("net-socket-fallback.no-library", {})),
+        Cause(no_device(run), False, "ib-no-device", **said("net-socket-fallback.no-device", {})),
+    )
     return tuple(c for c in found if c.rows.height)
 
 

@@ -11,18 +11,6 @@ from nccl_insight.tables.run import Run
 
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
 _WAIT = ("bootstrap_s", "allgathers_s")
-_ADVICE = {
-    "kernels_s": "time python -c 'import torch; torch.cuda.init()'   # on that host: is the library on a slow "
-    "file system?",
-    "alloc_s": "nvidia-smi -q | grep -i persistence; nvidia-smi --query-gpu=memory.used --format=csv; df -h /dev/shm",
-    "bootstrap_s": "getent hosts $(hostname); echo $NCCL_SOCKET_IFNAME   # does the name resolve fast? then try "
-    "another interface",
-    "allgathers_s": "find the rank that the others wait for: the one with the longest own phases",
-    "topo_s": "time ibv_devinfo; time nvidia-smi topo -m; set NCCL_TOPO_FILE if detection is slow",
-    "graphs_s": "compare with a newer NCCL; a topology file (NCCL_TOPO_FILE) of a virtual machine shortens the search",
-    "connections_s": "check the NICs of that host (ibstat); many QPs take time on a slow driver",
-    "rest_s": "profile the start-up of that process (py-spy dump)",
-}
 
 
 def check(ctx: Context) -> Hits:
@@ -67,7 +55,6 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
         (*refs(named_ranks, 2), *refs(every.filter(pl.col("total_s") <= median), 1)),
         whom=(*ranks, *(hosts if some else ())),
         unit="s",
-        next_step=_ADVICE[phase],
         severity=severity,
         comm_id=comm_id,
         first=first,

@@ -62,7 +62,7 @@ def _hit(
         "net-socket-fallback.found",
         tuple(evidence),
         whom=hosts,
-        caused_by=tuple(c.diagnosis for c in reasons[:1] if c.diagnosis),
+        caused_by=tuple(c.diagnosis for c in reasons[:1]),
         network=network,
         likely=likely,
         signs="; ".join(text for text, _ in hints),
