@@ -5,7 +5,6 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import plural
 from nccl_insight.base.words import words
 from nccl_insight.facts.members import begun, members, unambiguous
 from nccl_insight.facts.outliers import Outlier, outliers
@@ -69,20 +68,17 @@ def _hit(name: str, odd: Outlier) -> Hit:
     explicit = _UNSET not in (odd.value, odd.majority)
     # Others of the same host print it: as a rule they have one environment, and the line was lost.
     lost = odd.value == _UNSET and not odd.whole_hosts and bool(odd.hosts)
-    mine = f"{name} is not set" if odd.value == _UNSET else f"{name}={odd.value}"
-    usual = f"{plural(odd.majority_ranks, 'other rank')}: {odd.majority}"
     return says(
         "env-mismatch.found",
         odd,
-        title=f"{subject(odd)}: {mine}, {usual}",
-        observed=odd.value,
-        expected=odd.majority,
         comm_id=odd.comm_id,
         caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
         service=name in SERVICE,
-        lost=" Other ranks of the host show it, so that only its line may be missing here." if lost else "",
+        who=subject(odd),
+        odd=odd,
+        unset=odd.value == _UNSET,
         name=name,
-        lost_said=lost,
+        lost=lost,
         fatal=explicit and name in FATAL,
         explicit=explicit,
     )

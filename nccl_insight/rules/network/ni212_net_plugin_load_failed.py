@@ -43,16 +43,22 @@ def check(ctx: Context) -> Hits:
     old_only = not old.is_empty() and mentions(run, "plugin-unusable", "broken").is_empty()
     networks = run.table("processes")["network"].drop_nulls()
     harmless = old_only and (not len(networks) or not networks.str.contains("(?i)socket").any())
-    text = (
-        "only interface versions that this NCCL no longer supports"
-        if old_only
-        else "the library was opened and not used"
-    )
     harmless = harmless or spans_hosts(run) is False or _without_hardware(run, rows)
     hosts = hosts_of(rows)
-    title, step = _why(str(rows["text"][0] or ""))
+    text = str(rows["text"][0] or "")
+    needs = _NEEDS.search(text)
     yield ctx.says(
-        "found", refs(rows), whom=hosts, next_step=step, observed=text, title_said=title, rows=rows, harmless=harmless
+        "found",
+        refs(rows),
+        whom=hosts,
+        of_system=needs and needs[3] in _SYSTEM,
+        needs=needs,
+        symbol=_UNDEFINED.search(text),
+        missing=_MISSING.search(text),
+        libraries=_LIBRARIES,
+        old_only=old_only,
+        rows=rows,
+        harmless=harmless,
     )
 
 
@@ -66,38 +72,6 @@ def _needed(run: Run) -> pl.DataFrame:
         .filter(pl.col("kind").cast(pl.String) == "net")
         .with_columns(text=told_)
         .filter(library.is_not_null() & ~library.str.contains(r"(?i)net|nccl") & ~library.is_in(asked))
-    )
-
-
-def _why(text: str) -> tuple[str, str]:
-    """What the dynamic linker says in short, and the steps that fit."""
-    needs = _NEEDS.search(text)
-    if needs and needs[3] not in _SYSTEM:
-        return (
-            f"The network plugin needs {needs[2]}, which {needs[1]} lacks: that library is too old",
-            f"{_LIBRARIES}; fi_info --version   # inside the container; then update that library (libfabric: EFA's "
-            "installer), or install a release of the plugin that was built for it",
-        )
-    if needs:
-        return (
-            f"The network plugin needs {needs[2]}, which this image lacks",
-            "ldd --version | head -1; echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH   # inside the container; then use an "
-            "image of a newer system (Ubuntu 22.04 has glibc 2.35), or a plugin that was built for this one",
-        )
-    if symbol := _UNDEFINED.search(text):
-        return (
-            f"The network plugin does not fit the libraries here: {symbol[1]} is undefined",
-            f"{_LIBRARIES}   # inside the container; then install the plugin release for this NCCL and libfabric",
-        )
-    if needed := _MISSING.search(text):
-        return (
-            f"The network plugin needs {needed[1]}, which is not there",
-            f"{_LIBRARIES}   # inside the container; then install the library (CUDA's runtime: cuda-cudart of that "
-            "version), or a plugin that was built for the CUDA of this image",
-        )
-    return (
-        "A network plugin was found but cannot be used",
-        f"{_LIBRARIES}   # then install the plugin release for this NCCL",
     )
 
 

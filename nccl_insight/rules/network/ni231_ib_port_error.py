@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.base.units import plural
 from nccl_insight.facts.links import Flap, failed_after, flaps
-from nccl_insight.facts.settings import named
 from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 
 
@@ -58,22 +57,9 @@ def _shared(run: Run, found: list[Flap], hit: Hit) -> Hit | None:
     devices = sorted({f.device for f in found if f.device})
     known = sorted(run.table("processes")["host"].drop_nulls().unique())
     rest = len(set(known) - set(hosts))
-    what = "the switch that these hosts share"
-    if len(devices) == 1:
-        what = f"the switch of the rail of {devices[0]}"
     span = max(firsts) - min(firsts)
-    within = f"within {span:.1f} s" if span >= 0.05 else "at the same moment"
-    stayed = f" The ports of the other {plural(rest, 'host')} stayed up." if rest else ""
-    return replace(
-        hit,
-        says_more=True,
-        title=f"{len(found)} ports of {named(tuple(hosts))} went down {within}: {what}, or its power",
-        explanation="Ports of several hosts do not break in the same moment: what they share went away. What their "
-        f"peers report (exhausted retries, closed connections) is the consequence.{stayed}",
-        next_step="ask who runs the fabric for the log of that switch at that time: a restart, an upgrade, a power "
-        "supply, the subnet manager",
-        expected="ports stay up",
-    )
+    words = {"found": found, "hosts": hosts, "apart": span >= 0.05, "span": span, "devices": devices, "rest": rest}
+    return replace(hit, says_more=True, **said("ib-port-error.shared", words | {"rail": len(devices) == 1}))
 
 
 def _came_back(run: Run) -> Iterator[Hit]:

@@ -6,7 +6,6 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
-from nccl_insight.base.units import plural
 from nccl_insight.facts.diagnostics import findings
 from nccl_insight.facts.errors import causes
 from nccl_insight.facts.topics import told
@@ -16,7 +15,6 @@ from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
-_REPEAT: Final = "NCCL_RUN_DIAGNOSTICS=1 <the same job>   # to repeat it"
 # Checks whose findings are properties of a machine that only matter where something else is wrong.
 _REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_topo")
 
@@ -41,37 +39,23 @@ def _edges(run: Run) -> Iterator[Hit]:
     if edges.is_empty() and short.is_empty() and others.is_empty():
         return
     shown = pl.concat([edges, short, others])
+    first = shown.row(0, named=True)
+    usual: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
     if edges.height:
-        first = edges.row(0, named=True)
         ends = pl.concat([edges["src_rank"], edges["dst_rank"]]).value_counts()
         ends = ends.sort("count", "src_rank", descending=[True, False])
-        usual = int(ends.item(0, "src_rank")) if edges.height > 1 and ends.item(0, "count") == edges.height else None
-        title = (
-            f"{plural(edges.height, 'pair')} of GPUs failed NCCL's P2P check: {first['diag_failure']} from rank "
-            + (f"{first['src_rank']} to rank {first['dst_rank']} over {first['diag_path']} ({first['diag_handle']})")
-        )
-        title += f"; rank {usual} is in all of them" if usual is not None else ""
+        usual = tuple(ends["src_rank"][:1]) if edges.height > 1 and ends.item(0, "count") == edges.height else ()
         ranks = tuple(sorted({int(r) for c in ("src_rank", "dst_rank") for r in edges[c].to_list()}))
-        advice = (
-            f"nvidia-smi topo -p2p r; nvidia-smi topo -p2p w   # NCCL says: {first['advice']}"
-            if first["advice"]
-            else _REPEAT
-        )
-    else:
-        row = (short if short.height else others).row(0, named=True)
-        title = (
-            f"Only {row['n_passed']} of {row['n_tested']} pairs of GPUs passed NCCL's P2P check"
-            if short.height
-            else "NCCL's P2P check did not run to its end"
-        )
-        ranks, advice = (), _REPEAT
     yield says(
         "nccl-diag-failed.edges",
         lines_of(shown),
         whom=(*ranks[:16], *(located(run, edges, ranks)[1] if ranks else ())),
-        title=title,
-        next_step=advice,
-        height=str(edges.item(0, "diag_failure")) if edges.height else "not all pairs passed",
+        edges=edges,
+        short=short,
+        first=first,
+        usual=usual,
+        advice=edges.height and first["advice"],
         mismatch=edges["diag_failure"].str.contains("mismatch").any(),
     )
 
@@ -115,7 +99,7 @@ def _remarks(run: Run) -> Iterator[Hit]:
     if rows.is_empty():
         return
     checks = rows["diag_check"].unique(maintain_order=True).to_list()
-    yield says("nccl-diag-failed.remarks", lines_of(rows), next_step=_REPEAT, checks=", ".join(checks), rows=rows)
+    yield says("nccl-diag-failed.remarks", lines_of(rows), checks=", ".join(checks), rows=rows)
 
 
 def _unknown(ctx: Context) -> Iterator[Hit]:
