@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.waiting import matched, waiting
+from nccl_insight.facts.waiting import matched
 from nccl_insight.tables.run import Run
 
 _COLLECTIVES = 60
@@ -48,30 +48,36 @@ class Waits:
 
 def waits(run: Run) -> Waits | None:
     """Waiting of the ranks, None where no collective of two ranks was matched."""
-    found, rows = waiting(run), matched(run)
-    if found is None or rows["rank"].n_unique() < 2:
+    rows = matched(run)
+    if rows["rank"].n_unique() < 2:
         return None
-    step = _step(rows, found.for_rank)
+    each = rows.group_by("match_id").agg(pl.col("wait_ns").sum(), last=pl.col("rank").filter("last").first())
+    for_rank = _sums(each, "last")
+    step = _step(rows, for_rank)
     shown = rows if step is None else rows.filter(pl.col("step") == step)
     every = shown["match_id"].unique(maintain_order=True).to_list()
     ids = {match: n for n, match in enumerate(every[:_COLLECTIVES])}
     shown = shown.filter(pl.col("match_id").is_in(list(ids)))
     columns = ("rank", "match_id", pl.col("op").cast(pl.String), "start_ns", "duration_ns", "wait_ns", "last")
     return Waits(
-        total_ns=found.total_ns,
-        collectives=found.collectives,
-        of_rank=found.of_rank,
-        for_rank=found.for_rank,
+        total_ns=int(each["wait_ns"].sum()),
+        collectives=each.height,
+        of_rank=_sums(rows, "rank"),
+        for_rank=for_rank,
         times_last=dict(rows.filter(pl.col("last")).group_by("rank").len().iter_rows()),
         step=step,
         cut=len(every) > len(ids),
         shown=len(ids),
         clocks=shown["skew_ns"].null_count() == 0,
         members=tuple(
-            Member(rank, ids[match], op, start, took, max(0, wait or 0), last)
+            Member(rank, ids[match], op, start, took, wait, last)
             for rank, match, op, start, took, wait, last in shown.select(columns).iter_rows()
         ),
     )
+
+
+def _sums(rows: pl.DataFrame, of: str) -> dict[int, int]:
+    return dict(rows.group_by(of).agg(pl.col("wait_ns").sum()).sort(of).iter_rows())
 
 
 def _step(rows: pl.DataFrame, for_rank: Mapping[int, int]) -> int | None:
