@@ -26,7 +26,8 @@ def schedule_waits(run: Run) -> pl.DataFrame:
     """Waiting of each GPU for other stages: ``input_id, rank, device, stage_wait_ns, stage_exposed_ns``.
 
     ``stage_exposed_ns`` is the part that no compute covers.
-    Empty where no rank sends to another, and where one rank is late: then it is what the others wait for.
+    Empty where no rank sends to another, and where ranks are late: then it is what the others wait for. Stages with
+    more to do than others belong to the schedule.
     """
     none = pl.DataFrame(
         schema={
@@ -44,7 +45,7 @@ def schedule_waits(run: Run) -> pl.DataFrame:
     transfers = table.filter(pl.col("op").is_in(_POINT_TO_POINT) & pl.col("rank").is_not_null())
     if transfers.is_empty():
         return none
-    if what_if(run).late:
+    if any(gain.scenario.kind != "compute" for gain in what_if(run).late):
         return none
     kind = ["rank", "op", "peer", "size_bytes"]
     quickest = (

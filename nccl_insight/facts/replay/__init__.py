@@ -146,9 +146,11 @@ def _mended(line: Timeline | str, limits: _Limits = _WHOLE) -> WhatIf:
     rows = places(line, dependencies, role)
     each, alone_in_role = compared(line, rows)
     window = float(line.end.max())
+    stages = of_stages(line, rows, window)
+    whole = {s.ranks for s in stages if len(s.ranks) > 1}
     candidates = [
-        *of_ranks(line, each, alone_in_role, window),
-        *of_stages(line, rows, window),
+        *(c for c in of_ranks(line, each, alone_in_role, window) if c.kind != "ranks" or c.ranks not in whole),
+        *stages,
         *of_transfers(line, replay, window),
         *of_steps(line, rows, replay, window),
     ]

@@ -16,7 +16,7 @@ from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.replay.order import PAUSE_NS
 from nccl_insight.facts.replay.passes import Change, Replay
 from nccl_insight.facts.replay.peers import PLACE
-from nccl_insight.facts.replay.timeline import Meeting, Timeline
+from nccl_insight.facts.replay.timeline import Ints, Meeting, Timeline
 
 _MATTERS: Final = 0.004
 """Share of the recorded time below which what a rank, group or step takes more than its peers is not tried."""
@@ -268,22 +268,42 @@ def _rank_scenario(
 
 
 def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
-    """Roles whose ranks compute clearly more than those of the other roles: stages of a pipeline that are not even."""
+    """Stages of a pipeline whose ranks compute clearly more than those of the others, with the work shared evenly.
+
+    A stage: ranks of one role at one place of their pipelines, whose ranks can all have one role, where stages take
+    turns on them.
+    """
+    if not any(g.pair for g in line.groups):
+        return []
+    place = pl.Series(_in_pipeline(line)[rows["rank"].to_numpy()])
+    rows = rows.with_columns(role=pl.col("role") * len(line.ranks) + place)
     by_rank = rows.group_by("role", "rank").agg(pl.col("took").sum())
     work = by_rank.group_by("role").agg(pl.col("took").median(), n=pl.len()).sort("role")
-    if work.height < 2 or not any(g.pair for g in line.groups):
-        return []
-    mean = float((work["took"] * work["n"]).sum()) / len(line.ranks)
+    total = float((work["took"] * work["n"]).sum())
+    mean = total / len(line.ranks)
     found = []
-    for role, took, _ in work.iter_rows():
-        others = work.filter(pl.col("role") != role)["took"].mean()
-        if took - mean < _MATTERS * span or took < _UNEVEN * float(others or 0):  # type: ignore[arg-type]
+    for role, took, n in work.iter_rows():
+        others = (total - took * n) / max(len(line.ranks) - n, 1)
+        if took - mean < _MATTERS * span or took < _UNEVEN * others:
             continue
-        part = rows.filter(pl.col("role") == role)
-        ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
-        change = _nodes(part.select("node", length=pl.col("took") * (mean / took) + pl.col("gap")))
+        own = pl.col("role") == role
+        ranks = tuple(line.ranks[r] for r in rows.filter(own)["rank"].unique().sort())
+        share = pl.when(own).then(mean / took).otherwise(mean / others)
+        change = _nodes(rows.select("node", length=pl.col("took") * share + pl.col("gap")))
         found.append(Scenario("compute", f"the stage of {_named(ranks)} computes as much as the others", ranks, change))
     return found
+
+
+def _in_pipeline(line: Timeline) -> Ints:
+    """Per rank (index) its place among those that it exchanges transfers with, directly or over others."""
+    index = {rank: at for at, rank in enumerate(line.ranks)}
+    pairs = [[index[r] for r in members] for members in {g.members for g in line.groups if g.pair}]
+    first, before = np.arange(len(index)), np.empty(0, np.int64)
+    while not np.array_equal(first, before):
+        before = first.copy()
+        for members in pairs:
+            first[members] = first[members].min()
+    return pl.Series("first", first).to_frame().select(pl.int_range(pl.len()).over("first")).to_series().to_numpy()
 
 
 def _named(ranks: tuple[int, ...]) -> str:
