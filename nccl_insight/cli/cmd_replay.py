@@ -14,7 +14,7 @@ def replay(
     launcher: Literal["mpirun", "srun", "none"] = option("replay --launcher", "mpirun"),
     gpus_per_node: int | None = option("replay --gpus-per-node", None, min=1),
     bin_dir: str = option("replay --bin-dir", "./build"),
-    limit: int = option("replay --limit", 20, min=1),
+    limit: int = option("replay --top", 20, min=1),
     source: Literal["auto", "log", "trace"] = option("replay --from", "auto"),
     format_: Literal["sh", "json", "param"] = option("replay --format", "sh"),
     output: str = option("replay --output", "-", "-o"),

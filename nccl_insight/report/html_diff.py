@@ -238,7 +238,7 @@ def _effects(comparison: Comparison) -> Figure | None:
         (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}") for c in measured[:50]
     )
     powers = [f"{2**t}x" if t >= 0 else f"1/{2**-t}" for t in ticks]
-    across = axis("bad run / good run", tickvals=ticks, ticktext=powers)
+    across = axis("", tickvals=ticks, ticktext=powers)
     lanes = {"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": names[::-1]}
     return Figure(
         "ratios",
