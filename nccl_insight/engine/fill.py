@@ -91,8 +91,9 @@ def _step(run: Run, step: Step, known: Mapping[str, str], host: str) -> Step:
         when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
         stack = _STACK.fullmatch(text)
         at = f"on {host}, " if host and stack and not told.startswith("on ") else ""
-        if stack and _over(run):
-            text = _STACK.sub(rf"for p in {_ON_GPUS}; do py-spy dump\g<options> --pid $p; done", text)
+        if _over(run):
+            each = rf"for p in {_ON_GPUS}; do py-spy dump\g<options> --pid $p; done"
+            text = _STACK.sub(each, text) if stack else text.replace("<pid>", HOLES["pid"][1])
         where = f"{at}{when}{'; ' + told if told else ''}"
     if step.label == "fix" and _SETTINGS.fullmatch(text):
         text = f"export {text}"

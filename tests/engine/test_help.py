@@ -111,7 +111,7 @@ def test_holes_are_filled_from_the_line_or_by_a_command(tmp_path: Path) -> None:
     memory = first(
         tmp_path, "misc/ibvwrap.cc:262 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
     )
-    assert any("/proc/4005/limits" in step.text for step in memory.steps)
+    assert any("/limits" in step.text for step in memory.steps)
 
 
 def test_a_setting_to_try_is_exported_and_the_job_run_again(tmp_path: Path) -> None:
