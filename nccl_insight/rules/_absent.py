@@ -67,9 +67,9 @@ def _others(item: Absent) -> Iterator[str]:
     """A sentence for each other source."""
     for claim in item.support:
         yield f"The same by {claim.source}: {claim.said}."
-    for claim in item.also:
-        late = "it" if len(claim.ranks) == 1 else "them"
-        wait = "waits" if len(claim.waiting) == 1 else "wait"
-        yield f"{capital(rank_words(claim.waiting))} {wait} for {late} in another process group{_operation(claim)}."
+    if also := item.also:
+        waiting, late = sorted({r for claim in also for r in claim.waiting}), "them" if also[0].ranks[1:] else "it"
+        where = f"{len(also)} other process groups" if also[1:] else f"another process group{_operation(also[0])}"
+        yield f"{capital(rank_words(waiting))} {'wait' if waiting[1:] else 'waits'} for {late} in {where}."
     for claim in item.against:
         yield f"{capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."

@@ -47,12 +47,13 @@ def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     op = lead.op or "unknown"
     # The sizes of a long operation stand in what was observed; the title names its group in full.
     long = len(op) + len(lead.group) + len(rank_words(lead.waiting)) >= _LONG
-    what = f"collective {lead.seq} ({op.partition(' ')[0] if long else op}) of group {lead.group}"
+    seq = lead.last if lead.proof == "lagging" else lead.seq
+    what = f"collective {seq} ({op.partition(' ')[0] if long else op}) of group {lead.group}"
     return says(
         "rank-desync.from-dumps", tuple(e for c in (lead, *item.also) for e in c.evidence)[:4], whom=(),
-        subject=subject(item), what=what if lead.seq is not None else "a collective",
+        subject=subject(item), what=what if seq is not None else "a collective",
         wait="waits" if len(lead.waiting) == 1 else "wait",
-        it=f"in {what}" if lead.seq is not None else "for them" if len(lead.ranks) > 1 else "for it",
+        it=f"in {what}" if seq is not None else "for them" if len(lead.ranks) > 1 else "for it",
         undumped=lead.proof == "undumped", outside=lead.proof == "not-entered",
         lagging=lead.proof == "lagging", more=waiting > len(lead.waiting), waiting=waiting, dumped=dumped,
         lead=lead,
