@@ -87,7 +87,7 @@ def _step(run: Run, step: Step, known: Mapping[str, str], host: str) -> Step:
         told = f"then run the same {again[2]}{f' ({again[3]})' if again[3] else ''}{f': {where}' if where else ''}"
         return Step(step.label, f"export {again[1].strip()}", without_holes(told, known))
     if _LIVE.search(text) and step.is_command:
-        told = re.sub(r"(?:^|,? )while (?:it hangs|the job runs)(?:[;,] *|(?=:)|$)(?:and )?", "", where)
+        told = re.sub(r"(?:^|,? )while (?:it hangs|the job (?:runs|hangs))(?:[;,] *|(?=:)|$)(?:and )?", "", where)
         when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
         stack = _STACK.fullmatch(text)
         at = f"on {host}, " if host and stack and not told.startswith("on ") else ""

@@ -153,7 +153,7 @@ def goes_on(text: str) -> bool:
 def step_words(text: str) -> str:
     """The step that a line of progress counts, ``step 7 of 900``; empty where it counts none."""
     found = _COUNTED.search(text) if _PROGRESS.search(text) and not _NOT_COUNTED.search(text) else None
-    return f"{found[1].lower()} {re.sub(' {0,4}(/|of) {0,4}', ' of ', found[2])}" if found else ""
+    return f"{found[1].lower()} {re.sub(' {0,4}(/|of) {0,4}', ' of ', found[2]).rstrip(',')}" if found else ""
 
 
 def bare_number(text: str) -> bool:
