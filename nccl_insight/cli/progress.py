@@ -1,7 +1,9 @@
-"""Progress on standard error: only on a terminal, only after a second, gone before anything is printed."""
+"""Progress on standard error, and the first loud line, found long before all is read and judged: only on a terminal,
+only after a second, gone before anything is printed."""
 
 import contextlib
 import os
+import shutil
 import sys
 import threading
 import time
@@ -9,11 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from nccl_insight.report.sanitize import one_line
+
 _AFTER_S: Final = 1.0
 _RATE_AFTER_S: Final = 3.0
 _RATE_FROM: Final = 10_000_000
 _EVERY_S: Final = 0.25
 _MOST: Final = 99
+# Levels of NCCL that report trouble, and torch's watchdog.
+_LOUD: Final = (b" NCCL WARN ", b" NCCL ERROR ", b"Watchdog caught collective operation timeout")
+_BLOCK: Final = 1 << 20
 
 
 class Tasks:
@@ -75,17 +82,37 @@ def tasks_line(done: int, begun: int, seconds: float) -> str:
     return f"reading on Ray: {done:,} of {begun:,} tasks, {seconds:.0f} s"
 
 
+def first_loud(paths: Sequence[str], ended: Callable[[], bool]) -> tuple[str, int]:
+    """``run.log:1,234: <text>`` of the first loud line in the files, in their order, and how many bytes were read to
+    find it; empty where none was found until the search is ended. Only regular files are looked at: who reads from a
+    pipe takes from it."""
+    looked = 0
+    for path in _files(paths):
+        number = 1
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            while not ended() and (block := file.read(_BLOCK) + file.readline(_BLOCK)):
+                looked += len(block)
+                if found := [at for sign in _LOUD if (at := block.find(sign)) >= 0]:
+                    before = block[: min(found)].split(b"\n")
+                    text = before[-1] + block[min(found) :].split(b"\n", 1)[0]
+                    return one_line(f"{path}:{number + len(before) - 1:,}: {text.decode('utf-8', 'replace')}"), looked
+                number += block.count(b"\n")
+    return "", looked
+
+
 def _show(wait: Callable[[float], bool], paths: list[str], tasks: Tasks | None = None) -> None:
     begun, before = time.monotonic(), _read_so_far()
     if wait(_AFTER_S):
         return
     size = _size(paths)
+    loud, looked = first_loud(paths, lambda: wait(0) or time.monotonic() - begun > 2 * _AFTER_S)
     while True:
         now = _read_so_far()
-        read = None if now is None or before is None else now - before
+        read = None if now is None or before is None else now - before - looked
         seconds, counts = time.monotonic() - begun, tasks.counts() if tasks else None
         said = line(size, read, seconds) if counts is None else tasks_line(*counts, seconds)
-        sys.stderr.write("\r\x1b[K" + said)
+        shown = f"{said}; {loud}"[: shutil.get_terminal_size().columns - 1] if loud else said
+        sys.stderr.write("\r\x1b[K" + shown)
         sys.stderr.flush()
         if wait(_EVERY_S):
             break
@@ -102,20 +129,16 @@ def _read_so_far() -> int | None:
         return None
 
 
-def _size(paths: list[str]) -> int:
-    """Bytes of the named files and of what is below the named directories."""
-    total = 0
+def _files(paths: Sequence[str]) -> Iterator[str]:
+    """The named files and those below the named directories."""
     for path in paths:
-        if os.path.isdir(path):
-            for folder, _, names in os.walk(path):
-                total += sum(_one(os.path.join(folder, name)) for name in names)
-        else:
-            total += _one(path)
+        below = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in sorted(names))
+        yield from filter(os.path.isfile, below if os.path.isdir(path) else [path])
+
+
+def _size(paths: Sequence[str]) -> int:
+    total = 0
+    for path in _files(paths):
+        with contextlib.suppress(OSError):
+            total += os.path.getsize(path)
     return total
-
-
-def _one(path: str) -> int:
-    try:
-        return os.path.getsize(path) if os.path.isfile(path) else 0
-    except OSError:
-        return 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,8 +31,36 @@ def test_progress_needs_a_terminal_and_says_the_share(
         pass
     assert capsys.readouterr().err == ""
     waits = iter([False, False, True])
-    progress._show(lambda _seconds: next(waits), [str(TINY_SHM)])
+    progress._show(lambda seconds: next(waits) if seconds else False, [str(TINY_SHM)])
     shown = capsys.readouterr().err
     assert shown.count(" kB: ") == 2
     assert "0 MB" not in shown
     assert shown.endswith("\r\x1b[K")
+
+
+def test_the_first_loud_line_is_shown_while_a_large_log_is_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log, pipe = tmp_path / "big.log", tmp_path / "pipe"
+    quiet = "node1:7:7 [0] NCCL INFO Using network IB\n" * 60_000
+    log.write_text(f"{quiet}node1:7:7 [0] misc/socket.cc:9 NCCL WARN a\x1b[31mloud\tone\nnode2:8:8 [0] NCCL WARN two\n")
+    os.mkfifo(pipe)
+    found, looked = progress.first_loud([str(pipe), str(tmp_path / "missing"), str(tmp_path)], lambda: False)
+    assert found == f"{log}:60,001: node1:7:7 [0] misc/socket.cc:9 NCCL WARN aloud one"
+    assert looked == log.stat().st_size
+    assert progress.first_loud([str(log)], lambda: True) == ("", 0)
+    warned, _ = progress.first_loud([str(TINY_SHM)], lambda: False)
+    assert ":114: [2026-11-20 23:41:09] node00:10303:10322 [3] misc/shmutils.cc:87 NCCL WARN Error: failed" in warned
+    log.write_text(quiet)
+    assert progress.first_loud([str(log)], lambda: False) == ("", len(quiet))
+    log.write_text(f"{quiet}node2:8:8 [0] NCCL WARN aloud one, and so on for long")
+    waits = iter([False, False, True])
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(progress, "_AFTER_S", math.inf)
+    progress._show(lambda seconds: next(waits) if seconds else False, [str(log)])
+    assert capsys.readouterr().err.count("NCCL WARN aloud one") == 2
+    waits = iter([False, True])
+    monkeypatch.setenv("COLUMNS", "40")
+    progress._show(lambda seconds: next(waits) if seconds else False, [str(log)])
+    shown = capsys.readouterr().err.split("\x1b[K")
+    assert max(map(len, shown)) <= 40
