@@ -42,7 +42,7 @@ from nccl_insight.inputs.limits import changed
 from nccl_insight.report import json_, junit, lint_report, markdown, text
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.share.redact import collect, redact_analysis, redact_run
-from nccl_insight.share.redact.files import blocks
+from nccl_insight.share.redact.files import Blocks
 from nccl_insight.views.events import events as events_of
 from tests import fuzz_more, pages, source
 from tests.mutations import mutate, seeds
@@ -347,7 +347,7 @@ def judge_bundle(path: Path) -> None:
         analysis = nccl_insight.analyze(run)
     except InsightError:
         return
-    redactor = collect(run, blocks(run.inputs[0]))
+    redactor = collect(run, Blocks(run.inputs[0]))
     analysis, run = redact_analysis(analysis, redactor), redact_run(run, redactor)
     json.loads(json_.render(analysis))
     page = pages.render(analysis, run, js="none")

@@ -42,7 +42,7 @@ def redact(
     from nccl_insight.loading import load
     from nccl_insight.report.sanitize import sanitize
     from nccl_insight.share.redact import NOT_PROMISED, binary, collect
-    from nccl_insight.share.redact.files import blocks, is_text
+    from nccl_insight.share.redact.files import Blocks, is_text
     from nccl_insight.share.redact.residue import Residue
 
     if check:
@@ -59,7 +59,7 @@ def redact(
     others = [f for f in run.inputs if f not in texts and binary.kind_of(f)]
     if not texts and not others:
         raise NotJudgedError("no input is text, a database of a profiler or a pickle; nothing else can be redacted")
-    readers = [blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
+    readers = [Blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
     redactor = collect(run, (block for reader in readers for block in reader), strict=strict)
     left = Residue()
     told, left_out = _copies(run.inputs, texts, others, redactor, output, left)
@@ -121,17 +121,17 @@ def _looked_over(paths: list[str]) -> ExitCode:
     from nccl_insight.loading import load
     from nccl_insight.report.sanitize import sanitize
     from nccl_insight.share.redact import collect
-    from nccl_insight.share.redact.files import blocks, is_text
+    from nccl_insight.share.redact.files import Blocks, is_text
     from nccl_insight.share.redact.residue import Residue
 
     run = load(paths)
     files = [file for file in run.inputs if is_text(file)]
     if not files:
         raise NotJudgedError("no input is text; nothing else can be looked over")
-    redactor = collect(run, (block for file in files for block in blocks(file)), strict=True)
+    redactor = collect(run, (block for file in files for block in Blocks(file)), strict=True)
     left = Residue()
     for file in files:
-        for block in blocks(file):
+        for block in Blocks(file):
             redactor.text(block)
             left.add(block)
     found = 0

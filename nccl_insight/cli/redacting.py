@@ -12,7 +12,7 @@ from nccl_insight.base.model import Analysis
 from nccl_insight.base.writing import writing
 from nccl_insight.share import bundle
 from nccl_insight.share.redact import Redactor, collect, redact_analysis, redact_run
-from nccl_insight.share.redact.files import blocks, is_text
+from nccl_insight.share.redact.files import Blocks, is_text
 from nccl_insight.tables.run import Run
 from nccl_insight.views.page import page
 
@@ -72,7 +72,7 @@ def command_line(redactor: Redactor | None = None) -> str:
 def _texts(analysis: Analysis, run: Run) -> Iterator[str]:
     for file in run.inputs:
         if is_text(file):
-            yield from blocks(file)
+            yield from Blocks(file)
     for frame in run.tables.values():
         for series in frame.get_columns():
             if series.name in _GIVEN:

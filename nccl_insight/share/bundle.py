@@ -14,7 +14,7 @@ from nccl_insight.inputs.spool import STDIN
 from nccl_insight.report import html, json_, markdown
 from nccl_insight.report.html.details import scrub
 from nccl_insight.share.redact import NOT_PROMISED, Redactor
-from nccl_insight.share.redact.files import PACKED_SUFFIXES, blocks, is_text
+from nccl_insight.share.redact.files import PACKED_SUFFIXES, Blocks, is_text
 from nccl_insight.views.page import Page
 
 _EDGE = 4 << 20
@@ -85,7 +85,7 @@ def _shortened(file: InputFile, redactor: Redactor | None) -> tuple[bytes, str]:
     head: list[bytes] = []
     tail: deque[bytes] = deque()
     size = held = tailed = 0
-    text = blocks(file)
+    text = Blocks(file)
     for block in text:
         data = (redactor.text(block) if redactor else block).encode("utf-8", "surrogateescape")
         size += len(data)

@@ -12,13 +12,13 @@ V4: Final = re.compile(r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.[0-9])",
 def parse_v4(text: str) -> str | None:
     """The address in canonical form, ``None`` when it is none or says nothing about anybody.
 
-    Loopback, the unspecified and broadcast addresses and netmasks are the same everywhere.
+    Loopback, the unspecified, broadcast and local multicast addresses and netmasks are the same everywhere.
     """
     try:
         address = ipaddress.IPv4Address(text)
     except ValueError:
         return None
-    if address.is_loopback or address.is_unspecified or address.is_multicast or text.startswith("255."):
+    if address.is_loopback or address.is_unspecified or text.startswith(("224.0.0.", "255.")):
         return None
     return str(address)
 

@@ -129,14 +129,12 @@ def _walk(item: T, redactor: _Prose) -> T:
             continue
         if field.name == _DIGEST:
             changes[field.name] = ""
-        elif isinstance(item, Milestones) and field.name == "host":
+        elif isinstance(item, Milestones | ToolOutput) and field.name == "host":
             changes[field.name] = None if value is None else redactor.names.host(value)
         elif isinstance(item, JobPart) and field.name == "inputs":
             changes[field.name] = tuple(redactor.names.input_name(v) for v in value)
         elif isinstance(item, InputInfo) and field.name == "command":
             changes[field.name] = redactor.text(value.replace(item.path, redactor.names.input_name(item.path)))
-        elif isinstance(item, ToolOutput) and field.name == "host":
-            changes[field.name] = None if value is None else redactor.names.host(value)
         elif isinstance(item, Finding | Job | Moment) and field.name == "hosts":
             changes[field.name] = tuple(redactor.names.host(h) for h in value)
         elif (isinstance(item, Evidence | ToolOutput) and field.name == "input") or (

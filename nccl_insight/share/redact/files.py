@@ -59,11 +59,6 @@ class Blocks:
             yield rest.decode("utf-8", "surrogateescape")
 
 
-def blocks(file: InputFile) -> Blocks:
-    """The text of a file, block by block."""
-    return Blocks(file)
-
-
 def write_redacted(
     file: InputFile, redactor: Redactor, out: IO[bytes], name: str, seen: Callable[[str], None] | None = None
 ) -> str:
@@ -76,7 +71,7 @@ def write_redacted(
         name: the new name of the file.
         seen: is given every redacted block.
     """
-    text = blocks(file)
+    text = Blocks(file)
     with packed(out, name) as plain:
         for block in text:
             redacted = redactor.text(block)

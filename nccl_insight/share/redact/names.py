@@ -199,13 +199,14 @@ class Names:
         """Pseudonym of an identifier of hardware; ``kind``: mac, uuid, guid, number or hex."""
         key = f"{kind} {_mac(found) if kind == 'mac' else found.lower()}"
         if key not in self.hardware:
-            digits = f"{len(self.hardware) + 1:012x}"
+            number = len(self.hardware) + 1
+            digits = f"{number:012x}"
             self.hardware[key] = {
                 "mac": ":".join(("02" + digits[2:])[i : i + 2] for i in range(0, 12, 2)),
                 "uuid": f"00000000-0000-0000-0000-{digits}",
                 "guid": f"0000{digits}",
-                "number": f"id{len(self.hardware) + 1}",
-                "hex": f"000000000000{digits}{'0' * 40}"[: max(12, len(found))],
+                "number": f"id{number}",
+                "hex": f"{number:0{len(found)}}",
             }[kind]
         return self.hardware[key]
 

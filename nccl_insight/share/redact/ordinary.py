@@ -6,7 +6,7 @@ without names of people and places, and their plurals.
 """
 
 import re
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Final
 
@@ -26,6 +26,8 @@ _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SHORT: Final = 2
 _MIXED: Final = 7
 _SHORTEST_PLURAL: Final = 5
+# So long may be the number of a machine or an account: no time, and not the largest numbers or a little less.
+_NUMBER: Final = re.compile("(?!1[4-9][0-9]{15,17}$|922337203685477|1844674407370955)[1-9][0-9]{16,}")
 _PLURALS: Final = (("s", ""), ("es", ""), ("ies", "y"))
 # Kinds of a path within a name (``isAllCudaP2p``).
 _PATHS: Final = re.compile("[PpDdHhCcNn]2[PpDdHhCcNn]")
@@ -54,6 +56,13 @@ def _glued() -> frozenset[str]:
     return listed("models").union(*map(_GLUED.findall, grammar_files().values()))
 
 
+@cache
+def _compounds() -> frozenset[str]:
+    """Words with hyphens of the grammar, in lower case."""
+    found = map(patterns.COMPOUND.findall, grammar_files().values())
+    return frozenset(word.lower() for words in found for word in words)
+
+
 class Ordinary:
     """Replaces what is no ordinary word; ``names`` holds what replaces what, and how often which word stayed."""
 
@@ -75,9 +84,12 @@ class Ordinary:
 
     def _compound(self, match: re.Match[str]) -> str:
         found = match[0]
-        counted = found.rsplit("-", 2)[-2].lower() in _COUNTED
-        known = counted or numbered_part(found) or found.partition("-")[0] in self._names.given
-        return found if known else self._names.word(found)
+        *_, before, last = found.split("-")
+        if last.isdigit():
+            known = before.lower() in _COUNTED or numbered_part(found)
+        else:
+            known = found.lower() in _compounds()
+        return found if known or found.partition("-")[0] in self._names.given else self._names.word(found)
 
     def _piece(self, match: re.Match[str]) -> str:
         found = match[0]
@@ -86,13 +98,16 @@ class Ordinary:
             if len(self._seen) > _CACHE:
                 self._seen.clear()
             ordinary = self._ordinary(found)
-            new = self._seen[found] = found if ordinary else self._names.word(found)
+            name = self._names.word if not found.isdecimal() else partial(self._names.identifier, "hex")
+            new = self._seen[found] = found if ordinary else name(found)
             if ordinary and not found[0].isdigit() and len(self.kept) < _CACHE:
                 self.kept.add(found)
         return new
 
     def _ordinary(self, found: str) -> bool:
-        if found.isdecimal() or found.startswith(("0x", "0X")) or found in self._names.given:
+        if found.isdecimal():
+            return not _NUMBER.fullmatch(found)
+        if found.startswith(("0x", "0X")) or found in self._names.given:
             return True
         name = _LAST_NAME.search(found)
         if name and name[0] in self._names.given:  # what is left of a line that another was written into: 80node1

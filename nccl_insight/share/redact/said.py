@@ -61,22 +61,17 @@ def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     wanted = series.str.contains_any(list(_WORDS), ascii_case_insensitive=True) | series.str.contains(_FORMS)
     for raw in series.filter(wanted.fill_null(value=False)):
         line = raw.rstrip("\r\n")
-        for match in _HOSTS.finditer(line):
-            yield "host", match[match.lastindex or 0].rstrip(".-"), ""
+        for kind, pattern in (("host", _HOSTS), ("user", _USERS), ("job", _JOBS), ("job", _KUBECTL)):
+            for match in pattern.finditer(line):
+                name = match[match.lastindex or 0].rstrip(".-")
+                if kind != "job" or name.lower() not in _ENVIRONMENTS:
+                    yield kind, name, ""
         for match in _LISTS.finditer(line):
             yield from _listed(match[1])
-        for match in _USERS.finditer(line):
-            yield "user", match[match.lastindex or 0].rstrip(".-"), ""
-        for match in _JOBS.finditer(line):
-            name = match[match.lastindex or 0].rstrip(".-")
-            if name.lower() not in _ENVIRONMENTS:
-                yield "job", name, ""
         prompt = _PROMPT.match(line) if "@" in line else None
         for kind, found in zip(("job", "user", "host"), prompt.groups() if prompt else (), strict=False):
             if found and found.lower() not in _ENVIRONMENTS:
                 yield kind, found, ""
-        for match in _KUBECTL.finditer(line):
-            yield "job", match[match.lastindex or 0], ""
         for match in _PAIRS.finditer(line):
             found = [group for group in match.groups() if group]
             if found[0].lower() not in PUBLIC_OWNERS:

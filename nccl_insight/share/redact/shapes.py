@@ -4,6 +4,7 @@ Most lines of a log are a few hundred texts with other numbers in them. What bec
 out once for each text: its numbers, pointers and times are masked, and what stood under the mask is put back.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -22,14 +23,17 @@ _BEHIND: Final = 2
 _KEY: Final = "-----begin"
 _KEY_CHARACTERS: Final = 20_100
 
+# What bytes that were no UTF-8 are read as.
+_HALF: Final = re.compile("[\ud800-\udfff]")
 # What ends a word on either side. No masked number holds one of these, so what stood under a mask ends at the next.
 _EDGE: Final = r"[ \t\n\r\"'(,;<>=|{}]"
-_INTEGER: Final = "[0-9]+|0x[0-9a-fA-F]+"
+# A longer one may name something; times in nanoseconds have as many digits.
+_INTEGER: Final = "[0-9]{1,16}|1[4-9][0-9]{15,17}|0x[0-9a-fA-F]+"
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
 _ANY_NUMBER: Final = (
     rf"{_DAY}(?:T{_CLOCK}(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}})?)?|{_CLOCK}|0x[0-9a-fA-F]+|[0-9]+\.{{1,2}}[0-9]+"
-    r"|-?[0-9]{1,6}(?:/-?[0-9]{1,6}){1,5}-?|[0-9]+-?|[0-9a-f]{1,8}"
+    r"|-?[0-9]{1,6}(?:/-?[0-9]{1,6}){1,5}-?|(?:[0-9]{1,16}|1[4-9][0-9]{15,17})-?|[0-9][0-9a-f]{0,7}|[a-f][0-9a-f]{4,7}"
 )
 # A name before the numbers of a process and a thread that could not be the beginning of an address.
 _NAME: Final = "(?:[A-Za-z0-9_][A-Za-z0-9_.-]{4,}|[A-Za-z0-9_.-]*[G-Zg-z_][A-Za-z0-9_.-]*)"
@@ -74,15 +78,7 @@ def as_series(lines: Sequence[str]) -> pl.Series:
     try:
         return pl.Series(lines, dtype=pl.String)
     except UnicodeEncodeError:
-        return pl.Series([line if _encodes(line) else None for line in lines], dtype=pl.String)
-
-
-def _encodes(line: str) -> bool:
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return pl.Series([None if _HALF.search(line) else line for line in lines], dtype=pl.String)
 
 
 # What NCCL puts in front of a line: its host is known from there, and often holds a word of the patterns (ip-10-0-0-1).

@@ -35,6 +35,11 @@ FORMS = [
     ("zqweird", "weird://zqweird/where"),
     ("hh48", "lost contact with hh48"),
     ("kn01", "kn01 is down"),
+    ("fb61", "lost contact with fb61"),
+    ("2848343753629631621", "node guid as number 2848343753629631621"),
+    ("delta-research-train", "The specified bucket does not exist: delta-research-train"),
+    ("7495569", "call +49 245 7495569"),
+    ("226.143.45.10", "226.143.45.10.in-addr.arpa"),
     ("falcon-33", '{"by_host": {"rome-falcon-33": 8}}'),
     ("blue-search-25", "rank 3 (blue-search-25) stopped"),
     ("gpu-node-17", "[gpu-node-17] starting"),
@@ -82,11 +87,17 @@ def test_promised_classes_go(kind: str) -> None:
         "wandb: WARNING Tried to log to step 5789 that is less than the current step 8383.",
         "GPU 3 is an H100, l40s or A100 at node-3, local-rank-12, step-100, mp-rank-00, model-00001-of-00002 on P2P",
         "E1218 10:00:00 x.cpp:9 c10d v2 x16 c1000 316973E 3[f000]",
+        "out-of-place 18446744073709551615 9223372036854775807 at 1732000000000000000, --log-out-file",
         "step 120 loss 2.31 grad norm 0.4 tokens/s 81920 straggler on rank3",
     ],
 )
 def test_what_diagnoses_need_stays(line: str) -> None:
     assert _strict(line) == line
+
+
+def test_containers_keep_apart() -> None:
+    one, two = _strict("0c42a1b2c3d4 then\n0c42a1b2c3d5 then\n").splitlines()
+    assert one != two
 
 
 def test_lines_written_into_one_another_name_one_host() -> None:
