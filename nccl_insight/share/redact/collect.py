@@ -81,10 +81,9 @@ class _Found:
             user = next(g for g in match.groups() if g is not None).rstrip(".-")
             if not said.numbered_part(user):
                 self.users.setdefault(user)
-        for match in _matches("job", patterns.JOB, sections):
-            self.jobs.setdefault(match[2])
-        for match in _matches("number", patterns.JOB_NUMBER, sections):
-            self.jobs.setdefault(match[match.lastindex or 0])
+        for kind, pattern in (("job", patterns.JOB), ("number", patterns.JOB_NUMBER)):
+            for match in _matches(kind, pattern, sections):
+                self.jobs.setdefault(match[match.lastindex or 0])
 
     def by_rows(self, lines: list[str]) -> None:
         """Names in rows of tables, in sentences and behind keys."""

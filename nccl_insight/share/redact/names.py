@@ -15,6 +15,8 @@ LONGEST: Final = 255
 MOST_PARTS: Final = 33
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*", re.ASCII)
 _NUMBERED: Final = re.compile(r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)", re.S)
+# The number of a task at the end of a file's name: ranks go by it (``slurm-81234_7.out``).
+_TASK: Final = re.compile(r"(?<=[0-9A-Za-z][_-])[0-9]{1,3}(?=(?:\.[A-Za-z][^/]*)?\Z)")
 # Users that are the same everywhere.
 _NOBODY: Final = frozenset({"root", "git"})
 # What network devices of containers are called, before digits of their own.
@@ -152,13 +154,15 @@ class Names:
         return self.words[found]
 
     def input_name(self, path: str) -> str:
-        """Pseudonym of an input file, with its kind kept by the suffix."""
+        """Pseudonym of an input file; its kind, and the rank or the number of a task in its name, are kept."""
         if path in ("", "<stdin>", "-"):
             return path
         if path not in self.inputs:
             suffixes = [s for s in path.rsplit("/", 1)[-1].split(".")[1:] if s.lower() in {*FILE_SUFFIXES, "sqlite"}]
-            rank = "" if (place := read_path(path)).rank is None else f"rank{place.rank}"
-            told = filter(None, [f"input{len(self.inputs) + 1}", self._named_by(path), rank])
+            place, task = read_path(path), _TASK.search(path)
+            host, rank = self._named_by(path), "" if place.rank is None else f"rank{place.rank}"
+            number = task[0] if task and not host and read_path(path.rsplit("/", 1)[-1]).rank is None else ""
+            told = filter(None, [f"input{len(self.inputs) + 1}", host, rank, number])
             self.inputs[path] = ".".join(["-".join(told), *suffixes[-2:]])
         return self.inputs[path]
 

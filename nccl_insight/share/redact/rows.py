@@ -38,7 +38,6 @@ _KINDS: Final = {
 _ROWS: Final = tuple((re.compile(_PATTERNS[name]), kinds) for name, kinds in _KINDS.items())
 _EVERYWHERE: Final = listed("accounts")
 
-
 _TITLES: Final = kinds_of("titles")
 _STRONG: Final = listed("strong_titles")
 _HEAD_BEGINS: Final = r"^[ \t#|]{0,20}[A-Z%][\w@:%()/.-]*(?:[ \t|]+[A-Z%#][\w@:%()/.-]*){2,40}[ \t|\r\n]*$"
@@ -111,7 +110,5 @@ def _below(head: str, rows: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _over(titles: Sequence[tuple[int, int, str]], start: int, end: int) -> str:
     """The title above a word: the one that it touches, else the last that begins before it."""
-    above = [title for begins, ends, title in titles if begins < end and start < ends]
-    if above:
-        return above[0]
-    return next((title for begins, _, title in reversed(titles) if begins <= start), "")
+    before = next((title for begins, _, title in reversed(titles) if begins <= start), "")
+    return next((title for begins, ends, title in titles if begins < end and start < ends), before)

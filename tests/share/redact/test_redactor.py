@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nccl_insight.share.redact import collect
+from nccl_insight.share.redact.names import Names
 from nccl_insight.share.redact.redactor import Redactor
 from nccl_insight.tables.run import build_run
 from tests.share.job_with_names import IPV4, LOG
@@ -123,6 +124,19 @@ def _cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
             code = stop.code
     out, err = capsys.readouterr()
     return int(str(code or 0)), out, err
+
+
+def test_the_number_of_a_task_stays_in_the_name_of_an_input() -> None:
+    """Ranks go by it where lines name none; the folder's word is the same for all of them."""
+    names = Names()
+    given = [
+        "run-rank22/slurm-99012.out",
+        "run-rank22/slurm-99012_22.out",
+        "run-rank22/log-rank_3.out",
+        "x/zqa_7.log.gz",
+    ]
+    made = ["input1-rank22.out", "input2-rank22-22.out", "input3-rank3.out", "input4-7.log.gz"]
+    assert [names.input_name(path) for path in given] == made
 
 
 def test_redact_command_writes_files_a_private_map_and_says_its_limits(
