@@ -110,7 +110,7 @@ def uneven_hit(run: Run, one: Mended) -> Hit:
     return says("collective-skew.uneven", _evidence(run, ranks, one), whom=with_hosts(run, ranks), **_given(run, one))
 
 
-def wire_hit(run: Run, one: Mended, look: str) -> Hit:
+def wire_hit(run: Run, one: Mended) -> Hit:
     """Transfers of some ranks that are slower than those of others."""
     scenario = one.gain.scenario
     known = places(run)
@@ -121,7 +121,6 @@ def wire_hit(run: Run, one: Mended, look: str) -> Hit:
         "busbw-outlier.wire",
         _evidence(run, scenario.ranks, one),
         whom=(*scenario.ranks, *hosts),
-        next_step=look,
         pair=scenario.kind == "pair",
         node=hosts[0] if len(hosts) == 1 < len(known.hosts(known.ranks)) else "",
         slower=slower,
@@ -156,10 +155,9 @@ def mend_first(run: Run, too_much: float) -> str:
     )
 
 
-def late_first(run: Run) -> str:
-    """What to do about much communication most of which is waiting for the last rank."""
-    told = "mend first what makes ranks late (analyze the traces of all ranks together), then measure again"
-    return told if (wait_share(run) or 0.0) > _MOSTLY else ""
+def mostly_waits(run: Run) -> bool:
+    """Whether most of the matched communication is waiting for the last rank."""
+    return (wait_share(run) or 0.0) > _MOSTLY
 
 
 def when(run: Run, steps: Sequence[int], pauses: bool = False) -> str:

@@ -8,7 +8,7 @@ from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.exposed import asked_by, exposed_by
 from nccl_insight.facts.overlap import step_summary, wait_share
-from nccl_insight.rules._gains import late_first, mend_first
+from nccl_insight.rules._gains import mend_first, mostly_waits
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
@@ -29,17 +29,8 @@ def check(ctx: Context) -> Hits:
     ranks = ranks_of(bad)
     first = mend_first(run, worst["exposed_share"] - warn)
     waiting = wait_share(run)
-    explanation = "Exposed time is communication that no compute kernel of the same GPU covers."
     whose, code = _whose(run, worst["input_id"], worst["rank"], worst["device"])
-    explanation += whose
-    if waiting is not None:
-        explanation += f" Of the matched communication time {waiting:.0%} is waiting for the last rank."
     inline = worst["inline_share"] if not severe and worst["exposed_share"] >= warn else 0.0
-    if inline:
-        explanation += (
-            f" {inline:.0%} of the time is in collectives between two pieces of compute, many per step, as tensor and "
-            "expert parallel layers run them: the next layer needs their result, so nothing can hide them."
-        )
     yield ctx.says(
         "found",
         (
@@ -52,19 +43,16 @@ def check(ctx: Context) -> Hits:
             *trace_refs([(worst["input_id"], f"asked for by {code}")] if code else []),
         ),
         whom=with_hosts(run, ranks),
-        explanation=explanation,
         worst=worst,
         ranked=worst["rank"] is not None,
         overlap=worst["overlap_share"] or 0,
         warn=warn,
-        waiting=first
-        or late_first(run)
-        or (
-            "larger batches per GPU, a smaller tensor parallel group inside the NVLink domain, sequence parallelism, "
-            "or kernels that fuse the collective with the matrix product"
-            if inline
-            else "overlap with compute (DDP buckets, FSDP prefetch) or synchronize less often (gradient accumulation)"
-        ),
+        first=first,
+        late=mostly_waits(run),
+        inline=inline,
+        waits=waiting is not None,
+        waiting=waiting,
+        whose=whose,
         severe=severe and not first,
     )
 

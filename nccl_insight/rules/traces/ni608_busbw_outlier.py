@@ -34,10 +34,6 @@ _OCCASIONS = 0.05
 _COST = 0.01
 _UNEQUAL = 1.1
 _CONGESTED = "look for other traffic on the same links at these times (congestion counters, other jobs)"
-_NEXT = (
-    "nvidia-smi nvlink -e; mlxlink -d <device> -m -c   # on the hosts of these ranks; ibqueryerrors   # as root, "
-    "InfiniBand only; then compare the congestion counters of the NICs"
-)
 
 
 def check(ctx: Context) -> Hits:
@@ -51,7 +47,7 @@ def check(ctx: Context) -> Hits:
     )
     if rows.is_empty():
         return
-    hits = [wire_hit(run, one, _NEXT) for one in mended(run, WIRE)] + [
+    hits = [wire_hit(run, one) for one in mended(run, WIRE)] + [
         slow_steps_hit(run, one, "Transfers are slow", Why(), _CONGESTED)
         for one in mended(run, {"step"})
         if one.gain.scenario.cause == TRANSFERS
@@ -98,7 +94,7 @@ def _unlike_others(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         ranks = tuple(sorted(common if many else row["who"]))
         refs = trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")])
         yield says(
-            "busbw-outlier.unlike", refs, whom=with_hosts(run, ranks), next_step=_NEXT, row=row, many=many,
+            "busbw-outlier.unlike", refs, whom=with_hosts(run, ranks), row=row, many=many,
             who=row["who"], slow=slow, own=ranks, n_others=row["peers"] - 1,
         )  # fmt: skip
 

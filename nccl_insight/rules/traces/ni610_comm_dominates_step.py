@@ -5,7 +5,7 @@ import polars as pl
 from nccl_insight.base.model import Severity
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.overlap import step_summary, wait_share
-from nccl_insight.rules._gains import late_first, mend_first
+from nccl_insight.rules._gains import mend_first, mostly_waits
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 
@@ -31,10 +31,8 @@ def check(ctx: Context) -> Hits:
         ),
         whom=with_hosts(run, ranks),
         severity=None if isinstance(costly, float) and costly >= exposed and not first else Severity.INFO,
-        next_step=first
-        or late_first(run)
-        or "reduce traffic (gradient accumulation, lower precision), keep it in the NVLink domain, or find out "
-        "why transfers are slow",
+        first=first,
+        late=mostly_waits(run),
         worst=worst,
         waits=waiting is not None,
         waiting=waiting,

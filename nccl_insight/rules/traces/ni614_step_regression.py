@@ -22,8 +22,6 @@ def check(ctx: Context) -> Hits:
         "found",
         trace_refs([(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]),
         whom=with_hosts(run, found.ranks),
-        explanation=_explanation(found, who),
-        next_step=_next_step(found),
         caused_by=("straggler-rank",) if _is_a_straggler(run, found) else (),
         found=found,
         times=times,
@@ -34,21 +32,3 @@ def check(ctx: Context) -> Hits:
 def _is_a_straggler(run: Run, found: Regression) -> bool:
     """Whether a rank that is named as late for itself began to be so at this step."""
     return any(set(found.ranks) & set(one.gain.scenario.ranks) for one in mended(run, LATE))
-
-
-def _explanation(found: Regression, who: str) -> str:
-    return {
-        "ranks": f"The computing of {who} grew, that of the others did not.",
-        "compute": "Computing grew on all ranks alike.",
-        "communication": "Communication that nothing hides grew on all ranks; their computing did not.",
-        "idle": "The GPUs wait longer for the host.",
-        "unknown": "No single kind of time explains it.",
-    }[found.where]
-
-
-def _next_step(found: Regression) -> str:
-    if found.where == "ranks":
-        return "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE   (on the hosts of these ranks, while the job is slow)"
-    if found.where == "communication":
-        return "nccl-insight watch, or link counters of the hosts (rdma statistic show) from that time on"
-    return "compare a step before and a step after in the trace: input sizes, recompilation, data loading"

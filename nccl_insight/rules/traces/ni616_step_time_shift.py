@@ -6,17 +6,6 @@ from nccl_insight.facts.clock import clock_text
 from nccl_insight.facts.progress import Periodic, Series, Shift, periodic, shift
 from nccl_insight.rules.context import Context, Hits, says
 
-_SLOWER = (
-    "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE   # on all hosts, while it is slow; then a trace per rank, "
-    "which says whose time grew"
-)
-_PAUSES = {
-    "checkpoint": "save less often, or asynchronously (torch.distributed.checkpoint.async_save), or to faster storage",
-    "evaluation": "evaluate less often, or on fewer samples",
-    "": "py-spy record --pid <pid> --duration 60   # on a rank, over such a step: data loader, garbage collection, "
-    "logging, allocator (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
-}
-
 
 def check(ctx: Context) -> Hits:
     """At most one finding for a change, and one for a pause in equal intervals."""
@@ -42,7 +31,6 @@ def _changed(found: Shift) -> Hit:
         "step-time-shift.changed",
         (one.ref(row), one.ref(row - 1)),
         whom=(one.rank,),
-        next_step=_SLOWER,
         first_s=at,
         gradual=f"{what} little by little: {_cost(one, found.before)} at first, {_cost(one, found.after)} at last"
         if found.gradual
@@ -59,7 +47,6 @@ def _paused(found: Periodic, least_share: float) -> Hit:
         "step-time-shift.paused",
         tuple(one.ref(n) for n in found.rows[:2]),
         whom=(one.rank,),
-        next_step=_PAUSES.get(found.pause, _PAUSES[""]),
         found=found,
         slow=_cost(one, found.slow),
         usual=_cost(one, found.usual),
