@@ -182,8 +182,9 @@ QUIET = tuple(KINDS)[:8]
 
 if __name__ == "__main__":  # a table of all kinds: python -m tests.live_job 8,64,512
     import sys
+    import tempfile
 
-    base = Path("/dev/shm/live_job")
+    base = Path(tempfile.mkdtemp(dir="/dev/shm"))
     for count in map(int, sys.argv[1].split(",")):
         for name, make in KINDS.items():
             shutil.rmtree(base, ignore_errors=True)
@@ -194,3 +195,4 @@ if __name__ == "__main__":  # a table of all kinds: python -m tests.live_job 8,6
             cpu = 100 * (time.process_time() - cpu) / job.time
             said = ", ".join(f"{event.kind} at {moment:.0f} s" for moment, event in events) or "nothing said"
             print(f"{count:4} {name:32} CPU {cpu:4.1f} %, exit {int(state.troubled)}, {state.state}: {said}")
+    shutil.rmtree(base)

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import typer
 
 from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
+from nccl_insight.base.units import listed
 from nccl_insight.cli.choices import Color, FailOn, option
 
 Script: TypeAlias = tuple[str, str]
@@ -83,12 +84,16 @@ def _chosen(kind: str, nccl_version: str | None) -> str | None:
 def _fixed(named: list[Script], nccl_version: str | None, kind: str | None, diff: str | None) -> list[Script]:
     """The scripts with names and values mended, written where they were; or the command ends with what would change,
     written to ``diff``."""
-    from nccl_insight.advise.settings.lint import fix_text
+    from nccl_insight.advise.settings.lint import fix_text, lint_text
     from nccl_insight.cli.output import write_text
 
     fixed = [(path, fix_text(path, text, nccl_version, kind)) for path, text in named]
     if diff is not None:
         write_text(diff, "".join(map(_diff, named, fixed)))
+        found = [f for path, text in fixed for f in lint_text(path, text, nccl_version, kind).findings]
+        left = [f"{f.path}:{f.line} ({f.issue.variable or f.issue.name})" for f in found if f.severity.order < 2]
+        if left:
+            typer.echo(f"lint: left to you: {listed(left, 8)}; run without --diff to read why", err=True)
         raise typer.Exit(ExitCode.FINDINGS if named != fixed else ExitCode.OK)
     for (path, old), (_, new) in zip(named, fixed, strict=True):
         if path == "standard input":

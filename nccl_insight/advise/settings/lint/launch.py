@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from nccl_insight.advise.settings.check import issue_of, switched_on
 from nccl_insight.advise.settings.interfaces import is_loopback
-from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, Found, size_bytes, small_shm
+from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, Found, size_bytes, small_shm, values_of
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.shell import not_exported
 from nccl_insight.base.words import words
@@ -23,6 +23,12 @@ _HOSTS = frozenset(
 _FLAGS = frozenset(
     words("""--rm --init --privileged --detach --interactive --tty --read-only --no-healthcheck
     --tls-verify""")
+)
+#: Of Apptainer, options that take a value, and that which clears the environment (behind the image: the program's).
+_VALUED = "(?:-[BHSWo]|--(?:bind|env|env-file|home|workdir|pwd|cwd|overlay|scratch|app|mount|network|security))"
+_CLEAN = re.compile(
+    rf"\b(singularity|apptainer) (?:(?:exec|run|shell) |{_VALUED} \S+ |(?!{_VALUED} )-\S+ )*?"
+    "(--cleanenv|-e|--containall|-C)(?= )"
 )
 _TAKES_AWAY = re.compile(r"(?:^| )(?:--env-remove[= ]['\"]?([\w*?]+)['\"]?|--?g?envnone\b)")
 _MOST_LAUNCHES = 200  # no person writes more into one script
@@ -192,16 +198,11 @@ def _opaque(words: Sequence[str]) -> bool:
 
 def _clean(script: Script, launch: Launch) -> Iterator[Found]:
     """Apptainer with an environment of its own."""
-    words = [w.rsplit("/", 1)[-1] for w in launch.words]
-    at = next((i for i, w in enumerate(words) if w in {"singularity", "apptainer"}), None)
-    if at is None:
-        return
-    option = next((w for w in launch.words[at:] if w in {"--cleanenv", "-e", "--containall", "-C"}), None)
     said = " ".join(launch.words)
     lost = [s for s in _ours(script, launch.seq) if s.name not in said]
-    if option and lost and "--env-file" not in said:
-        names, how = _names(lost), f"{words[at]} {option}"
-        yield launch.line, issue_of("drops-container-starts", lost[0].name, how=how, names=names, lost=lost)
+    if lost and "--env-file" not in said and (clean := _CLEAN.search(said)) is not None:
+        how = f"{clean[1]} {clean[2]}"
+        yield launch.line, issue_of("drops-container-starts", lost[0].name, how=how, names=_names(lost), lost=lost)
 
 
 def _deepspeed(script: Script) -> Iterator[Found]:
@@ -219,13 +220,8 @@ def _deepspeed(script: Script) -> Iterator[Found]:
 
 def _gpus(words: Sequence[str]) -> str | None:
     """The GPU option when it stands for more than one GPU."""
-    for index, word in enumerate(words):
-        option, equals, value = word.partition("=")
-        if option == "--gpus":
-            value = value if equals else (words[index + 1] if index + 1 < len(words) else "")
-            plain = value.strip("\"'")
-            if plain == "all" or (plain.isdigit() and int(plain) > 1) or plain.count(",") >= 1:
-                return f"--gpus {plain}"
-        if option == "--runtime" and value == "nvidia":
-            return "--runtime=nvidia"
-    return None
+    for value in values_of(words, frozenset({"--gpus"})):
+        plain = value.strip("\"'")
+        if plain == "all" or (plain.isdigit() and int(plain) > 1) or "," in plain:
+            return f"--gpus {plain}"
+    return "--runtime=nvidia" if "--runtime=nvidia" in words else None

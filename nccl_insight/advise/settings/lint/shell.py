@@ -401,11 +401,10 @@ def _set(words: list[Token], state: _State) -> None:
     if state.dialect == "fish":
         _fish_set(words, state)
         return
-    apart = state.dialect == "csh" and len(words) > 2 and words[2].text.startswith("=")
-    if apart or (len(words) > 1 and _ASSIGNMENT.fullmatch(words[1].text)):
-        name = words[1].text.partition("=")[0]  # a positional parameter in sh and bash, a variable of the shell in csh
-        if catalog().relevant(name):
-            _tell(state, words[1].line, issue_of("set-sets-environment", name))
+    # Positional parameters in sh and bash, a variable of the shell in csh.
+    plain = [w for w in words[1:] if w.text[:1] not in "-+"] if words[1:] and words[1].text != "--" else []
+    if plain and catalog().relevant(name := plain[0].text.partition("=")[0]):
+        _tell(state, plain[0].line, issue_of("set-sets-environment", name))
     elif any(w.text in {"-a", "allexport"} or re.fullmatch(r"-[a-z]*a[a-z]*", w.text) for w in words[1:]):
         state.allexport = True
     elif any(w.text == "+a" for w in words[1:]):

@@ -73,6 +73,8 @@ def test_diff_shows_and_fix_writes(tmp_path: Path) -> None:
     assert shown.exit_code == 1
     assert {"-export NCCL_BUFFSIZE=8M", "+export NCCL_BUFFSIZE=8388608"} <= set(shown.stdout.split("\n"))
     assert "right.sh" not in shown.stdout
+    assert "left to you" in shown.stderr
+    assert "NCCL_ALGO" in shown.stderr
     assert job.read_bytes() == SCRIPT.encode()
     written = _lint("--fix", str(job), str(right))
     assert written.exit_code == 1  # NCCL_ALGO and the timeout are left
