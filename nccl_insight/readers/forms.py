@@ -75,7 +75,7 @@ def _by_lines(lines: list[str]) -> str:
         levels = sum(bool(_LEVEL.search(line)) for line in lines)
         return f"a program's log with times{' and levels' if 2 * levels > len(lines) else ''}, without a line of NCCL"
     header = next(csv.reader([lines[0]]), [])
-    wide = len(lines) > 2 and len(header) > 2
+    wide = len(lines) > 2 and len(header) > 2 and len({re.sub("[0-9.]+", "0", line) for line in lines[:2]}) > 1
     if wide and {len(next(csv.reader([line]), [])) for line in lines[1:6]} == {len(header)}:
         return f"a table (CSV) with the columns {', '.join(cell.strip() for cell in header[:5])}"
     if _share(lines, re.compile(r"\[[\w. -]+\]$|\w[\w.-]* ?= ?\S")) >= _MOST:

@@ -205,9 +205,9 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
     # A class alone or with a heading, and what it says on indented lines behind it; so do exceptions of torch.compile.
     said = "(?:Error|Exception): ?(?:[0-9]+ validation errors? for [\\w.]+|[^:]{1,120}:)?$"
-    said_behind = text.str.contains(said) & text.shift(-1).str.contains(r'^(?:\([^()]{1,60}\) )?(?:\s{2,}|\t)[^\s"F]')
+    said_behind = text.str.contains(said) & text.shift(-1).str.contains(_PATTERNS["margin"] + r'[^\s"F]')
     alone = said_behind | text.shift(-1).str.starts_with("  Explanation: ")
-    behind = (text.shift(-n).str.replace(r"^(?:\([^()]{1,60}\) )?\s+", "").fill_null("") for n in (1, 2))
+    behind = (text.shift(-n).str.replace(_PATTERNS["margin"], "").fill_null("") for n in (1, 2))
     lines = lines.with_columns(text=pl.when(alone).then(pl.concat_str(text, *behind, separator=" ")).otherwise(text))
     near = lines.filter(text.str.contains_any(list(SIGNS)) & text.str.contains(NEAR))
     reader = _Reader()
