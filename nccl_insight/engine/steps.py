@@ -10,6 +10,7 @@ from nccl_insight.base.model import Step
 _WORDS: Final = toml.beside(__file__)
 _LOOKS: Final = frozenset(_WORDS["looks"])
 _CHANGES: Final = frozenset(_WORDS["changes"])
+_SHOWS: Final = tuple(_WORDS["shows"])
 _SETTING: Final = late.compiled(r"([A-Z][A-Z0-9_]{2,})=")
 # Settings that make a run tell more and mend nothing.
 _TELLS: Final = frozenset(_WORDS["tells"])
@@ -26,7 +27,7 @@ _SHIELDED: Final = late.compiled(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^>]*>|\$\([^)]*\
 _PLACE: Final = late.compiled(r"(on [^:;]{1,60}):\s+(?=\S)")
 _COMMENT: Final = late.compiled(r"\s+#\s+")
 # Where a comment ends: at a labeled step, or at a semicolon with a command behind it.
-_NEXT: Final = late.compiled(r"(?:(?:^|;\s+)(check|fix|then)\b:?|;)\s+")
+_NEXT: Final = late.compiled(r"(?:(?:^|;\s+)(check|fix|then)\b[:,]?|;)\s+")
 
 
 def steps_of(next_step: str) -> tuple[Step, ...]:
@@ -34,13 +35,14 @@ def steps_of(next_step: str) -> tuple[Step, ...]:
     text = " ".join(next_step.split("\n")).strip()
     if not text:
         return ()
-    command, _, comment = _split(text)
+    command, *comment = _COMMENT.split(text, maxsplit=1)
     place = _PLACE.match(command)
     if place and _is_command(command[place.end() :]):
         first, *rest = steps_of(text[place.end() :])
         return (Step(first.label, first.text, first.where or place[1]), *rest)
     if not _is_command(command):
-        return (Step("do", text),)
+        behind = next((m for m in re.finditer(r";\s+", command) if _is_command(command[m.end() :])), None)
+        return (Step("do", text[: behind and behind.start()]), *steps_of(text[behind.end() :] if behind else ""))
     found: list[Step] = []
     for part in _segments(command):
         label = _kind(part)
@@ -52,7 +54,7 @@ def steps_of(next_step: str) -> tuple[Step, ...]:
             found[-1] = Step(label, f"{found[-1].text}; {pasted}", remark)
         else:
             found.append(Step(label, pasted, remark))
-    where, extra = _from_comment(comment)
+    where, extra = _from_comment("".join(comment))
     if where:
         found[0] = replace(found[0], where="; ".join(filter(None, (where, found[0].where))))
     return (*(replace(s, label="check") if s.where.startswith(_TRIAL) else s for s in found), *extra)
@@ -68,11 +70,6 @@ def _remark_apart(command: str) -> tuple[str, str]:
         return command[: match.start()], command[match.end() :].strip()
     aside, rest = command[slice(*match.span("aside"))], command[match.end() :]
     return command[: match.start()], aside + rest
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    match = _COMMENT.search(text)
-    return (text, "", "") if match is None else (text[: match.start()], "#", text[match.end() :])
 
 
 def _segments(command: str) -> list[str]:
@@ -95,8 +92,7 @@ def _segments(command: str) -> list[str]:
 
 
 def _first(text: str) -> str:
-    word = text.split(maxsplit=1)[0] if text else ""
-    return text.split()[1] if word == "sudo" and len(text.split()) > 1 else word
+    return next((word for word in text.split() if word != "sudo"), "")
 
 
 def _is_command(text: str) -> bool:
@@ -110,7 +106,7 @@ def _kind(text: str) -> str:
         return "check" if setting[1] in _TELLS else "fix"
     if _ENGLISH.match(text) or word not in _LOOKS | _CHANGES:
         return "do"
-    return "check" if word in _LOOKS or text.startswith("mount |") else "fix"
+    return "check" if word in _LOOKS or text.startswith(_SHOWS) else "fix"
 
 
 def _from_comment(comment: str) -> tuple[str, tuple[Step, ...]]:
