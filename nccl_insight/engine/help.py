@@ -13,8 +13,9 @@ import polars as pl
 
 from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.model import Step
+from nccl_insight.base.natures import called
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.errors import CONSEQUENCE, causes
 from nccl_insight.facts.topics import plays
 from nccl_insight.rules._errors import with_who
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
@@ -46,13 +47,15 @@ def _helped(draft: Draft, rows: Mapping[tuple[int, int], pl.DataFrame]) -> Draft
     offer: Step | None = None
     advice = ""
     found = [(at, rows.get((ref.input_id, ref.line))) for at, ref in enumerate(draft.hit.evidence[:MAX_EVIDENCE])]
-    own = [(at, frame.filter(pl.col("cause") == draft.name)) for at, frame in found if frame is not None]
+    # What only passes a failure on is all there is of it where nothing says why.
+    means = {draft.name, CONSEQUENCE if draft.name == called("unexplained") else draft.name}
+    own = [(at, frame.filter(pl.col("cause").is_in(means))) for at, frame in found if frame is not None]
     for at, frame in sorted(own, key=lambda one: bool(plays(one[1], "vague").any())):
         if frame.is_empty():
             continue
-        text = str(frame["text"][0] or "")
+        text, cause, message = (str(frame[column][0] or "") for column in ("text", "cause", "message"))
         offer, advice = offer or offered(text), advice or advised(text)
-        said = None if draft.hit.says_more else help_of(frame.head(1), draft.name, str(frame["message"][0] or ""))
+        said = None if draft.hit.says_more else help_of(frame.head(1), cause, message)
         if said is not None:
             told, refs = _told(said, draft), draft.hit.evidence
             first = replace(told.hit, evidence=(refs[at], *refs[:at], *refs[at + 1 :]))

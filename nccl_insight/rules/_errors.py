@@ -71,7 +71,9 @@ class Trouble:
     def text(self) -> str:
         """The first loud line's text on one line, else the first."""
         texts = self.rows.sort(pl.col("loud").not_(), maintain_order=True)["text"].drop_nulls()
-        return " ".join(str(texts[0]).split())[:_EXCERPT] if len(texts) else ""
+        head, behind, said = str(texts[0] if len(texts) else "").partition("] ")
+        words = said if behind and head[-1:].isdigit() and " " not in head else f"{head}{behind}{said}"  # glog's place
+        return " ".join(words.split())[:_EXCERPT]
 
     @property
     def evidence(self) -> tuple[Ref, ...]:
