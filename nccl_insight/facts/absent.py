@@ -112,8 +112,7 @@ def _one_a_source(lead: Claim, others: Sequence[Claim]) -> tuple[Claim, ...]:
 
 
 def _moved(confidence: Confidence, steps: int) -> Confidence:
-    order = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
-    return order[max(0, min(2, order.index(confidence) + steps))]
+    return tuple(Confidence)[max(0, min(2, confidence.order - steps))]
 
 
 def _relation(one: Claim, other: Claim) -> str | None:

@@ -20,6 +20,7 @@ from nccl_insight.facts.topics import plays
 from nccl_insight.loading.assemble.places import rank_in_job
 from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run, fact
+from nccl_insight.tables.schema import shaped
 
 _ROWS: Final = frame("""rank i64, global_rank i64, host str, last_enqueued i64, op str, ranks i64, input_id u16,
     line u64""")
@@ -107,7 +108,7 @@ def _of_ras(run: Run) -> Iterator[Instance]:
     for (comm,), part in none.partition_by("comm_hash", as_dict=True, maintain_order=True).items():
         each = part.unique("rank", keep="last", maintain_order=True)
         each = each.with_columns(last_enqueued=0, ranks=1, line=0, op=pl.lit(None, pl.String))
-        yield _tally(str(comm), each.select(list(_ROWS)).cast(_ROWS), "counts")  # type: ignore[arg-type]
+        yield _tally(str(comm), shaped(each, _ROWS), "counts")
 
 
 def _of_records(run: Run) -> Iterator[Instance]:
@@ -115,12 +116,8 @@ def _of_records(run: Run) -> Iterator[Instance]:
     rows = recorded(run)
     largest = rows.filter(pl.col("group_size") == pl.col("group_size").max())
     for part in largest.partition_by("process_group", "op", maintain_order=True):
-        numbered = part.select(
-            "rank", "input_id", "op", global_rank="rank", last_enqueued="seq", host=pl.lit(None), line=pl.lit(0),
-            ranks=pl.lit(1),
-        )  # fmt: skip
-        rows = numbered.select(list(_ROWS)).cast(_ROWS)  # type: ignore[arg-type]
-        yield _tally(str(part["process_group"][0]), rows, "records", True)
+        numbered = part.with_columns(global_rank="rank", last_enqueued="seq", line=0, ranks=1)
+        yield _tally(str(part["process_group"][0]), shaped(numbered, _ROWS), "records", True)
 
 
 def _of_barrier(run: Run) -> Iterator[Instance]:
@@ -159,27 +156,15 @@ def ras_counts(run: Run) -> pl.DataFrame:
     """Operations launched, by report: ``report, comm, op, rank, global_rank, host, count``; rank null: all others."""
     schema = frame("""input_id u16, line u64, report i64, comm str, op str, rank i64, global_rank i64, host str,
         count i64, ranks i64""")
-    frames = [pl.DataFrame(schema=schema)]
-    ras = run.table("ras")
-    rows = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())
-    frames.append(
-        rows.select(
-            "input_id", "line", "report", pl.col("comm_hash").alias("comm"), "op", "rank", "global_rank", "host",
-            count=pl.col("op_count"), ranks=pl.col("count"),
-        )
-    )  # fmt: skip
-    counts, ranks = run.table("ras_counts"), run.table("ras_ranks")
+    ras, counts, ranks = (run.table(name) for name in ("ras", "ras_counts", "ras_ranks"))
+    said = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())
     place = ranks.select("input_id", "comm_hash", "rank", "global_rank", "host").unique(
         ["input_id", "comm_hash", "rank"], keep="first", maintain_order=True
     )
-    frames.append(
-        counts.join(place, on=["input_id", "comm_hash", "rank"], how="left").select(
-            "input_id", pl.lit(0, pl.UInt64).alias("line"), pl.lit(0, pl.Int64).alias("report"),
-            pl.col("comm_hash").alias("comm"), "op", "rank", "global_rank", "host", count=pl.col("op_count"),
-            ranks=pl.lit(1, pl.Int64),
-        )
-    )  # fmt: skip
-    return pl.concat([f.cast(schema) for f in frames])  # type: ignore[arg-type]
+    each = counts.join(place, on=["input_id", "comm_hash", "rank"], how="left")
+    each = each.with_columns(comm="comm_hash", count="op_count", line=0, report=0, ranks=1)
+    said = said.with_columns(comm="comm_hash", count="op_count", ranks="count")
+    return pl.concat([shaped(said, schema), shaped(each, schema)])
 
 
 def recorded(run: Run) -> pl.DataFrame:

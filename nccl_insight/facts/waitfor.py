@@ -21,7 +21,7 @@ from nccl_insight.base.natures import names
 from nccl_insight.base.texts import filled, of_file
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder, watchdog
-from nccl_insight.facts.calls import matched_pairs, unheld, waiting_pairs
+from nccl_insight.facts.calls import matched_pairs, sums, unheld, waiting_pairs
 from nccl_insight.facts.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
@@ -216,7 +216,17 @@ class _Graph:
         never = self._alone(fewer) - self.waiting - ((self.by_dumps | self.issued_by_dumps) if fewer else frozenset())
         apart = {r for r in never if self._apart(r)}
         never = self._unexcused(never) - apart or (set() if apart else never)
-        return behind, set() if self._others_idle(never) else never
+        return behind, set(self.left) or (set() if self._others_idle(never) else never)
+
+    @cached_property
+    def left(self) -> frozenset[int]:
+        """The one rank of a whole call log that does not wait by its numbers, where all others do: who waits has called
+        more than the next one of its chain, and chains end there. Of two, one may wait where all have called."""
+        if self.source != CALLS or unheld(self.run) or not sums(self.run).differing.is_empty():
+            return frozenset()
+        late = self.every - self.waiting
+        fewer = frozenset[int]().union(*(g.ranks_never for g in self.placed))
+        return late if late <= fewer and len(late) == 1 and len(self.every) > 3 else frozenset()
 
     def _others_idle(self, late: set[int]) -> bool:
         """Whether ranks that called no more than these neither wait nor called last what one that waits called, too:
@@ -305,9 +315,10 @@ class _Graph:
         on have to wait for, too; or, where nobody counts, for the one of those that went on before it came there."""
         ahead = {r for _, r in self._ahead(late)}
         hidden = (g.members for g in self.placed if g.proof in COUNTED and g.rows["op"].drop_nulls().is_empty())
-        if any(late in members and len(members & ahead) == 1 for members in hidden):
-            return True
-        return self.source == CALLS and any((late in c and not ahead <= c) or len(ahead) < 2 for c in unheld(self.run))
+        away = unheld(self.run) if self.source == CALLS else ()
+        return any(late in members and len(members & ahead) == 1 for members in hidden) or any(
+            (late in c and not ahead <= c) or len(ahead) < 2 for c in away
+        )
 
     def _ahead(self, late: int) -> list[tuple[Instance, int]]:
         """The ranks that went on where this one has issued less, with each group of which that is so."""
@@ -317,9 +328,9 @@ class _Graph:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""
         late, all_late = group.ranks_behind & set(behind), {*behind, *never}
         own = group.ranks_never & set(never)
-        if own and (group.comparable or group.proof not in COUNTED):
+        if own and (group.comparable or group.proof not in COUNTED or self.left):
             # Several ranks with fewer may wait for each other; all may wait for a process that is gone.
-            unsure = group.proof in COUNTED and self._unexcused(all_late) != all_late
+            unsure = group.proof in COUNTED and not self.left and self._unexcused(all_late) != all_late
             unsure |= self.source == RAS and not {r for r, dead in lost(self.run).items() if dead} <= all_late
             yield self._claim(group, all_late, "counts" if unsure else group.proof, group.never)
         elif late:
