@@ -48,6 +48,10 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "coverage": ("grammar", "coverage", "{log}"),
     "explain-line": ("grammar", "explain-line", "NCCL INFO Connected all rings"),
     "grammar diff": ("grammar", "diff", "{out}"),
+    "demo": ("demo",),
+    "watch": ("watch", "{log}", "--for", "2", "--interval", "1"),
+    "mcp": ("mcp", "--root", "{out}"),
+    "capture": ("capture", "-o", "{out}/capture", "--", "true"),
 }
 #: Found nothing or something, wrong usage or an output that cannot be written, not judged; interrupted, pipe closed.
 DOCUMENTED: Final = frozenset({0, 1, 2, 3, 130, 141})
@@ -123,7 +127,7 @@ def test_a_command_ends_in_order(tmp_path: Path, command: str, strait: str) -> N
     with errors.open("wb") as said, TINY_SHM.open("rb") as stdin:
         process = subprocess.Popen(
             shell, stdin=stdin, stdout=subprocess.PIPE, stderr=said, start_new_session=True,
-            env={**environ, "TMPDIR": str(temporary), **way.environ},
+            env={**environ, "TMPDIR": str(temporary), **way.environ}, cwd=out,
         )  # fmt: skip
         way.then(process)
         assert process.stdout is not None
