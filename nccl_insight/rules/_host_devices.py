@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import listed, plural
@@ -19,6 +20,7 @@ from nccl_insight.rules._host_words import Beside, Judge, Said, tools
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
+_TOLD: Final = toml.beside(__file__)
 _SLOW_GPU_REASONS: Final = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 # Below these a pair of PCIe peers is staged or broken, on any board since Gen3: GB/s and microseconds.
 _PEER_GBPS: Final = 3.0
@@ -232,17 +234,6 @@ def _held_back(reason: str) -> bool:
     return reason in _SLOW_GPU_REASONS or (reason.endswith("violation_status") and "ppt" not in reason)
 
 
-# What a failed check of DCGM means, by its own words (dcgm_errors.h).
-_DCGM: Final = (
-    ("nvlink-degraded", r"nv ?link"),
-    ("cuda-hardware-error", r"memory|ecc|row.?remap|retired|double-bit|dbe|inforom|faulty|fallen|lost"),
-    ("pcie-link-degraded", r"pcie? |pci[_ ]|replay|link (?:generation|width)"),
-    ("gpu-throttled", r"thermal|power|clocks? event|temperature|throttl"),
-    ("xid-error", r"xid"),
-    ("fabric-manager-issue", r"fabric|nvswitch"),
-)
-
-
 def dcgm(run: Run) -> Iterator[Said | Beside]:
     """Checks of DCGM that failed, and incidents of its health watches: one finding a check."""
     rows = list(named(run, r"dcgm\..*"))
@@ -270,7 +261,7 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
 
 
 def _named_fault(said: str) -> str:
-    return next((name for name, pattern in _DCGM if said and re.search(pattern, said, re.I)), "")
+    return next((name for name, pattern in _TOLD["dcgm"].items() if said and re.search(pattern, said, re.I)), "")
 
 
 def peers(run: Run) -> Iterator[Said | Beside]:
@@ -349,15 +340,8 @@ def capability(run: Run) -> Iterator[Said | Beside]:
     without = [f for f in named(run, r"p2p\.status") if f.value not in ("OK", "X", "U")]
     denied = [f for f in named(run, r"p2p\.access") if f.value == "no"]
     if without or denied:
-        words = {
-            "CNS": "chipset not supported",
-            "GNS": "GPU not supported",
-            "TNS": "topology not supported",
-            "NS": "not supported",
-            "DR": "disabled by a registry key",
-        }
         why = (
-            listed(dict.fromkeys(f"{f.value} ({words.get(f.value, f.value)})" for f in without))
+            listed(dict.fromkeys(f"{f.value} ({_TOLD['status'].get(f.value, f.value)})" for f in without))
             or "cudaDeviceCanAccessPeer says no"
         )
         rows = without or denied

@@ -11,7 +11,7 @@ from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.facts.errors import present
 from nccl_insight.facts.host_facts import Fact, Stand, named, sidecars, stands
 from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
-from nccl_insight.tables.normalise.ends import CRASHED, ENDED, KILLED, UNEXPLAINED
+from nccl_insight.tables.normalise.ends import CRASHED, KILLED, UNEXPLAINED
 from nccl_insight.tables.run import Run
 
 _MEMLOCK: Final = 64 << 20
@@ -166,22 +166,13 @@ def kubernetes(run: Run) -> Iterator[Said | Beside]:
         )
     for fact in named(run, r"event\.(?:warning|normal)\..*"):
         event, pod = fact.name.split(".", 2)[2], fact.device
-        name = next((n for n, p in _EVENTS if re.fullmatch(p, event)), "")
+        name = next((n for n, events in _TOLD["kubernetes"]["events"].items() if re.fullmatch(events, event)), "")
         if name and (pod, name) not in done:
             done.add((pod, name))
             yield tools("launch-failed.event", [fact], of=name, event=event, pod=pod, fact=fact, name=name)
     for fact in named(run, r"node\.(?:condition\.ready|status)"):
         if fact.value in ("False", "Unknown") or fact.value.startswith("NotReady"):
             yield tools("job-ended-by-scheduler.kubernetes", [fact], fact=fact)
-
-
-_EVENTS: Final = (
-    (KILLED, r"oomkilling|systemoom|oom.*"),
-    (ENDED, r"evicted|preempted|preempting|nodenotready|taintmanagereviction|nodeshutdown"
-        r"|deadlineexceeded|exceededgraceperiod|terminationbynode"),
-    ("launch-failed", r"failedscheduling|failedmount|failedattachvolume|failedcreatepodsandbox|errimagepull"
-        r"|imagepullbackoff|inspectfailed|unexpectedadmissionerror|failedcreate"),
-)  # fmt: skip
 
 
 def stood(stand: Stand) -> str:
