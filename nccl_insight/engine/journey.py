@@ -11,7 +11,7 @@ from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.course import STEPS, course
 from nccl_insight.facts.ended import endings
-from nccl_insight.facts.flight_recorder.entries import entries_of
+from nccl_insight.facts.flight_recorder.entries import opened
 from nccl_insight.facts.journey import damaged, goes_on, silent_ranks
 from nccl_insight.facts.last_words import tails, unwell
 from nccl_insight.facts.links import failed_after, flaps
@@ -316,7 +316,7 @@ def _open_operations(run: Run) -> str:
     """What the dumps of the flight recorder show as begun and not completed; empty where all is."""
     if not run.has("flight_recorder"):
         return ""
-    rows = entries_of(run).filter(~pl.col("done")).sort("rank", "record_id")
+    rows = opened(run).sort("rank", "record_id", nulls_last=True)
     if rows.is_empty():
         return ""
     row, ranks = rows.row(0, named=True), sorted(rows["rank"].drop_nulls().unique())

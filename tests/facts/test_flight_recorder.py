@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,19 @@ def test_a_dump_with_an_operation_begun_is_no_proof_beside_a_log(tmp_path: Path)
     assert status(entry, waiting)[0] == "inconclusive"
     assert "AllReduce 2 of rank 0 begun and not completed" in status(entry, waiting)[1]
     assert "how it ended, is not in the log" in status(entry)[1]
+
+
+def test_an_operation_begun_is_no_ok_where_the_dump_names_no_rank(tmp_path: Path) -> None:
+    entry = {
+        "record_id": 1, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": 1, "op_id": 1,
+        "profiling_name": "nccl:all_reduce", "is_p2p": False, "input_sizes": [[8]], "output_sizes": [[8]],
+        "input_dtypes": ["Float"], "output_dtypes": ["Float"], "state": "started", "timeout_ms": 1,
+        "time_created_ns": 1,
+    }  # fmt: skip
+    (tmp_path / "fr.json").write_text(json.dumps({"version": "2.9", "entries": [entry]}))
+    found = nccl_insight.analyze(tmp_path / "fr.json")
+    assert found.status == "inconclusive"
+    assert "AllReduce 1 of a rank begun and not completed" in found.headline
 
 
 @pytest.mark.parametrize(("number", "told"), [(5, 1), (17, 2)])

@@ -60,6 +60,12 @@ def entries_of(run: Run) -> pl.DataFrame:
     return known.with_columns(_DONE.alias("done"), _label().alias("label")).drop("_mark", "_members")
 
 
+def opened(run: Run) -> pl.DataFrame:
+    """What was begun and is not done: of :func:`entries_of`, and of dumps that do not say their rank."""
+    nobody = run.table("flight_recorder").filter(pl.col("rank").is_null(), ~_DONE)
+    return pl.concat([entries_of(run).filter(~pl.col("done")), nobody], how="diagonal")
+
+
 @fact
 def outdated(run: Run) -> frozenset[int]:
     """The ranks whose dump is of another moment than the hang: several whose watchdog gave up an operation show no
