@@ -24,9 +24,9 @@ _LONGEST_US: Final = 1e12
 _HEAD = late.compiled(rb"# nThread [0-9]+ nGpus|#\s+size\s+count\s+(?:\(?elements\)?\s+)?type\b|# nccl-tests version")
 
 
-# What a benchmark that failed leaves: its lines are read as those of a log.
+# NCCL's own lines, and what a benchmark that failed leaves: they are read as those of a log.
 _TROUBLE = late.compiled(
-    rb" NCCL (?:WARN|ATTN|ERROR) |Test (?:NCCL |CUDA )?failure|\b[Ss]ignal "
+    rb" NCCL (?:INFO|WARN|ATTN|ERROR) |Test (?:NCCL |CUDA )?failure|\b[Ss]ignal "
     rb"[0-9]|SIG(?:KILL|TERM|SEGV|BUS|ABRT)|\bKilled\b"
     rb"|CANCELLED|srun: error|slurmstepd|MPI_ABORT|[Oo]ut [Oo]f [Mm]emory|exited (?:on|with) "
     rb"|(?:ORTE|PRTE|prterun|mpirun) (?:has|was|noticed|detected) |\bssh: |not enough slots|Traceback \(most recent"
@@ -39,8 +39,7 @@ def sniff(head: bytes, name: str) -> float:
         return 0.9 if b'"nccl_version"' in head and b'"start_time"' in head and b'"env"' in head else 0.0
     if _HEAD.search(head) is None:
         return 0.0
-    log_lines = len(re.findall(rb" NCCL (?:INFO|WARN|ATTN|ERROR) ", head))
-    return 0.95 if log_lines <= 2 and _TROUBLE.search(head) is None else 0.3
+    return 0.95 if _TROUBLE.search(head) is None else 0.3
 
 
 def read(source: InputFile) -> Partial:

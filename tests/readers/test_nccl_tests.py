@@ -17,7 +17,7 @@ def test_a_table_inside_a_log_is_left_to_the_log_reader() -> None:
     table = "# nThread 1 nGpus 1 minBytes 8\n#  size count type redop time algbw busbw error\n"
     line = "host:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
     assert nccl_tests.FORMAT.sniff(table.encode(), "x") > 0.5
-    assert nccl_tests.FORMAT.sniff((line * 20 + table).encode(), "x") < 0.5
+    assert nccl_tests.FORMAT.sniff((line + table).encode(), "x") < 0.5
 
 
 def test_a_new_table(tmp_path: Path) -> None:
