@@ -238,7 +238,7 @@ class _Graph:
         # What a rank called behind the one in which it waits holds up the others that called it, too.
         behind = {g.name for at, r in stands for g in self.placed if lines.get((g.name, r), -1) > lines[at.name, r]}
         held = stuck.union(*(g.members for g in self.placed if g.name in behind))
-        held |= {r for pair in matched_pairs(self.run) if not stuck.isdisjoint(pair) for r in pair}
+        held |= {r for pair in matched_pairs(self.run) if not late.isdisjoint(pair) for r in pair}
         for group in self.placed:
             total.update(dict(group.rows.select("global_rank", "last_enqueued").iter_rows()))
         return any(n <= max(total[r] for r in late) for r, n in total.items() if r not in held)
