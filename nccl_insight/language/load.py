@@ -213,6 +213,21 @@ def _grammar(files: Mapping[str, str], found: Mapping[str, Definition] | None = 
     )
 
 
+def read_grammar(files: Mapping[str, str]) -> syntax.Grammar:
+    """The grammar of the given files (name -> text), checked as a whole.
+
+    Raises GrammarError: syntax outside the subset, an unknown or doubly defined name.
+    """
+    grammar = _grammar(files)
+    expressions: Iterable[object]
+    for expressions in (grammar.fragments.values(), grammar.columns.values(), _tables(files).values()):
+        for _ in expressions:
+            pass
+    for message in grammar.messages.values():
+        _ = message.expr, message.meaning
+    return grammar
+
+
 @cache
 def _topics() -> Mapping[str, tuple[Case, ...]]:
     """All tables of cases of the packaged grammar."""

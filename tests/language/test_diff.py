@@ -8,10 +8,9 @@ import pytest
 
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.language.diff import known, render, show, unknown_calls
-from nccl_insight.language.load import grammar_files
+from nccl_insight.language.load import grammar_files, read_grammar
 from nccl_insight.language.sources import LogCall, read_tree
 from tests.cli import run_cli
-from tests.grammars import read_grammar
 from tests.source_trees import tree_at
 
 

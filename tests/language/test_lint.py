@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nccl_insight.language.lint import lint
-from nccl_insight.language.load import default_grammar
+from nccl_insight.language.load import default_grammar, read_grammar
 from tests.checks import NAMES
-from tests.grammars import read_grammar
 
 FIELDS = "NAME: /[A-Za-z0-9_]+/\nINT: /-?[0-9]+/\nTEXT: /[^\\n]+/\nerrno: INT\nfunction: NAME\nerror_text: TEXT\n"
 

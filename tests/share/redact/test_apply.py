@@ -57,5 +57,5 @@ def test_a_report_never_says_the_names_of_its_files(tmp_path: Path) -> None:
     analysis = api.analyze(run)
     assert "acme-run-2.log" in analysis.progress.end  # type: ignore[union-attr]
     hidden = redact_analysis(analysis, collect(run, []))
-    assert "input2.log:2" in hidden.progress.end  # type: ignore[union-attr]
+    assert "input2-2.log:2" in hidden.progress.end  # type: ignore[union-attr]
     assert "acme" not in json.dumps(json_.to_dict(hidden))

@@ -12,10 +12,10 @@ import nccl_insight
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.language.lint import lint
+from nccl_insight.language.load import read_grammar
 from nccl_insight.readers.nccl_log.objects import parse_objects
 from nccl_insight.tables.normalise.meaning import meanings
 from tests.checks import NAMES
-from tests.grammars import read_grammar
 
 FIELDS = "NAME: /[A-Za-z0-9_]+/\nINT: /-?[0-9]+/\nTEXT: /[^\\n]+/\nerrno: INT\nfunction: NAME\nerror_text: TEXT\n"
 SHARED = """//! define: qp

@@ -27,7 +27,7 @@ _FLAGS = frozenset(
 #: Of Apptainer, options that take a value, and that which clears the environment (behind the image: the program's).
 _VALUED = "(?:-[BHSWo]|--(?:bind|env|env-file|home|workdir|pwd|cwd|overlay|scratch|app|mount|network|security))"
 _CLEAN = re.compile(
-    rf"\b(singularity|apptainer) (?:(?:exec|run|shell) |{_VALUED} \S+ |(?!{_VALUED} )-\S+ )*?"
+    rf"\b(singularity|apptainer) (?:(?:exec|run|shell) |{_VALUED} \S{{1,300}} |(?!{_VALUED} )-\S{{1,300}} ){{0,30}}?"
     "(--cleanenv|-e|--containall|-C)(?= )"
 )
 _TAKES_AWAY = re.compile(r"(?:^| )(?:--env-remove[= ]['\"]?([\w*?]+)['\"]?|--?g?envnone\b)")
