@@ -187,3 +187,31 @@ def test_dumps_and_time_outs_are_one_difference_where_they_number_it_alike(
     )
     findings = nccl_insight.analyze(tmp_path).findings
     assert [f.ranks for f in findings if f.name == "collective-mismatch"] == [(3,)] * told
+
+
+def test_a_receive_that_has_not_begun_is_not_what_a_rank_waits_in(tmp_path: Path) -> None:
+    """All ranks stand in a broadcast; what is queued behind it on the GPU waits for nobody yet."""
+
+    def entry(number: int, group: str, name: str, state: str, **more: object) -> dict[str, object]:
+        return {
+            "record_id": number, "pg_id": int(group), "process_group": [group, f"group {group}"], "state": state,
+            "collective_seq_id": 1, "p2p_seq_id": 0, "op_id": number, "profiling_name": f"nccl:{name}", "frames": [],
+            "is_p2p": False, "input_sizes": [[8]], "output_sizes": [[8]], "input_dtypes": ["Float"],
+            "output_dtypes": ["Float"], "retired": False, "time_created_ns": 1_795_698_297_290_516_293 + number,
+            "timeout_ms": 600_000, "time_discovered_started_ns": None, "time_discovered_completed_ns": None, **more,
+        }  # fmt: skip
+
+    groups = {"0": [0, 1, 2, 3], "1": [0, 1], "2": [0, 2], "3": [1, 3]}
+    config = {g: {"name": g, "desc": f"group {g}", "ranks": str(r)} for g, r in groups.items()}
+    for rank in range(4):
+        behind = (
+            entry(1, "1", "all_gather", "scheduled")
+            if rank < 2
+            else entry(1, str(rank), "recv 1<-0", "scheduled", is_p2p=True)
+        )
+        dump = {"version": "2.10", "rank": rank, "pg_config": config}
+        entries = [entry(0, "0", "broadcast", "started"), behind]
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps({**dump, "entries": entries}))
+    found = nccl_insight.analyze(tmp_path)
+    assert "send-recv-unmatched" not in {f.name for f in found.findings}
+    assert "Broadcast 1 of ranks 0-3 begun and not completed" in found.headline

@@ -38,7 +38,7 @@ def unpaired(run: Run) -> tuple[Unpaired, ...]:
         return ()
     groups = groups_of(entries)
     wrapped = dict(entries.group_by("rank").agg(pl.col("record_id").min() > 1).iter_rows())
-    rows = _with_coalesced(entries).filter(
+    rows = _with_behind(_with_coalesced(entries)).filter(
         pl.col("op").is_in(["Send", "Recv"]) & pl.col("src").is_not_null() & pl.col("dst").is_not_null()
     )
     dumped = set(entries["rank"].to_list())
@@ -49,7 +49,7 @@ def unpaired(run: Run) -> tuple[Unpaired, ...]:
         if a == b or not {a, b} & dumped:
             continue
         sides = {op: part.filter(pl.col("op") == op) for op in ("Send", "Recv")}
-        waiting = {op: side.filter(~pl.col("done")) for op, side in sides.items()}
+        waiting = {op: side.filter(~pl.col("done") & ~pl.col("_behind")) for op, side in sides.items()}
         cut = wrapped.get(a, True) or wrapped.get(b, True)
         for op, other in (("Send", "Recv"), ("Recv", "Send")):
             more = waiting[op].height - waiting[other].height if cut else sides[op].height - sides[other].height
@@ -72,6 +72,14 @@ def _rank_in(group: Group, place: int) -> int:
     """The rank of the job at a place of the group."""
     members = group.members
     return members[place] if members is not None and 0 <= place < len(members) else place
+
+
+def _with_behind(entries: pl.DataFrame) -> pl.DataFrame:
+    """``_behind``: not begun, while an earlier one of the rank in another group has begun and is not done."""
+    begun = entries.filter(~pl.col("done") & (pl.col("state") == "started")).group_by("rank")
+    first = begun.agg(pl.col("record_id").min().alias("_at"), pl.col("key").first().alias("_in"))
+    behind = (pl.col("state") == "scheduled") & (pl.col("record_id") > pl.col("_at")) & (pl.col("key") != pl.col("_in"))
+    return entries.join(first, on="rank", how="left").with_columns(_behind=behind.fill_null(False)).drop("_at", "_in")
 
 
 def _with_coalesced(entries: pl.DataFrame) -> pl.DataFrame:
