@@ -229,8 +229,8 @@ class _Graph:
         return late if late <= fewer and len(late) == 1 and len(self.every) > 3 else frozenset()
 
     def _others_idle(self, late: set[int]) -> bool:
-        """Whether ranks that called no more than these neither wait nor called last what one that waits called, too:
-        so a call log ends that was cut while the job ran."""
+        """Whether ranks that called no more than these neither wait, nor called last what one that waits called, too,
+        nor exchange with these: so a call log ends that was cut while the job ran."""
         if not late or self.source != CALLS:
             return False
         total, stuck, lines = Counter[int](), self.waiting | late, self._calls

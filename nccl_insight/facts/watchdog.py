@@ -322,13 +322,22 @@ def cut_short(run: Run) -> bool:
 
 
 def whole(run: Run, silent: int) -> bool:
-    """Whether the inputs that hold time-outs hold the death of as many processes as gave up, and another one of their
-    kind would hold more ranks than these: nothing of them lacks."""
+    """Whether nothing lacks of the inputs that hold time-outs (:func:`_complete`), and another one of their kind would
+    hold more ranks than these."""
+    inputs, most = _complete(run)
+    return inputs == 1 or (inputs > 1 and silent < most)
+
+
+@fact
+def _complete(run: Run) -> tuple[int, int]:
+    """How many inputs hold time-outs, and of how many ranks one at most; zeros where one of them does not hold the
+    death of as many processes as gave up."""
     rows = states(run).drop_nulls(["timed_out_seq", "global_rank"])
     died = run.table("errors").drop_nulls("cpp_exception").group_by("input_id").agg(pl.col("repeats").sum())
     told = rows.group_by("input_id").agg(ranks=pl.col("global_rank").n_unique()).join(died, on="input_id", how="left")
-    each = told.height > 0 and bool((told["repeats"].fill_null(0) >= told["ranks"]).all())
-    return each and (told.height == 1 or silent < told.select(pl.col("ranks").max()).item())
+    if told.is_empty() or not (told["repeats"].fill_null(0) >= told["ranks"]).all():
+        return 0, 0
+    return told.height, int(told.select(pl.col("ranks").max()).item())
 
 
 def begun(run: Run) -> Mapping[tuple[int, int], float]:

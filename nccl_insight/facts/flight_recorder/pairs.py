@@ -76,8 +76,8 @@ def _rank_in(group: Group, place: int) -> int:
 
 def _with_behind(entries: pl.DataFrame) -> pl.DataFrame:
     """``_behind``: not begun, while an earlier one of the rank in another group has begun and is not done."""
-    begun = entries.filter(~pl.col("done") & (pl.col("state") == "started")).group_by("rank")
-    first = begun.agg(pl.col("record_id").min().alias("_at"), pl.col("key").first().alias("_in"))
+    begun = entries.filter(~pl.col("done") & (pl.col("state") == "started")).sort("record_id")
+    first = begun.group_by("rank").agg(_at=pl.col("record_id").first(), _in=pl.col("key").first())
     behind = (pl.col("state") == "scheduled") & (pl.col("record_id") > pl.col("_at")) & (pl.col("key") != pl.col("_in"))
     return entries.join(first, on="rank", how="left").with_columns(_behind=behind.fill_null(False)).drop("_at", "_in")
 
