@@ -28,12 +28,13 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 # What ends a word on either side. No masked number holds one of these, so what stood under a mask ends at the next.
 _EDGE: Final = r"[ \t\n\r\"'(,;<>=|{}]"
 # A longer one may name something; times in nanoseconds have as many digits.
-_INTEGER: Final = "[0-9]{1,16}|1[4-9][0-9]{15,17}|0x[0-9a-fA-F]+"
+_DECIMAL: Final = "[0-9]{1,16}|1[4-9][0-9]{15,17}"
+_INTEGER: Final = _DECIMAL + "|0x[0-9a-fA-F]+"
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
 _ANY_NUMBER: Final = (
     rf"{_DAY}(?:T{_CLOCK}(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}})?)?|{_CLOCK}|0x[0-9a-fA-F]+|[0-9]+\.{{1,2}}[0-9]+"
-    r"|-?[0-9]{1,6}(?:/-?[0-9]{1,6}){1,5}-?|(?:[0-9]{1,16}|1[4-9][0-9]{15,17})-?|[0-9][0-9a-f]{0,7}|[a-f][0-9a-f]{4,7}"
+    rf"|-?[0-9]{{1,6}}(?:/-?[0-9]{{1,6}}){{1,5}}-?|(?:{_DECIMAL})-?|[0-9][0-9a-f]{{0,7}}|[a-f][0-9a-f]{{4,7}}"
 )
 # A name before the numbers of a process and a thread that could not be the beginning of an address.
 _NAME: Final = "(?:[A-Za-z0-9_][A-Za-z0-9_.-]{4,}|[A-Za-z0-9_.-]*[G-Zg-z_][A-Za-z0-9_.-]*)"
