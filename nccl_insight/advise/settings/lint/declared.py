@@ -72,14 +72,15 @@ def read_declared(script: Script, text: str) -> None:
         if row.lstrip().startswith(("#", "//", "--", ";", "*")) or _PROSE.match(row.lstrip()):
             continue
         for name, value, complete in _pairs(row):
-            _add(script, name, value, number, script.kind, complete, scope=above[-1][-1])
+            _add(script, Setting(name, value, number, script.kind, complete=complete, scope=above[-1][-1]))
     for match in _NAMED.finditer(text):
         given = _VALUE.search(text, match.end(), match.end() + 200)
         if given is not None and not _NAMED.search(text, match.end(), given.start()):
             value = (given[2] or given[3] or "").strip()
             line = line_at(text, given.start())
             outer = above[line_at(text, match.start()) - 1][-2:][0]  # the block holds name and value only
-            _add(script, match[1], value, line, script.kind, not _open(value, bool(given[1])), scope=outer)
+            complete = not _open(value, bool(given[1]))
+            _add(script, Setting(match[1], value, line, script.kind, complete=complete, scope=outer))
 
 
 def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
@@ -107,15 +108,13 @@ def _open(value: str, quoted: bool) -> bool:
     return "${" in value or "{{" in value or "$(" in value or (not quoted and _EXPRESSION.fullmatch(value) is not None)
 
 
-def _add(
-    script: Script, name: str, value: str, line: int, how: str, complete: bool = True, *, conditional: bool = False,
-    scope: str = "",
-) -> None:  # fmt: skip
-    if not catalog().relevant(name):
+def _add(script: Script, setting: Setting) -> None:
+    if not catalog().relevant(setting.name):
         return
-    script.settings.append(Setting(name, value, line, how, True, conditional, complete, scope, seq=script.seq))
-    if not complete:
-        script.not_evaluated.append((line, f"{name}={value}: known only when the file is used"))
+    script.settings.append(replace(setting, seq=script.seq))
+    if not setting.complete:
+        said = f"{setting.name}={setting.value}: known only when the file is used"
+        script.not_evaluated.append((setting.line, said))
 
 
 def _heredocs(script: Script, text: str) -> str:
@@ -170,7 +169,8 @@ def read_program(script: Script, text: str) -> None:
             value = match[f"{form}_value"] or (match[f"{form}_number"] if form in {"set", "key"} else "") or ""
             complete = "$" not in value and "%" not in value
             # Which statements are run is not looked at.
-            _add(script, name, value, line_at(text, match.start(form)), "program", complete, conditional=form == "set")
+            line = line_at(text, match.start(form))
+            _add(script, Setting(name, value, line, "program", conditional=form == "set", complete=complete))
 
 
 def read_definition(script: Script, text: str) -> None:
@@ -197,7 +197,7 @@ def read_condor(script: Script, text: str) -> None:
             name, equals, value = part.strip().partition("=")
             if equals:
                 line = line_at(text, match.start(1))
-                _add(script, name, value.replace("'", ""), line, "environment", "$(" not in value)
+                _add(script, Setting(name, value.replace("'", ""), line, "environment", complete="$(" not in value))
 
 
 def read_lua(script: Script, text: str) -> None:
@@ -222,7 +222,7 @@ def _module(script: Script, text: str, pattern: re.Pattern[str], comment: str) -
         quoted = (len(raw) > 1 and raw[0] == raw[-1] and raw[0] in "\"'") or raw[:1] + raw[-1:] == "{}"
         value = raw[1:-1] if quoted else raw
         plain = quoted if comment == "--" else "$" not in value and "[" not in value
-        _add(script, match[1], value, line, "module file", plain)
+        _add(script, Setting(match[1], value, line, "module file", complete=plain))
 
 
 def read_make(script: Script, text: str) -> None:
@@ -283,7 +283,7 @@ def _variable(script: Script, row: str, number: int, file: _Makefile) -> None:
     if value != value.rstrip() and not file.just and catalog().relevant(name) and not value.strip().isdigit():
         issue = issue_of("make-keeps-blanks", name, hash_=hash_, strip=value.strip(), value=value)
         script.problems.append((number, issue))
-    _add(script, name, value.rstrip(), number, "make export", complete)
+    _add(script, Setting(name, value.rstrip(), number, "make export", complete=complete))
 
 
 def _filled(text: str, known: Known) -> tuple[str, bool]:
@@ -366,7 +366,8 @@ def _cell(script: Script, rows: list[tuple[int, str]], python: dict[int, str]) -
         if bare.startswith("!"):
             read_own_shell(script, bare[1:], line, "a ! line", "Write %env {name}={value}: it lasts for the notebook.")
         elif match := re.match(r"%(?:set_)?env\s+(\w+)(?:\s*=\s*|\s+)(.*)", bare):
-            _add(script, match[1], match[2].strip(), line, "%env", "$" not in match[2] and "{" not in match[2])
+            complete = "$" not in match[2] and "{" not in match[2]
+            _add(script, Setting(match[1], match[2].strip(), line, "%env", complete=complete))
         elif not bare.startswith("%"):
             # Several rows of a notebook may stand in one line of its file.
             while line in python:
