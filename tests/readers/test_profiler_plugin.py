@@ -43,3 +43,31 @@ def test_profiler_plugin_keeps_large_hashes() -> None:
     row = found["collectives"].row(0, named=True)
     assert (row["process_group"], row["algorithm"], row["protocol"]) == ("1493613951195738943", "RING", "SIMPLE")
     assert row["size_bytes"] == 262144 * 4
+
+
+EVENT = (
+    '{{"name": "AllReduce", "cat": "COLL", "ph": "{ph}", "id": 4, "pid": 7, "ts": {ts}, "args": {{"SeqNum": 2, '
+    '"CommHash": 9, "Rank": 1, "Count": 100, "Datatype": "ncclFloat32", "Algorithm": "RING"}}}},'
+)
+
+
+def test_an_operation_lasts_from_its_begin_to_its_end(tmp_path: Path) -> None:
+    text = "[\n" + EVENT.format(ph="b", ts=10.5) + "\n" + EVENT.format(ph="e", ts=14.0) + "\n]\n"
+    assert profiler_plugin.sniff(text.encode(), "x") > 0.9
+    assert profiler_plugin.sniff(b"[{}]", "x") == 0
+    found = tables(profiler_plugin.FORMAT, write(tmp_path, "t.txt", text))
+    row = found["collectives"].row(0, named=True)
+    assert (row["rank"], row["op"], row["size_bytes"], row["start_ns"], row["duration_ns"]) == (
+        1, "AllReduce", 400, 10_500, 3_500,
+    )  # fmt: skip
+    assert "notes" not in found
+
+
+def test_a_list_that_is_cut_gives_its_events_and_a_note(tmp_path: Path) -> None:
+    text = "[\n" + EVENT.format(ph="b", ts=0) + "\n" + EVENT.format(ph="x", ts=3).replace('"id": 4,', "")
+    found = tables(profiler_plugin.FORMAT, write(tmp_path, "t.txt", text))
+    row = found["collectives"].row(0, named=True)
+    assert (row["start_ns"], row["duration_ns"]) == (None, None)  # 0 is a time that was not taken
+    said = " ".join(found["notes"]["detail"])
+    assert "1 events are damaged and were left out" in said
+    assert "the process stopped while writing" in said
