@@ -81,3 +81,19 @@ def test_one_pass_gives_the_cuts_of_the_definition() -> None:
         assert cuts_of(own, failures, restarts, bare) == wanted, (own, failures, restarts, bare)
         cuts += len(wanted)
     assert cuts > 500
+
+
+def test_where_ranks_come_again_another_attempt_begins() -> None:
+    def process(pid: int, first: int, last: int, rank: int, **more: bool) -> Process:
+        made = Process(("a", pid, 0), first, last, ranks={(rank, 2)}, comms={f"c{pid}"}, gpus={("a", str(rank))})
+        for name, value in more.items():
+            setattr(made, name, value)
+        return made
+
+    first, again = process(1, 1, 10, 0), process(2, 20, 30, 0)
+    assert cuts_of([first, again], [], [], []) == [20]  # another process on the same GPU
+    assert cuts_of([first, again], [], [15], []) == [16]  # a line that says so
+    assert cuts_of([first, again], [], [], [12, 40]) == [12]  # a version line in front of it
+    assert cuts_of([first, process(2, 20, 30, 1)], [], [], []) == []  # the other rank of the same job
+    assert cuts_of([first, process(2, 9, 30, 0)], [], [], []) == []  # they live at the same time
+    assert cuts_of([process(1, 1, 10, 0, closed=True), process(2, 20, 30, 1)], [], [], []) == [20]

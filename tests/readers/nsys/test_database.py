@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.inputs.find import find_inputs
-from nccl_insight.readers.nsys.database import open_database
+from nccl_insight.readers.nsys.database import Database, open_database, read_database
 
 
 def numbers_of(path: Path) -> list[tuple[object, ...]]:
@@ -38,3 +38,31 @@ def test_numbers_of_any_table(tmp_path: Path, kind: str) -> None:
     if kind in ("blob", "infinity"):
         expected[5_000] = (None, None)
     assert numbers_of(tmp_path / "n.sqlite") == expected
+
+
+def test_a_table_is_there_with_its_columns(tmp_path: Path) -> None:
+    db = sqlite3.connect(tmp_path / "n.sqlite")
+    db.execute("create table t (a, b)")
+    db.executemany("insert into t values (?,?)", [(1, "x"), (2, 7), ("three", None)])
+    db.commit()
+    db.close()
+    (file,) = find_inputs([str(tmp_path / "n.sqlite")])
+    with open_database(file) as base:
+        assert base.has("t", "a", "b")
+        assert not base.has("t", "c")
+        assert not base.has("u")
+        found = base.frame("select a, b from t", {"a": pl.Int64, "b": pl.String})
+        assert found.rows() == [(1, "x"), (2, None), (None, None)]
+        assert base.frame("select a from t where a = 9", {"a": pl.Int64}).is_empty()
+
+
+def test_a_damaged_database_gives_what_was_read_and_a_note(tmp_path: Path) -> None:
+    (tmp_path / "n.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5_000)
+    (file,) = find_inputs([str(tmp_path / "n.sqlite")])
+
+    def tables_of(base: Database, notes: list[tuple[str, str]]) -> dict[str, pl.DataFrame]:
+        return {"steps": base.frame("select 1", {"step": pl.Int64})}
+
+    found = read_database(file, tables_of)
+    assert "steps" not in found.tables
+    assert "the database is damaged or cut" in found.tables["notes"]["detail"][0]
