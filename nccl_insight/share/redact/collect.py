@@ -8,12 +8,13 @@ import polars as pl
 
 from nccl_insight.share.redact import keyed, patterns, rows, said, shapes
 from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6
+from nccl_insight.share.redact.loose import loosened
 from nccl_insight.share.redact.names import certain
 from nccl_insight.share.redact.redactor import Redactor
 from nccl_insight.tables.run import Run
 
 HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
-_WORDS = frozenset(word for kind in ("place", "places", "user", "job", "number") for word in patterns.HINTS[kind])
+_WANTED = loosened((patterns.PLACE, patterns.PLACES, patterns.USER, patterns.JOB, patterns.JOB_NUMBER))
 _LONGEST_ROW = 1000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
@@ -35,7 +36,7 @@ def collect(run: Run, texts: Iterable[str] = (), *more: Run, strict: bool = Fals
         lines = shapes.pieces(text)
         # The numbers of a line name nobody; a line that is masked stands for all of its shape.
         alike = "".join(dict.fromkeys(shapes.representatives(lines)))
-        found.by_patterns(alike, ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WORDS)])
+        found.by_patterns(alike, ["".join(lines[a:b]) for a, b in shapes.sections(lines, _WANTED)])
         found.by_rows([line for line in lines if len(line) < _LONGEST_ROW])
         names.book.originals.update(V4.findall(alike))
     for name in list(found.hosts):

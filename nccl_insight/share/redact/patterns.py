@@ -27,7 +27,6 @@ MASK: Final = "\x01"
 # Words in lower case, one of which is in every match: looking for them is much faster than trying the pattern. They are
 # in the line where the match begins. "head" has none.
 HINTS: Final = words_by("hints")
-FORMS: Final = _PATTERNS["forms"]
 HEAD: Final = re.compile(_PATTERNS["head"], re.M)
 PLACE: Final = re.compile(_PATTERNS["place"], re.M)
 # Lists of hosts, and a name within one.

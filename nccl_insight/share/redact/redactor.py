@@ -6,6 +6,7 @@ from typing import Final
 
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.share.redact import patterns, shapes
+from nccl_insight.share.redact.loose import loosened
 from nccl_insight.share.redact.names import Names, certain
 from nccl_insight.share.redact.ordinary import Ordinary
 from nccl_insight.share.redact.words import Words
@@ -27,7 +28,7 @@ _SHAPES: Final = 50_000
 _LONGEST_SHAPE: Final = 2000
 # How templates of unknown lines mask figures.
 _TEMPLATE: Final = "<N>"
-_LINE_WORDS: Final = (*{word for words in patterns.HINTS.values() for word in words}, _TEMPLATE.lower())
+_MASKED: Final = re.compile(_TEMPLATE, re.IGNORECASE)
 
 
 @dataclass
@@ -48,29 +49,30 @@ class Redactor:
         self._lenient = Redactor(self.names) if self.strict else self
         self._plain: dict[str, shapes.Change | None] = self.names.cache()
         self._sections: dict[str, shapes.Change | None] = self.names.cache()
-        self._steps: tuple[tuple[str, Callable[[str], str]], ...] = (
-            ("secret", lambda text: patterns.SECRET.sub(self._secret, text)),
-            ("secret", lambda text: patterns.BEARER.sub(lambda m: f"{m[1]} {self.names.secret(m[2])}", text)),
-            ("keys", lambda text: patterns.KEYS.sub(lambda m: self.names.secret(m[0]), text)),
-            ("marked", lambda text: patterns.MARKED.sub(self._marked, text)),
-            ("person", lambda text: patterns.PERSON.sub(lambda m: m[1] + self.names.user(m[2]), text)),
-            ("images", lambda text: patterns.IMAGE.sub(self._image, text)),
-            ("places", lambda text: patterns.PLACES.sub(self._places, text)),
-            ("number", lambda text: patterns.JOB_NUMBER.sub(self._job_number, text)),
-            ("job", lambda text: patterns.JOB.sub(lambda m: m[1] + self.names.job(m[2]), text)),
-            ("numbers", lambda text: patterns.NUMBERS.sub(self._numbered, text)),
-            ("head", self._heads),
-            ("place", lambda text: patterns.PLACE.sub(self._place, text)),
-            ("guid", lambda text: patterns.GUID.sub(lambda m: m[1] + self.names.identifier("guid", m[2]), text)),
-            ("head", self._templates),
+        self._steps: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+            ("secret", patterns.SECRET, self._secret),
+            ("secret", patterns.BEARER, lambda m: f"{m[1]} {self.names.secret(m[2])}"),
+            ("keys", patterns.KEYS, lambda m: self.names.secret(m[0])),
+            ("marked", patterns.MARKED, self._marked),
+            ("person", patterns.PERSON, lambda m: m[1] + self.names.user(m[2])),
+            ("images", patterns.IMAGE, self._image),
+            ("places", patterns.PLACES, self._places),
+            ("number", patterns.JOB_NUMBER, self._job_number),
+            ("job", patterns.JOB, lambda m: m[1] + self.names.job(m[2])),
+            ("numbers", patterns.NUMBERS, self._numbered),
+            ("head", patterns.HEAD, self._head),
+            ("place", patterns.PLACE, self._place),
+            ("guid", patterns.GUID, lambda m: m[1] + self.names.identifier("guid", m[2])),
         )
+        # Heads have a way of their own.
+        self._wanted = loosened([pattern for kind, pattern, _ in self._steps if kind != "head"] + [_MASKED])
 
     def text(self, text: str) -> str:
         """The text with every name replaced."""
         if len(text) < _SHORT:
             return self._denied(self._words.replaced(self._by_patterns([text])[0]))
         lines = shapes.pieces(text)
-        sections = shapes.sections(lines, _LINE_WORDS, self.names.odd)
+        sections = shapes.sections(lines, self._wanted, self.names.odd)
         changed = self._by_patterns(["".join(lines[begin:end]) for begin, end in sections])
         mixed: list[str] = []
         plain: list[bool] = []
@@ -84,9 +86,9 @@ class Redactor:
 
     def _by_patterns(self, texts: list[str]) -> list[str]:
         """The texts after each pattern has gone over all of them."""
-        for kind, step in self._steps:
-            texts = [step(text) if patterns.may_match(kind, text) else text for text in texts]
-        return shapes.replaced(texts, self.names.odd)
+        for kind, pattern, change in self._steps:
+            texts = [pattern.sub(change, text) if patterns.may_match(kind, text) else text for text in texts]
+        return shapes.replaced([self._templates(text) for text in texts], self.names.odd)
 
     def _by_shapes(self, lines: list[str], plain: list[bool]) -> Iterator[str]:
         """The lines with their words replaced; ``plain``: which the patterns have not gone over."""
@@ -113,7 +115,7 @@ class Redactor:
         return self._changed(line, plain) if found is None else found.apply(line)
 
     def _changed(self, text: str, plain: bool) -> str:
-        return self._denied(self._words.replaced(self._heads(text) if plain else text))
+        return self._denied(self._words.replaced(patterns.HEAD.sub(self._head, text) if plain else text))
 
     def _denied(self, text: str) -> str:
         return self._ordinary.replaced(text) if self.strict else text
@@ -133,9 +135,8 @@ class Redactor:
         """A text of ours, with the names that foreign text had before: our own words are ordinary."""
         return self._ordinary.learned(self._lenient.text(text))
 
-    def _heads(self, text: str) -> str:
-        hosts = self.names.hosts
-        return patterns.HEAD.sub(lambda m: hosts.get(m[1], m[1]), text)
+    def _head(self, match: re.Match[str]) -> str:
+        return self.names.hosts.get(match[1], match[1])
 
     def _templates(self, text: str) -> str:
         """What is left of a host when its figures are masked."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import texts
+from nccl_insight.share.redact.loose import loosened
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
-from nccl_insight.share.redact.vocabulary import listed
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 _ALONE: Final = re.compile(_PATTERNS["alone"])
@@ -34,10 +34,9 @@ _PAIRS: Final = re.compile(_PATTERNS["pairs"])
 _NUMBERED_PART: Final = re.compile(_PATTERNS["numbered_part"])
 _ENVIRONMENTS: Final = frozenset({"base", "env", "envs", "conda", "venv", "py"})
 
-# Lines where one of the patterns can match, for Rust's engine and for a search for many words at once.
-_FORMS: Final = _PATTERNS["forms"]
+# Lines where one of the patterns can match.
+_WANTED: Final = loosened((_PROMPT, _HOSTS, _LISTS, _USERS, _JOBS, _KUBECTL, _PAIRS))
 _NCCL: Final = _PATTERNS["nccl"]
-_WORDS: Final = listed("said")
 
 
 def numbered_part(name: str) -> bool:
@@ -57,10 +56,8 @@ def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     Args:
         lines: lines of other programs, none of them long.
     """
-    series = as_series(lines)
-    wanted = series.str.contains_any(list(_WORDS), ascii_case_insensitive=True) | series.str.contains(_FORMS)
-    for raw in series.filter(wanted.fill_null(value=False)):
-        line = raw.rstrip("\r\n")
+    series = as_series(lines).str.strip_chars_end("\r\n")
+    for line in series.filter(series.str.contains(_WANTED).fill_null(value=False)):
         for kind, pattern in (("host", _HOSTS), ("user", _USERS), ("job", _JOBS), ("job", _KUBECTL)):
             for match in pattern.finditer(line):
                 name = match[match.lastindex or 0].rstrip(".-")

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.share.redact.patterns import FORMS, MASK
+from nccl_insight.share.redact.patterns import MASK
 
 # A line that is longer is cut where an object of JSON ends.
 _LONG: Final = 4096
@@ -86,22 +86,25 @@ def as_series(lines: Sequence[str]) -> pl.Series:
 _OWN_HEAD: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]+:[0-9]+ \[-?[0-9]+\] NCCL "
 
 
-def sections(lines: Sequence[str], words: Collection[str], names: Collection[str] = ()) -> list[tuple[int, int]]:
+def sections(lines: Sequence[str], wanted: str, names: Collection[str] = ()) -> list[tuple[int, int]]:
     """Where patterns can match: first line and the one behind the last, in order and apart from each other.
 
     Args:
         lines: the pieces of a text.
-        words: one of these, in any case, or one of the forms of a place is in every match, in the line where it begins
-            and behind a head of NCCL.
+        wanted: an expression for Rust's engine that is found where a match begins, behind a head of NCCL, in that line
+            and the next with text.
         names: what is looked for in whole lines.
     """
-    whole = as_series(lines)
-    series = whole.str.replace(_OWN_HEAD, "")
-    found = series.str.contains_any(list(words), ascii_case_insensitive=True) | series.str.contains(FORMS)
+    every = as_series(lines)
+    full = (~every.str.contains(r"^\s*$")).fill_null(value=True)
+    whole = every.filter(full)
+    line = whole.str.replace(_OWN_HEAD, "")
+    reach = pl.select(pl.concat_str(line, *(line.shift(-n, fill_value="") for n in range(1, _BEHIND + 1)))).to_series()
+    found = reach.is_null() | (reach.str.find(wanted) < line.str.len_bytes()).fill_null(value=False)
     if names:
-        found |= whole.str.contains_any(list(names), ascii_case_insensitive=True)
+        found |= whole.str.contains_any(list(names), ascii_case_insensitive=True).fill_null(value=True)
     made: list[tuple[int, int]] = []
-    for at in found.fill_null(value=True).arg_true():
+    for at in full.arg_true().filter(found):
         end = _end(lines, at)
         if made and at <= made[-1][1]:
             made[-1] = made[-1][0], max(end, made[-1][1])
