@@ -399,7 +399,12 @@ class _Graph:
     @cached_property
     def own_files(self) -> bool:
         """Whether each rank that waits has a file of its own, so that those of others may be lost."""
-        return len({i for g in self.placed for i in g.rows["input_id"]}) >= len(self.waiting)
+        return len(self._inputs) >= len(self.waiting)
+
+    @cached_property
+    def _inputs(self) -> frozenset[int]:
+        """The inputs that tell of the groups."""
+        return frozenset(i for g in self.placed for i in g.rows["input_id"])
 
     def _only(self, late: set[int], held: set[int], needs: Iterable[Instance]) -> bool:
         """Whether no other rank than these may be the cause: nothing is known of them, and another one has not issued
@@ -445,6 +450,10 @@ class _Graph:
         known = places(self.run)
         world = known.world or max(watchdog.least_world(self.run), max(self.waiting | self.every, default=-1) + 1)
         world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
+        # Where there is a file for each rank, and more than these, the numbers are not those of the job.
+        files = self.own_files and len(self.waiting) > 1 and known.rank_of_input.keys().isdisjoint(self._inputs)
+        if files and self.run.table("inputs").height > world:
+            return
         left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
         left -= self._came(left, None)
         left = left & self.known or left

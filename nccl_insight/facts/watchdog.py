@@ -145,9 +145,16 @@ def _groups(run: Run) -> Iterator[Instance]:
             (pl.col("timed_out_seq") > pl.col("last_completed")) | pl.col("last_completed").is_null()
         ).then("timed_out_seq")
     )
+    # The line that names the group of a time-out follows it: it lacks where the input of one rank was cut there.
+    nameless = pl.col("group") == UNNAMED
+    if placed.select((~(nameless | (pl.col("group") == GLOO))).any()).item():
+        cut = placed.filter(nameless & pl.col("global_rank").is_not_null())
+        if cut.height:
+            yield Instance(UNNAMED, cut, frozenset(), True, False)
+        placed = placed.join(cut, on=["input_id", "line"], how="anti", maintain_order="left")
     # Torch before 2.3 names no groups: groups of one kind mostly stand at one number.
     of_kind = pl.lit(_AT) + pl.col("timed_out_seq").cast(pl.String)
-    unnamed = (pl.col("group") == UNNAMED) & pl.col("global_rank").is_not_null()
+    unnamed = nameless & pl.col("global_rank").is_not_null()
     apart = (pl.col("timed_out_seq").max() - pl.col("timed_out_seq").min()).over("group") > _CLOSE
     unnamed &= (pl.col("rank") != pl.col("global_rank")).any().over("group") | apart
     placed = placed.with_columns(group=pl.when(unnamed).then(pl.coalesce(of_kind, "group")).otherwise("group"))
