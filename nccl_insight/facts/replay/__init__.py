@@ -7,7 +7,6 @@ Large Model Training Using What-if Analysis", OSDI 2025.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Final
 
@@ -42,7 +41,6 @@ WIRE: Final = frozenset({"group", "pair", "rail"})
 _EQUAL: Final = 0.01
 _UNEVEN: Final = 0.1
 _UNEVENLY: Final = 0.05
-_SCATTERED: Final = 0.03
 _WORK: Final = 0.02
 _ROUNDS: Final = 6
 _UNIONS: Final = ("ranks", "rail")
@@ -50,18 +48,17 @@ _UNIONS: Final = ("ranks", "rail")
 
 @dataclass(frozen=True)
 class _Limits:
-    """Shares of the recorded time: the ``least`` that a mend gains beside those before it and the ``last`` one adds,
-    and how ``much`` more several at once; ``uneven``: whether work can be uneven without a guilty rank."""
+    """Shares of the recorded time: the ``least`` that a mend gains beside those before it, and how ``much`` more
+    several at once; ``uneven``: whether work can be uneven without a guilty rank."""
 
     least: float = 0.01
-    last: float = 0.0
     much: float = 0.1
     uneven: bool = True
 
 
 _WHOLE: Final = _Limits()
 # Of collectives alone, without and with those of CPUs, whose scheduling makes work uneven anyhow.
-_COARSE: Final = (_Limits(last=0.03), _Limits(0.05, 0.03, 0.5, uneven=False))
+_COARSE: Final = (_Limits(0.03), _Limits(0.05, 0.5, uneven=False))
 
 
 @dataclass(frozen=True)
@@ -168,7 +165,7 @@ def _mended(line: Timeline | str, limits: _Limits = _WHOLE) -> WhatIf:
     if refused := _refused(job):
         return replace(found, refused=refused)
     saved = [job.base_ns - float(span) for span in spans[2:]]
-    return replace(found, gains=_from_on(_best(job, candidates, saved, rows, limits), limits.last * window))
+    return replace(found, gains=_best(job, candidates, saved, rows, limits))
 
 
 def _again(line: Timeline, dependencies: Order) -> Replay:
@@ -197,7 +194,7 @@ def _best(
     tried = [
         (c, own)
         for c, own in zip(candidates, saved, strict=True)
-        if own >= job.window_ns * (_UNEVENLY if c.uneven else _here_and_there(c.steps))
+        if own >= (_UNEVENLY * job.window_ns if c.uneven else 0.0)
     ]
     candidates, alone = [c for c, _ in tried], [own for _, own in tried]
     both = [_greedy(job, candidates, alone, limits.least, unions=unions) for unions in (False, True)]
@@ -211,19 +208,6 @@ def _best(
         steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
         return _greedy(job, rest, even, limits.least, unions=True, ahead_of=steady)
     return best
-
-
-def _from_on(gains: tuple[Gain, ...], least: float) -> tuple[Gain, ...]:
-    """The gains up to the first that adds less than that to those before it."""
-    before = (0, *(g.gain_ns for g in gains))
-    own = zip(gains, before, strict=False)
-    return tuple(g for g, _ in itertools.takewhile(lambda part: part[0].gain_ns - part[1] >= least, own))
-
-
-def _here_and_there(steps: tuple[int, ...]) -> float:
-    """The least share that a scenario has to gain: more where it is in some steps without any order."""
-    apart = {b - a for a, b in itertools.pairwise(steps)}
-    return _SCATTERED if len(apart) > 1 else 0.0
 
 
 def _on_cpu(run: Run) -> bool:
@@ -285,12 +269,5 @@ def _greedy(
         chosen.append(job.gain(candidates[pick], alone[pick], ahead[pick]))
         change = change.joined(candidates[pick].change)
         before = ahead[pick]
-        left = [i for i in left if i != pick and not _within(candidates[i], candidates[pick])]
+        left.remove(pick)
     return tuple(chosen)
-
-
-def _within(part: Scenario, whole: Scenario) -> bool:
-    """Whether a scenario mends nothing that another one does not."""
-    if part.kind == "step" or whole.kind == "step":
-        return False
-    return (part.kind in WIRE) == (whole.kind in WIRE) and set(part.ranks) <= set(whole.ranks)

@@ -105,7 +105,9 @@ def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
         )
         .drop("n", "of")
     )
-    more = pl.col("took") - pl.col("usual") + pl.col("gap") - pl.col("pause")
+    # Of two the median is the mean, and the other is as far from it on its other side.
+    twice = pl.when((pl.len().over(PLACE) == 2) & (pl.col("rank").n_unique().over("role", "step") == 2)).then(2)
+    more = (pl.col("took") - pl.col("usual") + pl.col("gap") - pl.col("pause")) * twice.otherwise(1)
     return rows.join(usual, on=PLACE).with_columns(more=more), alone
 
 

@@ -1,7 +1,8 @@
 """The timeline of collectives alone: CPU operations, NCCL Inspector, traces that keep nothing else.
 
-What a rank did between two operations counts as its work. Records without starts are put behind each other: members
-of a collective leave it together, so one that was shorter in it than another had come later by the difference.
+What a rank did between two operations, and before the first one in its step, counts as its work. Records without
+starts are put behind each other: members of a collective leave it together, so one that was shorter in it than another
+had come later by the difference.
 """
 
 from collections import Counter
@@ -58,9 +59,11 @@ def recorded(run: Run) -> pl.DataFrame | str:
         device=pl.lit(0, pl.Int32),
         by_order=False,
     )
-    before = pl.col("end_ns").cum_max().shift(1).over("rank")
+    steps = run.table("steps").select("input_id", "rank", "step", begun="start_ns").drop_nulls("step")
+    before = pl.col("end_ns").cum_max().shift(1).over("rank").fill_null(pl.col("begun"))
     work = (
-        rows.with_columns(begun=before)
+        rows.join(steps.unique(["input_id", "rank", "step"]), on=["input_id", "rank", "step"], how="left")
+        .with_columns(begun=before)
         .filter(pl.col("start_ns") - pl.col("begun") > _WORKS)
         .select(
             "input_id",

@@ -33,7 +33,6 @@ _STANDS_OUT: Final = 4.0
 _MANY: Final = 8
 _SPREADS: Final = 4.0
 _ALL_STEPS: Final = 0.75
-_VARIES: Final = 0.08
 _CLEARLY: Final = 0.5
 _LEAST_T: Final = 3.5
 _SIGMA: Final = 1.4826
@@ -72,24 +71,15 @@ def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
     own = rows.filter(pl.col("rank").is_in(who))
     peers = rows.filter(~pl.col("rank").is_in(who) & pl.col("role").is_in(own["role"].unique().implode()))
     sizes = peers.group_by("role", "step").agg(of=pl.col("rank").n_unique())
-    usual = peers.group_by(PLACE).agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
-    joined = own.join(usual, on=PLACE, how="left", maintain_order="left").join(
+    theirs = peers.group_by(PLACE).agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
+    joined = own.join(theirs, on=PLACE, how="left", maintain_order="left").join(
         sizes, on=["role", "step"], how="left", maintain_order="left"
     )
     common = (pl.col("n") >= pl.col("of") / 2).fill_null(False)
     extra = pl.lit(0.0) if not alone else pl.col("took") + pl.col("gap")
     known = joined.filter(pl.col("of").is_not_null())
-    own_way = pl.col("took").sum() / pl.col("usual").filter(common).sum()
-    like = pl.col("took") / own_way.over("rank") if _varies(peers) else pl.col("usual")
-    return _nodes(known.select("node", length=pl.when(common).then(like + pl.col("pause")).otherwise(extra)))
-
-
-def _varies(rows: pl.DataFrame) -> bool:
-    """Whether each rank has more to do in one step and less in another: mended, it would have, too."""
-    by_step = rows.filter(pl.col("step") >= 0).group_by("role", "rank", "step").agg(pl.col("took").sum())
-    share = pl.col("took") / pl.col("took").median().over("role", "step") - 1
-    off = by_step.select(share.abs().median() * _SIGMA).item() if by_step.height else None
-    return float(off or 0.0) > _VARIES
+    usual = pl.col("usual") + pl.col("pause")
+    return _nodes(known.select("node", length=pl.when(common).then(usual).otherwise(extra)))
 
 
 def _nodes(made: pl.DataFrame) -> Change:

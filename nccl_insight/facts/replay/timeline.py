@@ -193,7 +193,8 @@ def _left_together(meetings: Ints, count: int, start: Floats, end: Floats) -> Fl
 def _from_end_to_start(rank: Ints, meetings: Ints, start: Floats, end: Floats) -> Floats:
     """The starts, for the work between two operations the moment when the one before it was left."""
     frame = pl.DataFrame({"rank": rank, "start": start, "end": end})
-    left = pl.min_horizontal(pl.col("end").cum_max().shift(1).over("rank"), "end").fill_null(pl.col("start"))
+    before = pl.col("end").cum_max().shift(1).over("rank").fill_null(pl.col("start"))
+    left = pl.min_horizontal(before, "end")
     return np.asarray(np.where(meetings >= 0, start, frame.select(left).to_series().to_numpy()))
 
 
