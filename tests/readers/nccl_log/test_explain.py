@@ -1,0 +1,24 @@
+"""What a single line means, in words, for people."""
+
+from __future__ import annotations
+
+from nccl_insight.readers.nccl_log.explain import explain
+
+
+def test_a_line_is_explained_by_its_head_its_rule_and_its_values() -> None:
+    said = explain("gpu1:11:22 [3] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>")
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert {"level INFO", "host gpu1", "pid 11", "tid 22"} <= set(lines)
+    assert any(line.startswith("message bootstrap_using (") for line in lines)
+    assert "interface eth0" in lines or "interface_name eth0" in lines or any(line.endswith(" eth0") for line in lines)
+
+
+def test_an_unknown_text_is_near_to_rules_that_follow_it() -> None:
+    said = explain("gpu1:11:22 [3] NCCL INFO Bootstrap : Using eth0 and")
+    assert "no rule knows this text; nearest:" in said
+    assert "bootstrap_using" in said
+
+
+def test_a_line_of_another_program_is_said_to_be_one() -> None:
+    assert explain("loss 2.5").startswith("not an NCCL line")
+    assert explain("").startswith("not an NCCL line")
