@@ -20,6 +20,7 @@ import zstandard
 
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.writing import Outputs, writing, writing_directory
+from nccl_insight.cli import output
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
 from tests.cli import run_cli
@@ -344,3 +345,35 @@ def test_a_working_directory_that_was_removed(log: Path, tmp_path: Path) -> None
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "NCCL 2.27.7" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("json=out.json", ("json", "out.json")),
+        ("json", ("json", "-")),
+        ("json=-", ("json", "-")),
+        ("a.HTML", ("html", "a.HTML")),
+    ],
+)
+def test_an_output_is_a_format_a_file_or_both(given: str, read: tuple[str, str]) -> None:
+    assert output.parse_output(given) == read
+
+
+def test_what_is_no_format_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'json'"):
+        output.parse_output("jsn")
+    with pytest.raises(UsageError, match="use auto, always or never"):
+        output.use_color("sometimes")
+
+
+def test_color_is_asked_for_or_suits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    assert output.use_color("always")
+    assert not output.use_color("never")
+    assert not output.use_color("auto")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert output.use_color("auto")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not output.use_color("auto")

@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from nccl_insight.base.model import Severity
+from nccl_insight.engine.compare import compare
 from nccl_insight.tables.run import build_run
 from tests import runs
-from tests.two_runs import _compare, _run, finding
+from tests.two_runs import _compare, _run, analysis, finding
 
 SIMULATED = runs.SHARED / "simulated"
 
@@ -99,3 +100,18 @@ def test_redacted_comparison_names_no_host_or_path_of_either_run(tmp_path: Path,
     assert "NCCL_ALGO" in shown
     for secret in ("gpuhall", "10.77.3", "wanda", str(tmp_path)):
         assert secret not in shown
+
+
+def test_a_run_compared_with_itself_has_no_change() -> None:
+    same = compare(_run(), _run(), analysis(), analysis())
+    assert same.changes == ()
+    assert same.findings == ()
+
+
+def test_a_finding_of_one_run_alone_is_new_or_gone() -> None:
+    found = analysis(finding("slow-rank", Severity.WARNING))
+    assert [(f.status, f.name) for f in compare(_run(), _run(), analysis(), found).findings] == [("new", "slow-rank")]
+    assert [(f.status, f.name) for f in compare(_run(), _run(), found, analysis()).findings] == [("gone", "slow-rank")]
+    worse = analysis(finding("slow-rank", Severity.ERROR))
+    assert [f.status for f in compare(_run(), _run(), found, worse).findings] == ["worse"]
+    assert [f.status for f in compare(_run(), _run(), worse, found).findings] == ["better"]

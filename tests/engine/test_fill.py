@@ -8,6 +8,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.model import Step
+from nccl_insight.engine.fill import HOLES, without_holes
 
 HEAD = "gpu01:4121:4190 [0] NCCL INFO NCCL version 2.27.7+cuda12.8\n"
 
@@ -44,3 +45,11 @@ def test_an_unknown_scheduler_is_asked_in_words(tmp_path: Path) -> None:
     found = steps(tmp_path / "run.log", killed, "process-killed")
     assert not any("sacct -j <" in s.text or "$SLURM" in s.text for s in found)
     assert any(s.label == "do" and "scheduler" in s.text for s in found)
+
+
+def test_what_is_known_fills_a_hole_and_a_command_finds_the_rest() -> None:
+    hole = next(iter(HOLES))
+    assert without_holes(f"look at <{hole}>", {hole: "gpu01"}) == "look at gpu01"
+    assert without_holes(f"look at <{hole}>") == f"look at {HOLES[hole][1]}"
+    assert without_holes("look at <nothing known>") == "look at <nothing known>"
+    assert without_holes("ls") == "ls"

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import nccl_insight
-from nccl_insight.base.model import Analysis
-from nccl_insight.facts.parts import parts
+from nccl_insight.base.model import Analysis, NotJudged
+from nccl_insight.engine.several import merged_status, part_label, unjudged
+from nccl_insight.facts.parts import Part, parts
 
 RESTART = (
     "[2026-01-02 03:04:05,123] torch.distributed.elastic.agent.server.api: [INFO] "
@@ -187,3 +188,22 @@ def test_an_attempt_that_finds_its_port_taken_follows_from_the_one_before(tmp_pa
     told = {f.name: f.title for f in judge(tmp_path, a=lines).findings}
     assert "bootstrap-bind-failed" in told
     assert told["several-attempts"].endswith("the last one failed at the port that the one before it left")
+
+
+def test_parts_are_called_by_job_and_attempt_as_far_as_there_are_several() -> None:
+    one, two, other = Part(1, 1, (), judged=False), Part(1, 2, (), judged=True), Part(2, 1, (), judged=True)
+    assert part_label(one, [one, two]) == "attempt 1 of 2"
+    assert part_label(other, [one, two, other]) == "job 2"
+    assert part_label(two, [one, two, other]) == "job 1, attempt 2 of 2"
+
+
+def test_the_status_that_needs_most_attention_stands_for_all() -> None:
+    states = [("ok", ()), ("not_judged", ("b",)), ("inconclusive", ("a",))]
+    assert merged_status(states) == ("inconclusive", ("a",))
+    assert merged_status([*states, ("findings", ())]) == ("findings", ())
+
+
+def test_only_what_no_job_could_be_judged_for_is_not_judged() -> None:
+    one, two = NotJudged("a", "no trace"), NotJudged("b", "no log")
+    assert unjudged([[one, two], [two]]) == [two]
+    assert unjudged([]) == []

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
-from nccl_insight.base.model import Analysis, Moment
+from nccl_insight.base.model import Analysis, Job, Moment
+from nccl_insight.engine.story import story as story_of
 from nccl_insight.report import json_, markdown, story, ticket
 from nccl_insight.report import text as plain
+from tests.by_hand import run
 from tests.cli import run_cli
 from tests.runs import HEALTHY, TINY_SHM
 
@@ -152,4 +154,11 @@ def test_the_story_is_redacted() -> None:
 
 
 def test_traces_have_no_story(tmp_path: Path) -> None:
-    assert "no story of a job" in story.whole(nccl_insight.analyze(Path(__file__)))
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n\nprint(torch.__version__)\n")
+    assert "no story of a job" in story.whole(nccl_insight.analyze(path))
+
+
+def test_inputs_that_are_no_log_of_a_job_have_no_story() -> None:
+    assert story_of(run(), (), Job()) == ()
+    assert story_of(run(collectives=[{"rank": 0}]), (), Job()) == ()

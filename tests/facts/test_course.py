@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
+from nccl_insight.base.model import Ref
+from nccl_insight.facts.course import Course, course, in_order, signs_of_life
+from tests.by_hand import run
 from tests.kernel_lines import HOSTS, PIDS, dmesg_oom, host_of, segfault
 
 STARTED = [
@@ -195,3 +198,58 @@ def test_the_port_that_an_attempt_left_taken_is_an_effect_of_its_end(tmp_path: P
     found = errors(tmp_path, one=[*STARTED, *STEPS], gpu02=dmesg_oom(5201, "11:50:00"), two=[taken])
     assert [e[:2] for e in found][:1] == [("error", "process-killed")]
     assert "error" not in {e[0] for e in found[1:]}
+
+
+RANKS = [{"comm_id": "c", "rank": r, "nranks": 2, "host": "a", "pid": r} for r in range(2)]
+
+
+def marks(*ends: str) -> list[dict[str, object]]:
+    return [
+        {
+            "comm_id": "c",
+            "rank": r,
+            "input_id": 0,
+            "line": 9,
+            "launched": 2 + r,
+            "init_started": 5,
+            "destroyed": 40 + r,
+            "end": end,
+        }
+        for r, end in enumerate(ends)
+    ]
+
+
+def test_a_job_whose_ranks_all_left_in_order_came_to_its_end() -> None:
+    done = run(ranks=RANKS, milestones=marks("destroyed", "destroyed"))
+    assert in_order(done)
+    assert course(done).through == {0: 40}
+    assert course(done).inputs == {0: 2}
+    assert not in_order(run(ranks=RANKS, milestones=marks("destroyed", "aborted")))
+    more = [{**row, "nranks": 3} for row in RANKS]
+    assert not in_order(run(ranks=more, milestones=marks("destroyed", "destroyed")))
+    assert not in_order(run())
+
+
+def test_what_the_program_says_of_its_end_counts_behind_its_last_step() -> None:
+    going = marks("running", "running")
+    end = {"input_id": 0, "kind": "good end", "text": "training finished", "line": 60}
+    step = {"input_id": 0, "kind": "last step", "text": "step 9", "line": 50}
+    assert course(run(milestones=going, endings=[step, end])).through == {0: 60}
+    assert course(run(milestones=going, endings=[{**step, "line": 70}, end])).through == {}
+    assert course(run(milestones=going, endings=[{**end, "line": 3}])).through == {}
+    assert course(run()) == Course()
+
+
+def test_the_last_step_of_a_rank_is_a_sign_of_life() -> None:
+    assert signs_of_life(run(milestones=marks("destroyed", "destroyed"))) == {0: 41}
+    assert signs_of_life(run()) == {}
+
+
+def test_lines_before_and_within_a_job_that_came_to_its_end() -> None:
+    done = Course(through={0: 40}, inputs={0: 5})
+    assert done.got_over([Ref(0, 20)])
+    assert not done.got_over([Ref(0, 20), Ref(1, 1)])
+    assert not done.got_over([])
+    assert done.in_front([Ref(0, 4)])
+    assert not done.in_front([Ref(0, 5)])
+    assert not Course(inputs={0: 5}).got_over([Ref(0, 20)])

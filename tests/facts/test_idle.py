@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import nccl_insight
+from nccl_insight.facts.idle import asked_from, why_idle
+from tests.by_hand import run
 
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"
 
@@ -122,3 +124,9 @@ def test_the_steps_of_a_capture_are_not_judged(tmp_path: Path) -> None:
     trace = TRACES / "gpu_idle" / "loader.json.gz"
     assert [f.name for f in nccl_insight.analyze([trace]).findings] == ["gpu-idle"]
     assert not nccl_insight.analyze([trace, tmp_path]).findings
+
+
+def test_without_a_trace_that_can_be_read_again_nothing_is_told() -> None:
+    assert why_idle(run(), [0]) is None
+    assert why_idle(run(gpu_work=[{"input_id": 0}]), [0], [1]) is None
+    assert asked_from(run(), 0, [1, 2]) == ["", ""]

@@ -9,7 +9,10 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.model import Analysis
+from nccl_insight.facts.progress import longest, periodic, shift, stalled
+from nccl_insight.tables.run import Run
 from tests.bare_logs import judge, log
+from tests.by_hand import run
 
 
 def steps(costs: list[float], *, first: int = 1, stamps: bool = True, each: str = "") -> list[str]:
@@ -128,3 +131,56 @@ def test_a_hang_that_was_seen_tells_the_last_step(tmp_path: Path) -> None:
 def test_counting_again_from_the_start_begins_a_new_series(tmp_path: Path) -> None:
     again = steps([3.0] * 30, each=STATED)
     assert found(judge(tmp_path, [*log(), *steps([2.0] * 40, each=STATED), *again])) == {}
+
+
+def printed(*seconds: float, **more: object) -> Run:
+    """A program that prints how long each of its steps took."""
+    return run(
+        progress=[
+            {
+                "input_id": 0,
+                "line": n + 1,
+                "rank": 0,
+                "series": "train",
+                "unit": "step",
+                "counter": n,
+                "duration_s": s,
+                **more,
+            }
+            for n, s in enumerate(seconds)
+        ]
+    )
+
+
+def test_the_series_since_it_last_began_is_looked_at() -> None:
+    again = [
+        {"input_id": 0, "line": n, "unit": "step", "series": "s", "counter": c, "duration_s": 1.0}
+        for n, c in enumerate((7, 8, 0, 1, 1, 2))
+    ]
+    found = longest(run(progress=again))
+    assert found is not None
+    assert found.rows["counter"].to_list() == [0, 1, 2]
+    assert (found.at(2), found.ref(2).line, found.timed) == ("step 2", 5, True)
+    assert longest(run()) is None
+    assert longest(printed(1.0)) is None
+
+
+def test_steps_that_become_slower_and_stay_so_are_a_shift() -> None:
+    found = shift(printed(*[1.0] * 40, *[2.0] * 40), 1.2)
+    assert found is not None
+    assert (found.before, found.after, found.gradual) == (1.0, 2.0, False)
+    assert found.series.rows["counter"][found.row] == 40
+    assert shift(printed(*[1.0] * 80), 1.2) is None
+    assert shift(printed(1.0, 1.0, 2.0, 2.0), 1.2) is None
+
+
+def test_every_tenth_step_that_takes_longer_is_periodic() -> None:
+    found = periodic(printed(*(5.0 if n % 10 == 9 else 1.0 for n in range(80))))
+    assert found is not None
+    assert (found.every, found.slow, found.usual) == (10, 5.0, 1.0)
+    assert periodic(printed(*[1.0] * 80)) is None
+
+
+def test_without_clocks_nothing_is_known_to_stand_still() -> None:
+    assert stalled(run(), hung=True) is None
+    assert stalled(printed(1.0, 1.0), hung=True) is None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from nccl_insight.inputs.archive import Budget, is_archive, is_bundle, is_zip, unpack
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.inputs.limits import Limits
 from nccl_insight.live.capture.archive import pack
@@ -152,3 +153,42 @@ def test_archives_within_a_directory_and_within_archives_are_opened(tmp_path: Pa
 def test_long_names_inside_are_no_damage(tmp_path: Path) -> None:
     path = tar_of(tmp_path / "long.tar", {"x" * 300 + ".log": b"a", "b.log": b"b"})
     assert [i.damage for i in find_inputs([str(path)])] == ["", ""]
+
+
+def gz_of(path: Path, *members: tuple[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as made:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            made.addfile(info, io.BytesIO(data))
+    return path
+
+
+def test_archives_are_known_by_their_content(tmp_path: Path) -> None:
+    made = gz_of(tmp_path / "x", ("a.log", b"1"))
+    assert is_archive(made)
+    assert not is_zip(made)
+    with zipfile.ZipFile(tmp_path / "y", "w") as packed:
+        packed.writestr("a.log", "1")
+    assert is_archive(tmp_path / "y")
+    assert is_zip(tmp_path / "y")
+    assert not is_bundle(tmp_path / "y")
+    (tmp_path / "run.tar").write_text("loss 2.5\n" * 99)
+    assert not is_archive(tmp_path / "run.tar")
+    assert not is_archive(tmp_path / "missing")
+
+
+def test_names_that_leave_the_archive_are_passed_over(tmp_path: Path) -> None:
+    made = gz_of(tmp_path / "x.tgz", ("a.log", b"12"), ("../b.log", b"3"), ("/c.log", b"4"), ("d/e.log", b"5"))
+    found = list(unpack(made, Budget(Limits(), made.stat().st_size)))
+    assert [(member.name, member.path.read_bytes(), member.damage) for member in found] == [
+        ("a.log", b"12", ""), ("d/e.log", b"5", ""),
+    ]  # fmt: skip
+
+
+def test_a_budget_counts_files() -> None:
+    limits = Limits()
+    budget = Budget(limits, 100)
+    budget.files = 1
+    assert budget.file() == ""
+    assert "limit archive-files" in budget.file()

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers import discover
+from nccl_insight.readers.side import (
+    as_float,
+    as_int,
+    as_text,
+    json_values,
+    lines_frame,
+    mapping,
+    partial,
+    read_content,
+    sequence,
+    whole_characters,
+)
 from nccl_insight.share import api
 from tests.readers.side_files import NEW_TABLE, RAS_HEAD, SHARED, needs_shared, one, write
 
@@ -130,3 +144,33 @@ def test_output_of_tools_between_the_lines_of_a_log(tmp_path: Path) -> None:
     assert run.table("benchmarks").height == 4
     first = "".join(parts[:1]).count("\n")
     assert run.table("topology_nodes")["line"].to_list() == [first + 2, first + 3, first + 4]
+
+
+def test_values_of_foreign_files_are_taken_only_where_they_are_what_they_seem() -> None:
+    assert [as_int(v) for v in (7, "7", 2.0, True, None, 1 << 63, "x")] == [7, 7, 2, None, None, None, None]
+    assert [as_int(v, 0, 9) for v in (-1, 9, 10)] == [None, 9, None]
+    assert [as_float(v) for v in (1, "2.5", True, math.inf, "nan", [])] == [1.0, 2.5, None, None, None, None]
+    assert (as_text("abc", 2), as_text(7)) == ("ab", None)
+    assert (mapping({"a": 1}), mapping({1: 1}), mapping([])) == ({"a": 1}, {}, {})
+    assert (sequence((1,)), sequence("ab")) == ((1,), ())
+
+
+def test_json_values_stand_one_after_the_other_up_to_the_damaged_one() -> None:
+    assert list(json_values('{"a": 1}\n[2] 3 {"b"')) == [{"a": 1}, [2], 3]
+    assert list(json_values("junk")) == []
+    assert whole_characters('"\\ud800x"') == '"\\ufffdx"'
+    assert whole_characters('"\\ud83d\\ude00"') == '"\\ud83d\\ude00"'
+
+
+def test_a_file_is_read_up_to_its_limit_and_what_it_lacks_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a\r\nb\xff")
+    (file,) = find_inputs([str(path)])
+    assert read_content(file).data == b"a\r\nb\xff"
+    assert read_content(file, 3).data == b"a\r\n"
+    assert "the rest was not read" in read_content(file, 3).problem
+    assert lines_frame("a\r\nb").rows() == [(1, "a"), (2, "b")]
+    found = partial(file, {"steps": pl.DataFrame({"step": [1]}), "none": pl.DataFrame({"x": []})}, "", "it is cut")
+    assert list(found.tables) == ["steps", "notes"]
+    assert found.tables["steps"].columns[0] == "input_id"
+    assert found.tables["notes"]["detail"].to_list() == ["it is cut"]

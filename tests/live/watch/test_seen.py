@@ -62,7 +62,7 @@ def test_a_look_at_ras_tells_counts_and_who_does_not_answer() -> None:
 
 
 def test_where_the_program_says_it_is() -> None:
-    done = [{"kind": "done", "text": "all is done"}]
+    done = [{"kind": "good end", "text": "all is done"}]
     new = run(
         progress=[
             {"unit": "epoch", "counter": 1, "total": 3},
@@ -74,5 +74,6 @@ def test_where_the_program_says_it_is() -> None:
     )
     found = look(new, {}, {})
     assert (found.step, found.total, found.step_s, found.pause) == (41, 100, 0.6, "saving a checkpoint")
+    assert found.done == "all is done"
     bar = look(run(progress=[{"unit": "it", "counter": 8, "total": 8}]), {}, {})
     assert (bar.step, bar.total, bar.pause, bar.done) == (8, None, "", "")

@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 
 import nccl_insight
+from nccl_insight.loading.assemble.predicted import asked, choices, worked_out
+from tests import by_hand
 
 HEAD = "node00:12958:12958 [0] NCCL INFO "
 COMM = "rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x90b2181433bed1f9"
@@ -68,3 +70,41 @@ def test_a_table_without_its_headers_predicts_nothing(tmp_path: Path, row: str) 
     log = tmp_path / "run.log"
     log.write_text("".join(f"gpu01:4121:4190 [0] NCCL INFO {line}\n" for line in said), encoding="utf-8")
     assert nccl_insight.load([log]).table("predicted")["predicted_ns"].to_list() == [9400.0]
+
+
+ASK = {
+    "comm_id": "c",
+    "op": "AllReduce",
+    "size_bytes": 1024,
+    "input_id": 0,
+    "line": 9,
+    "algorithm": "RING",
+    "protocol": "LL",
+}
+
+
+def test_choices_that_tell_their_time_are_predictions() -> None:
+    told = by_hand.rows("tuning_choice", {**ASK, "time_us": 12.5}, {**ASK, "time_us": 0.0}, ASK)
+    assert choices(told).select("line", "algorithm", "predicted_ns", "chosen").rows() == [(9, "RING", 12_500.0, True)]
+    assert choices(told.clear()).is_empty()
+
+
+def test_each_communicator_asks_once_for_an_operation_and_size() -> None:
+    told = by_hand.rows(
+        "tuning_choice", ASK, {**ASK, "line": 10}, {**ASK, "size_bytes": 2048, "line": 11}, {**ASK, "comm_id": None}
+    )
+    assert asked(told)["line"].to_list() == [9, 11]
+
+
+def test_the_printed_table_gives_a_time_for_each_way() -> None:
+    model = by_hand.rows(        "tuning_model",
+        {"comm_id": "c", "input_id": 0, "line": 1, "row": "algorithms", "labels": ["Ring"]},
+        {"comm_id": "c", "input_id": 0, "line": 2, "row": "function", "table_function": "AllReduce",
+         "latency_us": [10.0, 20.0, 30.0], "model_bw_gbps": [1.0, 2.0, 4.0]},
+    )  # fmt: skip
+    comms = by_hand.rows("communicators", {"comm_id": "c", "nranks": 2, "n_nodes": 1})
+    found = worked_out(by_hand.rows("tuning_choice", ASK), model, comms)
+    assert found.select("algorithm", "chosen").rows() == [("RING", True), ("RING", False), ("RING", False)]
+    assert found["protocol"].to_list()[0] == "LL"
+    assert all(ns > 10_000 for ns in found["predicted_ns"])
+    assert worked_out(by_hand.rows("tuning_choice", ASK), model, comms.clear()).is_empty()

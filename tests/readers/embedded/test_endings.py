@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from nccl_insight.readers.embedded.endings import alike, ending_lines, rank_of, scan_lines, shell_signal, tells
 from tests.bare_logs import judge, log
 
 LOGGED = "(Worker_TP2 pid=596101) ERROR 10-22 10:53:20 [multiproc_executor.py:671] "
@@ -104,3 +106,47 @@ def test_signals_that_are_named_before_the_job_begins_did_not_end_it(tmp_path: P
 def test_a_failure_that_is_passed_on_in_a_job_that_went_on_is_a_note(tmp_path: Path) -> None:
     over = [*log(), DEAD["passed on"][0], *(f"step {n} loss 2.1" for n in range(30)), "Training completed."]
     assert not [f for f in judge(tmp_path, over).findings if f.severity.value == "error"]
+
+
+def of(expression: pl.Expr, *texts: str) -> list[object]:
+    return pl.DataFrame({"text": texts}).select(expression).to_series().to_list()
+
+
+TEXT = pl.col("text")
+
+
+def test_what_a_shell_prints_of_a_signal() -> None:
+    assert shell_signal("Killed") == ("Killed", 9)
+    assert shell_signal("./run.sh: Segmentation fault") == ("Segmentation fault", 11)
+    assert shell_signal("loss 2.5") is None
+
+
+def test_lines_that_may_be_a_reason() -> None:
+    said = of(tells(TEXT), "CUDA is out of memory", "   ", "frame #3: c10::Error")
+    assert said == [True, False, False]
+    assert of(ending_lines(TEXT), "loss 2.5") == [False]
+
+
+def test_a_rank_in_front_of_what_it_says() -> None:
+    texts = (
+        "[rank3]: Traceback",
+        "Rank 4 | done",
+        "5: out of memory",
+        "loss of rank 6",
+        "2026-11-27 04:04:08 INFO rank=7: x",
+    )
+    assert of(rank_of(TEXT), *texts) == [3, 4, 5, None, 7]
+
+
+def test_texts_that_differ_in_numbers_alone_are_alike() -> None:
+    one, other, third = of(alike(TEXT), "rank 3 at 0x7f12 failed", "rank 14 at 0xabc1 failed", "rank 3 was lost")
+    assert one == other != third
+
+
+def test_the_last_words_of_a_log_are_kept() -> None:
+    texts = [f"epoch begins {n}" for n in range(40)] + ["all of it is lost"]
+    lines = pl.DataFrame({"line": range(1, 42), "text": texts}, schema={"line": pl.UInt64, "text": pl.String})
+    last = scan_lines(lines).filter(pl.col("kind") == "last words")
+    assert last["text"].to_list()[-1] == "all of it is lost"
+    assert last["line"].to_list()[-1] == 41
+    assert scan_lines(lines.clear()).is_empty()

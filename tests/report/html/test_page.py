@@ -20,6 +20,8 @@ import pytest
 
 from nccl_insight.base.model import Analysis, Coverage, InputInfo, Job, NotJudged
 from nccl_insight.report import json_
+from nccl_insight.report.figures.base import Figure, listing
+from nccl_insight.report.html.page import asset, figure_data
 from nccl_insight.share import api
 from nccl_insight.tables.run import build_run
 from tests import pages
@@ -374,3 +376,11 @@ def test_a_hostile_log_leaves_no_executable_markup(tmp_path: Path) -> None:
     assert not [key for _, attrs in page.tags for key in attrs if key.startswith("on") or key == "style"]
     assert not re.search("[\u202e\u2066\u200b\u2028\x1b\x00\x9b]", text)
     assert len(text.encode()) < 900_000
+
+
+def test_figures_are_data_for_programs() -> None:
+    figure = Figure("ranks", "Ranks\ncompared", "said", listing("Rank#|Host", [("0", "a")], "", 7))
+    (data,) = figure_data([figure])
+    assert (data["id"], data["title"], data["total"]) == ("ranks", "Ranks compared", 7)
+    assert "\r" not in asset("report.js")
+    assert figure_data([]) == []

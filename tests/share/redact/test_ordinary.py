@@ -15,6 +15,8 @@ from nccl_insight.base.model import Finding
 from nccl_insight.cli import build_app
 from nccl_insight.share.api import analyze, load
 from nccl_insight.share.redact import collect, redact_analysis
+from nccl_insight.share.redact.names import Names
+from nccl_insight.share.redact.ordinary import Ordinary
 from nccl_insight.tables.run import build_run
 from tests.runs import RUNS
 from tests.share.redact.classes_of_names import CLASSES
@@ -226,3 +228,19 @@ def test_no_name_stays_in_the_template_of_an_unknown_line(strict: bool, secrets:
     redactor = collect(run, [text], strict=strict)
     ((template, _),) = redact_analysis(analyze(run), redactor).coverage.unknown_templates
     assert [secret for secret in secrets if secret in template.lower()] == []
+
+
+def test_a_word_that_nobody_has_to_know_goes_and_comes_back_the_same() -> None:
+    names = Names()
+    made = Ordinary(names)
+    said = made.replaced("the rank failed for zorbulax with 12 errors")
+    assert said == "the rank failed for word1 with 12 errors"
+    assert made.replaced("zorbulax again") == "word1 again"
+    assert "failed" in made.kept
+    assert "zorbulax" not in made.kept
+    assert made.learned("of zorbulax and quuxarn") == "of word1 and quuxarn"
+
+
+def test_numbers_of_everyday_length_and_pointers_stay() -> None:
+    made = Ordinary(Names())
+    assert made.replaced("rank 12 at 0x7f0123456789") == "rank 12 at 0x7f0123456789"
