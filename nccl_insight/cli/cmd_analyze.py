@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 
 # What writes the formats that need the analysis alone.
-_PLAIN = {k: f"{k}.render" for k in ("sarif", "text")} | {
-    "json": "json_.render", "chat": "ticket.chat", "story": "story.whole",
-}  # fmt: skip
+_PLAIN = {"json": "json_.render", "chat": "ticket.chat", "story": "story.whole"}
+_PLAIN |= {k: f"{k}.render" for k in ("sarif", "text")}
 
 
 def _render(kind: str, analysis: Analysis, run: Run, policy: Policy, js: str, redactor: Redactor | None = None) -> str:
@@ -186,10 +185,9 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
         from nccl_insight.report import text
 
         width = terminal_width()
-        shown = text.render(
-            analysis, color=wanted.colored, verbosity=wanted.verbose - wanted.quiet, width=width,
-            base=text.common_base(analysis), links=width is not None,
-        )  # fmt: skip
+        base, loud = text.common_base(analysis), wanted.verbose - wanted.quiet
+        links = width is not None
+        shown = text.render(analysis, color=wanted.colored, verbosity=loud, width=width, base=base, links=links)
     else:
         shown = _render(parse_output(wanted.format_)[0], analysis, run, policy, wanted.js, redactor)
     write_text("-", shown)
@@ -234,19 +232,16 @@ def analyze(
     from nccl_insight.engine.policy import load_policy
     from nccl_insight.inputs.limits import changed, parsed
 
-    wanted = _Wanted(
-        tuple(parse_output(o) for o in output), format_, bundle, timeline, redact_report,
-        (redact_level or ("strict" if bundle else "names")) == "strict", js, use_color(color), quiet, verbose,
-    )  # fmt: skip
+    outputs = tuple(parse_output(o) for o in output)
+    whole = (redact_level or ("strict" if bundle else "names")) == "strict"
+    wanted = _Wanted(outputs, format_, bundle, timeline, redact_report, whole, js, use_color(color), quiet, verbose)
     check_outputs(paths, wanted.targets)
+    hidden = redact or redact_level is not None or redact_report is not None or None
+    asked = {"fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage, "redact": hidden}
+    today = datetime.date.today()
     policy = load_policy(
-        {
-            "fail-on": fail_on, "select": select, "ignore": ignore, "min-coverage": min_coverage,
-            "redact": redact or redact_level is not None or redact_report is not None or None,
-        },
-        config=config, isolated=isolated, cwd=working_directory(), environ=dict(os.environ),
-        today=datetime.date.today(),
-    )  # fmt: skip
+        asked, config=config, isolated=isolated, cwd=working_directory(), environ=dict(os.environ), today=today
+    )
     limits = changed(parsed(limit), policy.limits)
     judge = _Judge(paths, input_format, engine, policy, limits, symptom or "", nics or "")
     if follow:

@@ -127,12 +127,10 @@ def replayed(run: Run) -> tuple[tuple[Mend, ...], Replayed | None]:
     if not found.ranks:
         return (), None
     mends = tuple(
-        Mend(
-            g.scenario.text, g.scenario.kind, g.scenario.ranks, g.scenario.group, g.scenario.steps, g.step_ns,
-            g.gain_ns, g.gain_share, g.alone_ns,
-        )
+        Mend(s.text, s.kind, s.ranks, s.group, s.steps, g.step_ns, g.gain_ns, g.gain_share, g.alone_ns)
         for g in found.gains
-    )  # fmt: skip
+        for s in [g.scenario]
+    )
     return mends, Replayed(found.base_error, found.ranks, found.steps, found.window_ns, found.ideal_ns, found.refused)
 
 

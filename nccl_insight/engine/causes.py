@@ -308,10 +308,8 @@ def parents(drafts: Sequence[Draft], lines: FirstLines) -> list[int | None]:
         secondary = cause.rule.finding_class is FindingClass.SECONDARY
         later = sum(lines.precedes(drafts[k].name, cause.name) for k in options[i] if k != j)
         elsewhere = not set(cause.hit.hosts) & set(drafts[i].hit.hosts)
-        return (
-            int(secondary), len(options[j]), nearness(cause.name), cause.severity.order, later, elsewhere,
-            cause.name,
-        )  # fmt: skip
+        name = cause.name
+        return int(secondary), len(options[j]), nearness(name), cause.severity.order, later, elsewhere, name
 
     # The least explained effects choose first, so that a circle is broken at its best supported end.
     for i in sorted(range(len(drafts)), key=lambda k: (-len(options[k]), drafts[k].name, drafts[k].first)):

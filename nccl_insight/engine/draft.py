@@ -72,11 +72,9 @@ class Draft:
 
         A symptom (a time-out, a closed connection) comes after whatever else was found.
         """
-        return (
-            self.severity.order, self.depth, int(self.role is Role.CASCADE), nearness(self.name),
-            self.confidence.order, self.first_s if self.first_s is not None else math.inf, self.first,
-            self.rule.code, self.hit.ranks,
-        )  # fmt: skip
+        weight = (self.severity.order, self.depth, int(self.role is Role.CASCADE), nearness(self.name))
+        first_s = self.first_s if self.first_s is not None else math.inf
+        return *weight, self.confidence.order, first_s, self.first, self.rule.code, self.hit.ranks
 
     def placed(self, role: Role, caused_by: str | None, severity: Severity, depth: int) -> Draft:
         """The draft at its place in the cause graph."""

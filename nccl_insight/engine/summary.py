@@ -118,12 +118,9 @@ def inputs_of(run: Run) -> tuple[InputInfo, ...]:
             named = tools.get(int(row["input_id"]), "")
             if named:
                 taken = named if kind in ("host_tool", "smi_topo") else f"{taken}, with {named}"
-        found.append(
-            InputInfo(
-                str(row["path"]), kind, int(row["size_bytes"] or 0), str(row["sha256"] or ""), int(row["lines"] or 0),
-                taken, str(known["command"] or "") if known else "", int(row["nccl_lines"] or 0),
-            )
-        )  # fmt: skip
+        command = str(known["command"] or "") if known else ""
+        size, lines, nccl = (int(row[name] or 0) for name in ("size_bytes", "lines", "nccl_lines"))
+        found.append(InputInfo(str(row["path"]), kind, size, str(row["sha256"] or ""), lines, taken, command, nccl))
     return tuple(found)
 
 

@@ -218,10 +218,9 @@ def judgeable(run: Run) -> pl.DataFrame:
     at the first call. Where all ranks destroyed the communicator and yet differ in how many calls they made, lines are
     missing.
     """
-    made = run.table("ranks").group_by("comm_id").agg(
-        pl.col("rank").n_unique().alias("known"), pl.col("nranks").max(),
-        through=(pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all(),
-    )  # fmt: skip
+    known = pl.col("rank").n_unique().alias("known")
+    through = (pl.col("destroyed").cast(pl.String) == "destroyed").fill_null(False).all()
+    made = run.table("ranks").group_by("comm_id").agg(known, pl.col("nranks").max(), through=through)
     called = (
         progress(run).group_by("comm_id").agg(ranks=pl.col("rank").n_unique(), uneven=pl.col("calls").n_unique() > 1)
     )

@@ -189,12 +189,9 @@ def stands(run: Run) -> tuple[Stand, ...]:
         known = rank if rank is not None else ranks.get((host, pid))
         if known is None and pid is not None and len(pids.get(int(str(pid)), ())) == 1:
             known = next(iter(pids[int(str(pid))]))
-        stand = Stand(
-            int(str(input_id)), int(str(frames[0]["line"])), str(host) if host else None,
-            None if pid is None else int(str(pid)),
-            None if known is None else int(str(known)), str(thread or ""), doing, shown[0],
-            next((t for t in shown if _own(t)), ""),
-        )  # fmt: skip
+        line, own = int(str(frames[0]["line"])), next((t for t in shown if _own(t)), "")
+        who = None if pid is None else int(str(pid)), None if known is None else int(str(known)), str(thread or "")
+        stand = Stand(int(str(input_id)), line, str(host) if host else None, *who, doing, shown[0], own)
         weight = (
             4 * ("MainThread" in stand.thread or "current" in stand.thread)
             + 2 * bool(doing)

@@ -346,7 +346,5 @@ def _named(
     if not kept or named < _MOSTLY * total:
         return Why("nothing", total, of_steps=len(steps))
     first = kept[0][0]
-    return Why(
-        "calls", total, min(named, total), tuple(key[0] for key, _ in kept), first[1], seen[first], len(steps),
-        own.lines.get(first[0], ""),
-    )  # fmt: skip
+    names, line = tuple(key[0] for key, _ in kept), own.lines.get(first[0], "")
+    return Why("calls", total, min(named, total), names, first[1], seen[first], len(steps), line)

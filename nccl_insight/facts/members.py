@@ -20,10 +20,8 @@ def members(run: Run) -> pl.DataFrame:
     Columns: ``comm_id, rank, host, pid, nranks, n_nodes, local_ranks, cuda_dev, bus_id, init_complete, nccl_version``
     (digits only), ``nccl_version_full, cuda_version, driver_version, network, library, input_id, line``.
     """
-    ranks = run.table("ranks").select(
-        "comm_id", "rank", "host", "pid", "nranks", "n_nodes", "local_ranks", "cuda_dev", "bus_id",
-        "init_complete", "input_id", "line",
-    )  # fmt: skip
+    size = ("nranks", "n_nodes", "local_ranks", "cuda_dev", "bus_id", "init_complete")
+    ranks = run.table("ranks").select("comm_id", "rank", "host", "pid", *size, "input_id", "line")
     return ranks.join(processes(run), on=["host", "pid"], how="left", nulls_equal=True)
 
 

@@ -94,10 +94,8 @@ def connection_memory(run: Run) -> Connections | None:
     first = rows.filter((pl.col("dst_rank") == worst["rank"]) | (pl.col("src_rank") == worst["rank"])).row(
         0, named=True
     )
-    return Connections(
-        worst["rank"], worst["receives"], worst["sends"], worst["p2p_receives"], worst["p2p_sends"], worst["need"],
-        first["input_id"], first["line"],
-    )  # fmt: skip
+    known = {name: worst[name] for name in ("rank", "receives", "sends", "p2p_receives", "p2p_sends")}
+    return Connections(**known, bytes=worst["need"], input_id=first["input_id"], line=first["line"])
 
 
 def possible_savings(run: Run) -> list[Saving]:

@@ -55,30 +55,21 @@ def nics(run: Run) -> pl.DataFrame:
     speed = pl.coalesce(pl.col("speed_gbit").cast(pl.Int64), pl.col("speed_mbps") // 1000)
     listed = pl.col("name").is_not_null() & pl.col("hca_name").is_null()
     first = ("index", "link_layer", "address", "speed_gbit")
+    shown = ("host", "network", "index", "name", "port", "link_layer", "address", "speed_gbit")
+    # NCCL calls all but InfiniBand RoCE; cards of i40iw speak iWARP only.
+    iwarp = pl.coalesce("name", "hca_name").str.starts_with("i40iw")
+    layer = pl.when(iwarp).then(pl.lit("iWARP")).otherwise(pl.col("link_layer").cast(pl.String))
     return (
         frame.lazy()
-        .with_columns(
-            name=pl.coalesce("name", "hca_name"),
-            speed_gbit=speed,
-            # NCCL calls all but InfiniBand RoCE; cards of i40iw speak iWARP only.
-            link_layer=pl.when(pl.coalesce("name", "hca_name").str.starts_with("i40iw"))
-            .then(pl.lit("iWARP"))
-            .otherwise(pl.col("link_layer").cast(pl.String)),
-            listed=listed,
-        )
+        .with_columns(name=pl.coalesce("name", "hca_name"), speed_gbit=speed, link_layer=layer, listed=listed)
         .filter(pl.col("name").is_not_null())
         .group_by("host", "network", "name", "port", maintain_order=True)
         .agg(
-            *(pl.col(c).drop_nulls().first() for c in first),
-            pl.col("listed").any(),
-            pl.col("input_id", "line").first(),
+            *(pl.col(c).drop_nulls().first() for c in first), pl.col("listed").any(), pl.col("input_id", "line").first()
         )
-        .select(
-            "host", "network", "index", "name", "port", "link_layer", "address", "speed_gbit",
-            "listed", "input_id", "line",
-        )
+        .select(*shown, "listed", "input_id", "line")
         .collect()
-    )  # fmt: skip
+    )
 
 
 def networks_in_use(run: Run) -> tuple[str, ...]:

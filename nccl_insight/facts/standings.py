@@ -36,12 +36,9 @@ def standings(run: Run) -> pl.DataFrame:
     frames = [pl.DataFrame(schema=STANDINGS)]
     states = watchdog.states(run)
     if states.height:
-        frames.append(
-            _of_source(
-                WATCHDOG, states, group="group", rank=pl.coalesce("global_rank", "rank"), host="host",
-                enqueued="last_enqueued", started="last_started", completed="last_completed",
-            )
-        )  # fmt: skip
+        rank = pl.coalesce("global_rank", "rank")
+        seen = {state: f"last_{state}" for state in ("enqueued", "started", "completed")}
+        frames.append(_of_source(WATCHDOG, states, group="group", rank=rank, host="host", **seen))
     for group in flight_recorder.instances(run):
         rows, name = group.rows.filter(pl.col("last_enqueued") >= 0).sort("rank"), pl.lit(group.name)
         told = {"enqueued": "last_enqueued", "completed": "last_completed"}

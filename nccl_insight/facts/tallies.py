@@ -49,10 +49,9 @@ def _tally(
     behind = int(rows.filter(pl.col("last_enqueued") < usual).select(size.sum()).item())
     agreed = usual == high and (most * 2 > sizes["ranks"].sum() or rows.height == 2) if strict else behind <= most
     waits = pl.when(pl.col("last_enqueued") > low).then(pl.lit(low + 1, pl.Int64))
-    rows = rows.with_columns(
-        timed_out_seq=waits, last_completed=pl.lit(None, pl.Int64), op=pl.lit(op) if op else pl.col("op"),
-        time_s=pl.lit(None, pl.Float64), ran_ms=pl.lit(ran_ms, pl.Int64),
-    )  # fmt: skip
+    said, ran, none = pl.lit(op) if op else pl.col("op"), pl.lit(ran_ms, pl.Int64), pl.lit(None, pl.Int64)
+    timed = pl.lit(None, pl.Float64)
+    rows = rows.with_columns(timed_out_seq=waits, last_completed=none, op=said, time_s=timed, ran_ms=ran)
     world = rows.filter(pl.col("rank").is_not_null())["global_rank"].null_count() == 0
     # Whom RAS counts together it does not name.
     members = frozenset(rows["global_rank"].drop_nulls().to_list()) if world else frozenset()
@@ -133,10 +132,10 @@ def _of_barrier(run: Run) -> Iterator[Instance]:
     named = lines.select(pl.col("failed_ranks").cast(pl.List(pl.Int64)).alias("rank"), "input_id", "line", n=0)
     named = named.explode("rank").drop_nulls("rank").unique("rank", keep="first", maintain_order=True)
     first = lines.head(1).select(pl.lit(0, pl.Int64).alias("rank"), "input_id", "line", n=1)
-    rows = pl.concat([first.join(named, on="rank", how="anti"), named], how="vertical_relaxed").select(
-        "rank", "input_id", "line", host=pl.lit(None, pl.String), last_enqueued=pl.col("n").cast(pl.Int64), ranks=1,
-        global_rank=pl.when(world).then("rank"),
-    )  # fmt: skip
+    rows = pl.concat([first.join(named, on="rank", how="anti"), named], how="vertical_relaxed")
+    host, issued = pl.lit(None, pl.String), pl.col("n").cast(pl.Int64)
+    in_job = pl.when(world).then("rank")
+    rows = rows.select("rank", "input_id", "line", host=host, last_enqueued=issued, ranks=1, global_rank=in_job)
     waited = lines["timeout_ms"].drop_nulls().cast(pl.Int64)
     yield _tally("", rows, "barrier", op="barrier", ran_ms=int(waited[0]) if waited.len() else None)
 

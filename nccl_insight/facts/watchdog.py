@@ -47,9 +47,8 @@ def states(run: Run) -> pl.DataFrame:
         return rows
     waits = waits.sort("input_id", "line").unique(["input_id", "rank"], keep="first", maintain_order=True)
     waits = waits.select(
-        "input_id", "line", "time_s", group=pl.lit(GLOO), global_rank=pl.col("rank"),
-        timed_out_seq=pl.lit(0), ran_ms=pl.col("timeout_ms"),
-    )  # fmt: skip
+        "input_id", "line", "time_s", group=pl.lit(GLOO), global_rank="rank", timed_out_seq=0, ran_ms="timeout_ms"
+    )
     return pl.concat(
         [rows, waits.select(pl.col(name).cast(rows.schema[name]) for name in waits.schema)], how="diagonal"
     )
@@ -440,8 +439,7 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
             continue
         late, most = calls.filter(pl.col("call") == called), calls.filter(pl.col("call") == usual)
         ranks = tuple(sorted(group.ranks(late)))
-        yield Odd(
-            group.name, tuple(numbers), ranks, places(run).hosts(ranks), str(called), str(usual),
-            "" if apart else f" (collective {numbers[0]})", tuple(sorted(group.ranks(most))) if tied else (),
-            group.first_s, (*refs(late, 2), *refs(most, 2)),
-        )  # fmt: skip
+        place = "" if apart else f" (collective {numbers[0]})"
+        hosts, peers = places(run).hosts(ranks), tuple(sorted(group.ranks(most))) if tied else ()
+        seen = (*refs(late, 2), *refs(most, 2))
+        yield Odd(group.name, tuple(numbers), ranks, hosts, str(called), str(usual), place, peers, group.first_s, seen)

@@ -63,11 +63,10 @@ def transfers(run: Run) -> pl.DataFrame:
             matched=pl.lit(True),
         )
     )
-    single = table.filter(pl.col("match_id").is_null()).select(
-        "match_id", "input_id", "rank", *wanted, "start_ns", ranks=pl.concat_list("rank"), wire_ns="duration_ns",
-        waited=pl.lit(None, pl.Int64), beside=_beside(), unequal=pl.col("split_max_share"),
-        source=pl.col("source").cast(pl.String), matched=pl.lit(False),
-    )  # fmt: skip
+    ran = {"ranks": pl.concat_list("rank"), "wire_ns": pl.col("duration_ns"), "waited": pl.lit(None, pl.Int64)}
+    kept = {"beside": _beside(), "unequal": pl.col("split_max_share"), "source": pl.col("source").cast(pl.String)}
+    alone = table.filter(pl.col("match_id").is_null())
+    single = alone.select("match_id", "input_id", "rank", *wanted, "start_ns", **ran, **kept, matched=pl.lit(False))
     rows = pl.concat([matched, single.select(matched.columns)], how="vertical_relaxed")
     n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     return rows.with_columns(

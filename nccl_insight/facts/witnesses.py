@@ -42,12 +42,10 @@ def _lost(run: Run, known: Places) -> Iterator[Claim]:
         ranks = tuple(sorted(r for r, d in gone.items() if d is is_dead))
         if ranks:
             what = "its process is dead" if len(ranks) == 1 else "their processes are dead"
-            yield Claim(
-                RAS, "dead" if is_dead else "no-answer", ranks,
-                known.hosts(ranks) or tuple(sorted(known.hosts_at(rows, "host"))), (),
-                Confidence.MEDIUM if is_dead else Confidence.LOW,
-                f"{rank_words(ranks)}: {what if is_dead else 'no answer'}", refs(rows, 2),
-            )  # fmt: skip
+            hosts = known.hosts(ranks) or tuple(sorted(known.hosts_at(rows, "host")))
+            proof, sure = ("dead", Confidence.MEDIUM) if is_dead else ("no-answer", Confidence.LOW)
+            said = f"{rank_words(ranks)}: {what if is_dead else 'no answer'}"
+            yield Claim(RAS, proof, ranks, hosts, (), sure, said, refs(rows, 2))
 
 
 def _from_lines(run: Run) -> Iterator[Claim]:
@@ -60,7 +58,5 @@ def _from_lines(run: Run) -> Iterator[Claim]:
     placed = {p for c, r in quiet.iter_rows() if (p := rank_in_job(run, c, int(r))) is not None}
     if placed and len(placed) * 2 < known.world:
         ranks = tuple(sorted(placed))
-        yield Claim(
-            LOG, "stopped", ranks, known.hosts(ranks), (), Confidence.LOW,
-            f"the lines of {rank_words(ranks)} end while others go on", (),
-        )  # fmt: skip
+        said = f"the lines of {rank_words(ranks)} end while others go on"
+        yield Claim(LOG, "stopped", ranks, known.hosts(ranks), (), Confidence.LOW, said, ())

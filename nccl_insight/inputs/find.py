@@ -303,12 +303,9 @@ def find_inputs(
             damage = found.damage
             if len(inputs) + 1 == limits.files:
                 damage = f"there are more inputs than {limits.files:,} (limit files); the rest was not read"
-            inputs.append(
-                InputFile(
-                    len(inputs), found.path, found.display, size, packed, found.origin, damage, limits,
-                    remote=found.remote, checked=_checked(found) if packed else found.checked,
-                )
-            )  # fmt: skip
+            about = (found.path, found.display, size, packed, found.origin, damage, limits)
+            proved = _checked(found) if packed else found.checked
+            inputs.append(InputFile(len(inputs), *about, remote=found.remote, checked=proved))
             if len(inputs) == limits.files:
                 return inputs
     if not inputs:

@@ -168,10 +168,8 @@ def _usual(line: Timeline, of: Ints, to: Ints) -> Bools:
         .to_numpy()
     )
     steps = line.steps
-    votes = pl.DataFrame({
-        "a": line.stream[of], "b": line.stream[to], "i": place[of], "j": place[to],
-        "same": line.step[of] == line.step[to],
-    }).select(pl.len().over("a", "b", "i", "j", "same"))  # fmt: skip
+    pairs = {"a": line.stream[of], "b": line.stream[to], "i": place[of], "j": place[to]}
+    votes = pl.DataFrame({**pairs, "same": line.step[of] == line.step[to]}).select(pl.len().over(*pairs, "same"))
     return votes.to_series().to_numpy() >= max(2, 0.5 * steps)
 
 

@@ -78,10 +78,10 @@ def places(line: Timeline, order: Order, role: Ints) -> pl.DataFrame:
     Without communication whose partners are not known.
     """
     meets = line.meeting >= 0
-    rows = pl.DataFrame({
-        "node": np.arange(line.start.size), "rank": line.rank, "role": role[line.rank], "step": line.step,
-        "name": line.name, "took": np.where(meets, 0.0, line.end - line.start), "gap": order.gap,
-    }).with_columns(nth=pl.int_range(pl.len()).over("rank", "step", "name"))  # fmt: skip
+    took = np.where(meets, 0.0, line.end - line.start)
+    known = {"node": np.arange(line.start.size), "rank": line.rank, "role": role[line.rank], "step": line.step}
+    rows = pl.DataFrame({**known, "name": line.name, "took": took, "gap": order.gap})
+    rows = rows.with_columns(nth=pl.int_range(pl.len()).over("rank", "step", "name"))
     return rows.filter(pl.Series(meets | ~line.comm))
 
 

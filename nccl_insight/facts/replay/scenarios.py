@@ -334,13 +334,9 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
         # The kind of transfer that costs most speaks for the group.
         worst = max(changed, key=lambda n: replay.transfers[n] - changed[n])
         like = [n for n in changed if line.groups[n].size_bytes == line.groups[worst].size_bytes]
-        found.append(
-            Scenario(
-                pair or "group", text, members, _meetings(changed, changed.values()), names.get(members),
-                cause=_kind_of(line.groups[worst]), took_ns=float(np.median(replay.transfers[like])),
-                usual_ns=float(np.median([changed[n] for n in like])),
-            )
-        )  # fmt: skip
+        took, other = (float(np.median(ns)) for ns in (replay.transfers[like], [changed[n] for n in like]))
+        cause, change = _kind_of(line.groups[worst]), _meetings(changed, changed.values())
+        found.append(Scenario(pair or "group", text, members, change, names.get(members), (), cause, took, other))
     found = sorted(found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers)))[
         :_MOST
     ]
@@ -428,18 +424,17 @@ def _slow_transfers(line: Timeline, rows: pl.DataFrame, replay: Replay) -> _Slow
     whole = pl.Series([g.recorded == most[g.members] for g in line.groups], dtype=pl.Boolean)
     at = np.full(len(line.groups), np.inf)
     np.minimum.at(at, line.meeting[meets], line.start[meets])
+    sized = pl.Series([g.size_bytes is not None for g in line.groups], dtype=pl.Boolean)
+    kind = pl.Series([f"{g.op} {g.size_bytes} {g.members}" for g in line.groups], dtype=pl.String)
+    known = {"meeting": np.arange(len(line.groups)), "step": step, "took": replay.transfers, "at": at}
     table = (
-        pl.DataFrame({
-            "meeting": np.arange(len(line.groups)), "step": step, "took": replay.transfers, "at": at,
-            "sized": pl.Series([g.size_bytes is not None for g in line.groups], dtype=pl.Boolean),
-            "kind": pl.Series([f"{g.op} {g.size_bytes} {g.members}" for g in line.groups], dtype=pl.String),
-        })
+        pl.DataFrame({**known, "sized": sized, "kind": kind})
         .filter((pl.col("step") >= 0) & whole)
         .sort("at")
         .with_columns(nth=pl.int_range(pl.len()).over("kind", "step"))
         .with_columns(usual=pl.col("took").median().over("kind", "nth"))
         .filter(pl.col("took") > _SLOWER * pl.col("usual"), pl.col("sized") | ~pl.col("step").is_in(more))
-    )  # fmt: skip
+    )
     # Groups transfer side by side: those of one kind count once.
     excess = (
         table.with_columns(op=pl.col("kind").str.split(" ").list.first())

@@ -140,10 +140,8 @@ class Pairs:
             rate = size * len(ranks) / sum(times) / 1e9 * (busbw_factor("AllReduce", len(ranks)) or 1.0) if whole else 0
             longest = max(longest, *(one["whole"] for one in told if one and whole), 0.0)
             rates.append(rate)
-            self.record(
-                "pair", round=number, first=first, second=second, local_rank=local, size_bytes=size,
-                nranks=len(ranks), busbw_gbps=rate,
-            )  # fmt: skip
+            about = {"first": first, "second": second, "local_rank": local, "size_bytes": size}
+            self.record("pair", round=number, **about, nranks=len(ranks), busbw_gbps=rate)
         self.store.set(place, json.dumps({"rates": rates, "seconds": longest}))
 
     def _told(self, key: str, until: float) -> dict[str, Any] | None:

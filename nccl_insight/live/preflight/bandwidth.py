@@ -216,10 +216,8 @@ def machine_of(
     kind = _LINK_LAYERS.get(around.layer or "")
     if not around.nics or not around.nic_gbit or kind is None or "Socket" in networks:
         return None
-    return build(
-        gpu, nodes=hosts, gpus_per_node=ranks // hosts, nics=f"{around.nics}x{around.nic_gbit:.0f}", network=kind,
-        domains=domains,
-    )  # fmt: skip
+    nics = f"{around.nics}x{around.nic_gbit:.0f}"
+    return build(gpu, nodes=hosts, gpus_per_node=ranks // hosts, nics=nics, network=kind, domains=domains)
 
 
 def _collectives(run: Run, around: Surroundings, given: Collection[str]) -> Iterator[Check]:

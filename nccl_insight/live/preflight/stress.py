@@ -100,10 +100,8 @@ def _looped(ports: Sequence[Port], environ: Mapping[str, str], directory: Path) 
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             number = str(free.getsockname()[1])
-        command = (
-            tool, "-d", port.device, "-i", port.number, "-p", number, "-s", str(_MESSAGE_BYTES), "-F",
-            "--report_gbits",
-        )  # fmt: skip
+        asked = ("-d", port.device, "-i", port.number, "-p", number, "-s", str(_MESSAGE_BYTES))
+        command = (tool, *asked, "-F", "--report_gbits")
         wait = ("/bin/sh", "-c", f'sleep {_LISTENS_S}; exec "$0" "$@"')
         output = directory / f"loop.{port.device}.{port.number}"
         server = Task("server", command, environ, directory / "server")

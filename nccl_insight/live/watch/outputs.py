@@ -26,11 +26,10 @@ _TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 def to_json(event: Event, time_text: str) -> str:
     """One event as a line of JSON; what is not known is left out. ``time_text``: UTC, ISO 8601."""
-    values: dict[str, Any] = {
-        "time": time_text, "event": event.kind, "text": event.text, "comm_id": event.comm or None,
-        "ranks": event.ranks or None, "hosts": event.hosts or None, "operation": event.operation, "of": event.of,
-        "since_s": None if event.since_s is None else round(event.since_s, 3), "next": event.commands or None,
-    }  # fmt: skip
+    said = {"time": time_text, "event": event.kind, "text": event.text, "comm_id": event.comm or None}
+    whom = {"ranks": event.ranks or None, "hosts": event.hosts or None, "operation": event.operation, "of": event.of}
+    since_s = None if event.since_s is None else round(event.since_s, 3)
+    values: dict[str, Any] = {**said, **whom, "since_s": since_s, "next": event.commands or None}
     return json.dumps({key: value for key, value in values.items() if value is not None})
 
 

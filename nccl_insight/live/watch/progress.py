@@ -448,11 +448,9 @@ class Watch:
                 who = f"{self._names(name, missing)} {'has' if len(missing) == 1 else 'have'} not begun"
             self._initing = self._faulty = True
             there = f"{len(comm.begun | comm.ready)}{size} ranks are in it"
-            yield Event(
-                "init", f"init{_of(name)} is not complete after {waited:.0f} s: {there}, {who}", name, missing,
-                operation=len(comm.ready), of=comm.size, since_s=waited,
-                commands=self._commands([(name, rank) for rank in sorted(comm.begun - comm.ready)[:1]]),
-            )  # fmt: skip
+            said = f"init{_of(name)} is not complete after {waited:.0f} s: {there}, {who}"
+            ask, ready = self._commands([(name, rank) for rank in sorted(comm.begun - comm.ready)[:1]]), len(comm.ready)
+            yield Event("init", said, name, missing, operation=ready, of=comm.size, since_s=waited, commands=ask)
         self._initing = bool(stuck)
 
     def _judge_silence(self, now: float) -> Iterator[Event]:
@@ -493,10 +491,9 @@ class Watch:
         for name, ranks in waited_for.items():
             comm = self.comms[name]
             least = min(comm.ranks[rank].place for rank in ranks)
-            return Event(
-                "stall", f"{head}, waiting for {self._names(name, ranks)}{_of(name)}", name, ranks,
-                self._hosts(name, ranks), least, comm.top, silent, self._commands([(name, r) for r in ranks]),
-            )  # fmt: skip
+            said = f"{head}, waiting for {self._names(name, ranks)}{_of(name)}"
+            hosts, ask = self._hosts(name, ranks), self._commands([(name, r) for r in ranks])
+            return Event("stall", said, name, ranks, hosts, least, comm.top, silent, ask)
         gone = [(name, rank) for name, rank in self._gone if isinstance(rank, int)]
         if self._gone:
             names = ", ".join(self._name(*key) for key in list(self._gone)[:_NAMED])

@@ -76,10 +76,9 @@ def look(
 
 
 def _opened(run: Run, seen: Seen, files: Mapping[int, str]) -> None:
-    rows = run.table("ranks").select(
-        "comm_id", "rank", "host", "pid", "nranks", "bus_id", "init_complete", "input_id",
-        closed=pl.col("destroyed").cast(pl.String).is_in(["destroyed", "aborted"]),
-    )  # fmt: skip
+    who = ("comm_id", "rank", "host", "pid", "nranks", "bus_id", "init_complete", "input_id")
+    ended = pl.col("destroyed").cast(pl.String).is_in(["destroyed", "aborted"])
+    rows = run.table("ranks").select(*who, closed=ended)
     for comm, rank, host, pid, size, bus, ready, input_id, closed in rows.iter_rows():
         if comm is None or rank is None:
             continue

@@ -45,11 +45,9 @@ def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
     events = events.with_columns(_scope=pl.when(pl.col("_host").is_null()).then("input_id"))
     events = _instances(events)
     key = [*_OWNER, "comm", "rank", "_life"]
-    first = [
-        pl.col(c).drop_nulls().first()
-        for c in ("comm_id", "api", "nranks", "cuda_dev", "nvml_dev", "bus_id", "n_nodes", "local_rank", "local_ranks",
-                  "parent_comm", "color", "split_count", "mnnvl")
-    ]  # fmt: skip
+    place = ("comm_id", "api", "nranks", "cuda_dev", "nvml_dev", "bus_id", "n_nodes", "local_rank", "local_ranks")
+    of_split = ("parent_comm", "color", "split_count", "mnnvl")
+    first = [pl.col(c).drop_nulls().first() for c in (*place, *of_split)]
     event = pl.col("event")
     ends = event.is_in(["destroyed"])
     ranks = events.group_by(key, maintain_order=True).agg(

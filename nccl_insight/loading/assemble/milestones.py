@@ -55,11 +55,10 @@ def milestone_rows(ranks: pl.DataFrame, frames: Frames, calls: Iterable[pl.DataF
     """One row per row of ``ranks``; steps are line numbers in the rank's own input, null where no line shows them."""
     if ranks.is_empty():
         return empty("milestones")
-    rows = ranks.select(
-        "input_id", "line", *_KEY, "init_started_line", "init_completed_line", "destroyed_line",
-        pl.col("init_complete").fill_null(False), pl.col("init_started").fill_null(False),
-        pl.col("destroyed").cast(pl.String).fill_null("no").alias("_way"),
-    )  # fmt: skip
+    lines = ("init_started_line", "init_completed_line", "destroyed_line")
+    known = pl.col("init_complete", "init_started").fill_null(False)
+    way = pl.col("destroyed").cast(pl.String).fill_null("no").alias("_way")
+    rows = ranks.select("input_id", "line", *_KEY, *lines, known, way)
     launched = _lines(frames("processes"), _PROCESS, first="launched")
     handshake = _lines(frames("bootstrap_timings"), _PROCESS, first="_handshake")
     connected = _lines(frames("connected"), _KEY, first="_connected")
@@ -79,10 +78,9 @@ def milestone_rows(ranks: pl.DataFrame, frames: Frames, calls: Iterable[pl.DataF
         init_completed=pl.when("init_complete").then(pl.coalesce("init_completed_line", "line")),
         destroyed=pl.col("destroyed_line"),
     )
-    return conform("milestones", rows.with_columns(_end()).select(
-        "input_id", "line", *_KEY, "launched", "bootstrapped", "init_started", "init_completed", "connected",
-        "first_call", "last_call", "destroyed", "end",
-    ))  # fmt: skip
+    begun = ("launched", "bootstrapped", "init_started", "init_completed", "connected")
+    shown = ("input_id", "line", *_KEY, *begun, "first_call", "last_call", "destroyed", "end")
+    return conform("milestones", rows.with_columns(_end()).select(shown))
 
 
 def _end() -> pl.Expr:

@@ -266,10 +266,8 @@ def _relation(tables: TableMap) -> pl.DataFrame:
     rows = rows.with_columns(pl.Series("rank", ranks, pl.Int32), known_by=pl.lit("process"))
     other = [{"rank": r, "host": known.hosts((r,))[0], "known_by": "rank"} for r in known.ranks if r not in set(ranks)]
     for i in sorted({*known.host_of_input, *known.rank_of_input, *known.local_of_input}):
-        other.append({
-            "input_id": i, "host": known.host_of_input.get(i), "rank": known.rank_of_input.get(i),
-            "local_rank": known.local_of_input.get(i), "known_by": "input",
-        })  # fmt: skip
+        place = {"host": known.host_of_input.get(i), "rank": known.rank_of_input.get(i)}
+        other.append({"input_id": i, **place, "local_rank": known.local_of_input.get(i), "known_by": "input"})
     other += [{"host": h, "address": a, "known_by": "address"} for a, h in known.addresses.items()]
     pods = {*tables["pods"]["pod_name"].drop_nulls(), *tables.as_read("errors")["container_name"].drop_nulls()}
     other += [

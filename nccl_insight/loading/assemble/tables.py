@@ -60,10 +60,9 @@ def _place_versions(versions: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame
     named = versions.filter(pl.col("_host").is_not_null() | pl.col("_pid").is_not_null())
     if not bare.height or not ranks.height:
         return versions
-    agreed = bare.group_by("input_id", maintain_order=True).agg(
-        pl.col("nccl_version", "cuda_version", "library").first(), pl.col("_pos").first(),
-        pl.col("nccl_version").n_unique().alias("_n"),
-    ).filter(pl.col("_n") == 1)  # fmt: skip
+    told = pl.col("nccl_version", "cuda_version", "library", "_pos").first()
+    several = pl.col("nccl_version").n_unique().alias("_n")
+    agreed = bare.group_by("input_id", maintain_order=True).agg(told, several).filter(pl.col("_n") == 1)
     zeros = ranks.filter(pl.col("rank") == 0).select("input_id", "_host", "_pid").unique(maintain_order=True)
     zeros = zeros.filter(pl.col("_host").is_not_null() | pl.col("_pid").is_not_null())
     placed = zeros.join(agreed, on="input_id", maintain_order="left").select(versions.columns)

@@ -71,12 +71,8 @@ def _walk(rows: list[dict[str, object]]) -> tuple[list[dict[str, object]], list[
                 above.pop()
             if above:
                 link = row["link"] if row["link"] in _LINKS else None
-                links.append(
-                    {
-                        "input_id": row["input_id"], "line": row["_line"], "host": row["_host"], "src": above[-1][1],
-                        "dst": name, "link": link, "bw_gbps": row["bw_gbps"],
-                    }
-                )  # fmt: skip
+                place = {"input_id": row["input_id"], "line": row["_line"], "host": row["_host"]}
+                links.append({**place, "src": above[-1][1], "dst": name, "link": link, "bw_gbps": row["bw_gbps"]})
             above.append((indent, name))
         if name not in nodes or (row["link"] is None and nodes[name]["rank"] is None):
             nodes[name] = _node_row(row, name)

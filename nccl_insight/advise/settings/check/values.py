@@ -153,7 +153,8 @@ def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str]
     low, high = variable.min, variable.max
     expected = "0 or 1" if variable.type == "bool" else "an integer"
     if low is not None or high is not None:
-        expected = f"{low} to {high}" if low is not None and high is not None else f"{low} or more" if low is not None else f"at most {high}"  # fmt: skip  # noqa: E501
+        least = f"at most {high}" if low is None else f"{low} or more"
+        expected = least if low is None or high is None else f"{low} to {high}"
     number = as_number(value)
     if not -(1 << 63) <= number < 1 << 63:
         return (Severity.WARNING, "does not fit into 64 bits: NCCL takes its default", expected)

@@ -28,10 +28,8 @@ _KEPT = re.compile(r"(?:^|\s)(?:-x|-e|-E|-genv|--env(?:ironment)?)[ =]([A-Z][A-Z
 _HOW = {"docker": "docker -e", "podman": "podman -e", "mpirun": "mpirun -x", "mpiexec": "mpiexec -x"}
 _TORCH = re.compile(r"torch\.distributed\.(?:run|launch)")
 # Options that hold several settings: who splits them, and at what.
-_LISTS = {
-    "mca_base_env_list": ("Open MPI", ";"), "--export": ("srun", ","), "--env": ("", ","), "-v": ("qsub", ","),
-    "-env": ("bsub", ","), "--env-vars": ("", ","), "--environment": ("", ","), "--set-env-vars": ("", ","),
-}  # fmt: skip
+_LISTS = {"mca_base_env_list": ("Open MPI", ";"), "--export": ("srun", ","), "-v": ("qsub", ","), "-env": ("bsub", ",")}
+_LISTS |= dict.fromkeys(("--env", "--env-vars", "--environment", "--set-env-vars"), ("", ","))
 _LIST_PROGRAMS = {
     "--env": frozenset({"torchx", "singularity", "apptainer"}), "-v": frozenset({"qsub"}), "-env": frozenset({"bsub"}),
     "--export": frozenset({"srun", "sbatch", "salloc"}), "--env-vars": frozenset({"gcloud", "sky"}),

@@ -106,11 +106,9 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
         LintFinding(path, line, issue, rows[line - 1].strip() if 0 < line <= len(rows) else "")
         for line, issue in _unique(found)
     )
-    return LintResult(
-        path, script.kind, findings, tuple(script.settings), tuple(sorted(set(script.not_evaluated))), version,
-        judged=bool(script.settings or script.launches or found),
-        prints=_prints(script),
-    )  # fmt: skip
+    judged, unknown = bool(script.settings or script.launches or found), tuple(sorted(set(script.not_evaluated)))
+    settings, prints = tuple(script.settings), _prints(script)
+    return LintResult(path, script.kind, findings, settings, unknown, version, judged=judged, prints=prints)
 
 
 def _quieter(item: tuple[int, Issue], alone: bool, bench: bool, amd: bool) -> tuple[int, Issue]:
@@ -235,7 +233,8 @@ def _twice(script: Script) -> Iterator[tuple[int, Issue]]:
         if before is None or setting.conditional or before.conditional or script.kind != "shell":
             continue
         between = any(before.line < launch.line <= setting.line for launch in script.launches)
-        if before.value != setting.value and not between and before.scope == "" and "prefix" not in {before.how, setting.how}:  # fmt: skip  # noqa: E501
+        lasting = before.scope == "" and "prefix" not in {before.how, setting.how}
+        if lasting and before.value != setting.value and not between:
             yield setting.line, issue_of("replaces-value-line", setting.name, setting=setting, before=before)
 
 

@@ -93,11 +93,9 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
         return  # what the container gets is another question
     if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|(?<!-)\benv\b.*NCCL_", line):
         return
-    lost = [
-        s for s in script.settings
-        if s.exported and not s.scope and s.seq < launch.seq and not s.conditional and not s.dead
-        and s.how in {"export", "setenv", "declare", "typeset", "assignment"} and s.name not in line
-    ]  # fmt: skip
+    ways = {"export", "setenv", "declare", "typeset", "assignment"}
+    earlier = (s for s in script.settings if s.exported and not s.scope and s.seq < launch.seq)
+    lost = [s for s in earlier if not s.conditional and not s.dead and s.how in ways and s.name not in line]
     if not lost or ("$" in line and re.search(r"\$\{?!?NCCL|\$\{?ENV|\$\{?EXPORT", line)):
         return
     # What chooses the network matters most.
