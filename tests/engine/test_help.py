@@ -9,9 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 import nccl_insight
-from nccl_insight.base.model import Finding, Severity
+from nccl_insight.base.model import Finding, Hit, Severity
 from nccl_insight.cli import build_app
+from nccl_insight.engine.draft import Draft
+from nccl_insight.engine.help import helped
 from nccl_insight.report import json_
+from tests import checks
+from tests.by_hand import run
 
 HEAD = "gpu01:4005:4011 [0] NCCL INFO NCCL version 2.27.3+cuda12.8\n"
 
@@ -352,3 +356,9 @@ def test_a_working_directory_that_slurm_replaces_is_no_failure(tmp_path: Path) -
     path.write_text(chdir + HEAD, encoding="utf-8")
     found = nccl_insight.analyze(nccl_insight.load([path])).findings
     assert "launch-failed" not in {f.name for f in found}
+
+
+def test_a_finding_without_lines_keeps_its_words() -> None:
+    plain = Draft(checks.rule("NI605"), Hit("it is slow"), Severity.WARNING)
+    assert helped(run(), [plain]) == [plain]
+    assert helped(run(errors=[{"input_id": 0, "line": 1}]), []) == []

@@ -7,6 +7,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.errors import NotJudgedError, UsageError
+from nccl_insight.share.api import analyze, load
 from nccl_insight.tables.run import build_run
 from tests.runs import HEALTHY, RUNS, TINY_SHM
 
@@ -69,3 +70,11 @@ def test_a_table_that_no_run_can_have_is_an_error() -> None:
         build_run({}).table("rank")
     assert build_run({}).table("ranks").height == 0
     assert build_run({}).table("rings").height == 0
+
+
+def test_the_functions_of_the_package_read_and_judge() -> None:
+    one = load([HEALTHY])
+    assert one.table("ranks")["nranks"].max() == 16
+    assert analyze(HEALTHY).job.nranks == 16
+    with pytest.raises(UsageError):
+        load([RUNS / "no-such-file.log"])

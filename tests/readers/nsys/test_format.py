@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 import nccl_insight
+from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.nsys import FORMAT
+from nccl_insight.readers.nsys.format import read as read_export
 from nccl_insight.tables.run import Partial
 from tests import runs
 from tests.nsys_exports import EPOCH, SECRET, Export, payload, read
@@ -196,3 +198,13 @@ def test_equal_calls_on_many_kernels(tmp_path: Path) -> None:
     collectives = export.read().tables["collectives"].sort("start_ns")
     assert collectives["size_bytes"].to_list() == [1 << (10 + n % 3) for n in range(300)]
     assert set(collectives["op"]) == {"AllReduce"}
+
+
+def test_a_database_of_another_program_is_told_and_gives_nothing(tmp_path: Path) -> None:
+    base = sqlite3.connect(tmp_path / "x.sqlite")
+    base.execute("create table t (a)")
+    base.commit()
+    base.close()
+    found = read_export(find_inputs([str(tmp_path / "x.sqlite")])[0])
+    assert [name for name, table in found.tables.items() if table.height] == ["notes"]
+    assert "no table StringIds" in found.tables["notes"]["detail"][0]
