@@ -39,6 +39,10 @@ _OTHER_PID: Final = late.compiled(r"<pid of rank ([0-9]{1,9})>")
 # A process that is gone cannot be asked: the next time all on that host are.
 _STACK: Final = late.compiled(r"py-spy dump(?P<options>(?: --(?!pid)\S+)*) --pid (?:[0-9]+|<pid>)")
 _ON_GPUS: Final = "$(nvidia-smi --query-compute-apps=pid --format=csv,noheader)"
+_THERE: Final = late.compiled(
+    r"\bon (?:the|each) (?:host|node)s? (?:of (?:this|these) ranks?|named)\b|^on (?:that|these) (?:host|node)s?\b"
+)
+_NAMED = 3
 _RECORD: Final = "<record of the job>"
 _COLUMNS: Final = "JobID,State,ExitCode,MaxRSS,Elapsed,Timelimit,NodeList,Reason"
 
@@ -50,10 +54,13 @@ def filled_in(run: Run, drafts: list[Draft]) -> list[Draft]:
 
 def _steps(run: Run, draft: Draft) -> tuple[Step, ...]:
     steps = tuple(_recorded(run, step) for step in draft.steps)
+    hosts = draft.hit.hosts or places(run).hosts(draft.hit.ranks)
+    if 0 < len(hosts) <= _NAMED:
+        there = f"on {', '.join(hosts)}"
+        steps = tuple(replace(step, where=_THERE.sub(lambda _: there, step.where, 1)) for step in steps)
     if not any("<" in s.text + s.where or _LIVE.search(s.text) for s in steps):
         return steps
     known = _known(run, draft)
-    hosts = draft.hit.hosts or places(run).hosts(draft.hit.ranks)
     host = hosts[0] if len(hosts) == 1 else ""
     return tuple(_step(run, part, known, host) for step in steps for part in _parts(step))
 

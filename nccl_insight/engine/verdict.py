@@ -43,7 +43,7 @@ def _with_since(finding: Finding) -> str:
     if not parts:
         return title
     more = ", ".join(parts)
-    return f"{title[:-1]}, {more})" if title.endswith(")") else f"{title} ({more})"
+    return f"{title}; {more}" if title.endswith(")") else f"{title} ({more})"
 
 
 def headline(

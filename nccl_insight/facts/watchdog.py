@@ -74,6 +74,14 @@ def waited(run: Run, ranks: Collection[int]) -> tuple[tuple[int, ...], tuple[flo
     return tuple(rows.filter("timed")["who"].unique().sort()), (took[0], took[-1]) if apart else ()
 
 
+def apart(run: Run, ranks: Collection[int]) -> pl.DataFrame:
+    """The rows of :func:`states` of these ranks in process groups in which nobody but them waits, in the order of
+    their ranks: where they stand while others wait for them."""
+    inside = [group.waits for group in groups(run) if group.name != UNNAMED and group.entered.issubset(ranks)]
+    rows = pl.concat(inside, how="diagonal") if inside else states(run).clear()
+    return rows.drop_nulls(["timed_out_seq", "op"]).sort(pl.coalesce("global_rank", "rank"))
+
+
 def _behind_restart(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows without those in front of a restart in the same input, behind which a rank gave up once more."""
     if not run.has("restarts"):

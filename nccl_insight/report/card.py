@@ -112,7 +112,8 @@ def _next(analysis: Analysis, finding: Finding | None) -> Iterator[str]:
     y = _TALL - 112
     yield f'<rect x="{_EDGE}" y="{y}" width="{_WIDE - 2 * _EDGE}" height="70" rx="9" fill="#eef0f4"/>'
     yield _text(_EDGE + 18, y + 26, words.shortened(where, 110), 16, "muted")
-    yield _text(_EDGE + 18, y + 54, words.shortened(said, 98), 18, "m dark")
+    size = min(18, max(13, 18 * 98 // len(said)))  # a command that is cut cannot be typed
+    yield _text(_EDGE + 18, y + 54, words.shortened(said, 98 * 18 // size), size, "m dark")
 
 
 def _legible(drawing: str, wide: float, tall: float) -> bool:

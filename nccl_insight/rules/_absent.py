@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import polars as pl
+
 from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import capital, rank_words
 from nccl_insight.facts.absent import Absent
 from nccl_insight.facts.claims import Claim
 from nccl_insight.facts.last_said import last_said
 from nccl_insight.facts.members import joining
+from nccl_insight.facts.settings import refs
+from nccl_insight.facts.watchdog import DEFAULT, apart
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
 
@@ -40,22 +44,34 @@ def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
         f"which {'no other rank' if one.came == 1 else f'only {one.came:,}'} joined"
         for rank, one in met.items()
     )
+    stands = apart(run, item.lead.ranks).head(_QUOTED)
     return replace(
         hit,
         explanation=" ".join(filter(None, (hit.explanation, *_others(item)))),
         next_step=hit.next_step.replace(READ_LAST, f"find out why: {quoted}") if quoted else hit.next_step,
-        observed="; ".join(filter(None, (*held, "" if READ_LAST in hit.next_step else quoted, hit.observed))),
+        observed="; ".join(
+            filter(None, (*held, *_stands(stands), "" if READ_LAST in hit.next_step else quoted, hit.observed))
+        ),
         ranks=item.lead.ranks if item.lead.world else (),
         hosts=item.hosts,
         evidence=(
             *(hit.evidence or item.lead.evidence),
             *(r for c in (*item.support, *item.against) for r in c.evidence[:1]),
             *(one.line for one in met.values()),
+            *refs(stands),
             *(ref for _, ref in last),
         ),
         confidence=item.confidence,
         severity=Severity.WARNING if low else hit.severity,
     )
+
+
+def _stands(rows: pl.DataFrame) -> Iterator[str]:
+    """Where the ranks that others wait for gave up waiting themselves: nobody else did there."""
+    who = pl.coalesce("global_rank", "rank")
+    for rank, op, seq, group in rows.select(who, "op", "timed_out_seq", "group").iter_rows():
+        of = "all ranks" if group == DEFAULT else f"process group {group}"
+        yield f"rank {rank} itself timed out in {op} {seq:,} of {of}{'' if rows.height > 1 else ', no other rank did'}"
 
 
 def _operation(claim: Claim) -> str:

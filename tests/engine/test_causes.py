@@ -65,7 +65,7 @@ def test_one_failure_is_the_root(tmp_path: Path) -> None:
 def test_the_first_sentence_says_since_when(tmp_path: Path) -> None:
     headline = run(tmp_path, "2025-03-02 11:00:00", "2025-03-02 11:09:00", "2025-03-02 11:09:30").headline
     assert "gpu01" in headline
-    assert headline.endswith(", since 2025-03-02 11:00:00)")
+    assert headline.endswith("; since 2025-03-02 11:00:00")
 
 
 def test_a_wait_is_told_from_its_beginning(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_wait_is_told_from_its_beginning(tmp_path: Path) -> None:
         "before timing out.\n"
     )
     headline = nccl_insight.analyze(str(log)).headline
-    assert headline.endswith("since about 03-02 11:00:00)")
+    assert headline.endswith("since about 03-02 11:00:00")
     assert "11:10" not in headline
 
 

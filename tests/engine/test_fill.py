@@ -9,6 +9,7 @@ import pytest
 import nccl_insight
 from nccl_insight.base.model import Step
 from nccl_insight.engine.fill import HOLES, without_holes
+from tests.hangs import inits, judged, log, timeout
 
 HEAD = "gpu01:4121:4190 [0] NCCL INFO NCCL version 2.27.7+cuda12.8\n"
 
@@ -53,3 +54,12 @@ def test_what_is_known_fills_a_hole_and_a_command_finds_the_rest() -> None:
     assert without_holes(f"look at <{hole}>") == f"look at {HOLES[hole][1]}"
     assert without_holes("look at <nothing known>") == "look at <nothing known>"
     assert without_holes("ls") == "ls"
+
+
+def test_a_step_names_the_hosts_of_its_finding(tmp_path: Path) -> None:
+    waits = [line for r in range(4) for line in timeout(r, 34 if r == 3 else 35, 35, 33)]
+    first = judged(log(tmp_path / "run.log", *inits(), *waits))[1][0]
+    assert (first.name, first.hosts) == ("rank-desync", ("gpu02",))
+    assert [(s.text, s.where) for s in first.steps[1:]] == [("dmesg -T | grep -i xid", "on gpu02")]
+    assert "on gpu02" in first.steps[0].where
+    assert "--pid" in first.steps[0].text

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import nccl_insight
-from nccl_insight.base.model import Severity
+from nccl_insight.base.model import Confidence, Severity
+from nccl_insight.engine.verdict import headline
 from tests.bare_logs import judge, log
 from tests.runs import SHARED
 from tests.trace_maker import event, trace, write
@@ -580,3 +582,20 @@ def test_a_line_of_source_in_a_traceback_says_nothing(tmp_path: Path) -> None:
     assert finding.name == "launch-failed"
     assert [ref.line for ref in finding.evidence] == [4]
     assert "Traceback" not in analysis.headline + str(analysis.progress)
+
+
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("Rank 3 is silent", "Rank 3 is silent (since about 08:00:01, probable)"),
+        (
+            "Rank 3 did not come to 35 (ALLREDUCE)",
+            "Rank 3 did not come to 35 (ALLREDUCE); since about 08:00:01, probable",
+        ),
+        ("Rank 3 is silent since about 08:00:01", "Rank 3 is silent since about 08:00:01 (probable)"),
+    ],
+)
+def test_the_headline_says_since_when_and_how_sure(tmp_path: Path, title: str, said: str) -> None:
+    found = judge(tmp_path, [*log(closed=0), "RuntimeError: no such file"]).findings[0]
+    finding = replace(found, title=title, severity=Severity.ERROR, confidence=Confidence.MEDIUM, begun_time="08:00:01")
+    assert headline("findings", [finding], (), ()) == said

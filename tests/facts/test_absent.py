@@ -39,6 +39,21 @@ def test_what_a_silent_rank_alone_said_last_is_quoted(tmp_path: Path, common: bo
     assert (f'rank 3 last said: "{said.format(73)}"' in found[0].next_step) is not common
 
 
+def test_a_rank_that_waits_elsewhere_is_told_where_and_what_it_said_before(tmp_path: Path) -> None:
+    """What the watchdog of that rank prints as it gives up is no reason for its coming late."""
+    said = "WARNING: profiler: all ranks meet before the profile is written"
+    for r in range(4):
+        lines = [line for line in inits() if line.startswith(f"{host(r)}:{4000 + r}:")]
+        wait = timeout(3, 613, 613, 612) if r == 3 else timeout(r, 35, 35, 34, "1", "7")
+        after = ["Exception raised from checkTimeout at Watchdog.cpp:632 (most recent call first):"] if r == 3 else []
+        log(tmp_path / f"rank{r}.log", *lines, *([said] if r == 3 else ["loading shards"]), *wait, *after)
+    _, found = judged(str(tmp_path))
+    assert [(f.name, f.ranks) for f in found] == [("collective-not-reached", (3,))]
+    assert "rank 3 itself timed out in ALLREDUCE 613 of all ranks, no other rank did" in (found[0].observed or "")
+    assert f'rank 3 last said: "{said}"' in found[0].next_step
+    assert {Path(e.input).name for e in found[0].evidence if "SeqNum=613" in (e.text or "")} == {"rank3.log"}
+
+
 def test_watchdog_and_dumps_that_agree_make_one_finding(tmp_path: Path) -> None:
     waits = [line for r in (0, 1, 3) for line in timeout(r, 35, 35, 34)]
     text = log(tmp_path / "run.log", *inits(), *waits)

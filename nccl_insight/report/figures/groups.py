@@ -54,7 +54,7 @@ def _behind(row: Group) -> str:
 
 def _label(group: Group, by_watchdog: bool) -> str:
     number, _, called = group.name.partition(" (")  # the name tells more than the number, and long ones are cut
-    name = f"{called.removesuffix(')')} {number}" if called else number
+    name = f"{called.removesuffix(')')} {number}" if called and not called[0].isdigit() else group.name
     name = f"process group {name}".rstrip() if by_watchdog else name
     return f"{name} ({plural(len(group.issued), 'rank')})"
 

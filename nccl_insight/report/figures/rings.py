@@ -15,6 +15,7 @@ _CLASSES = 8
 _VISITS = 4
 _LEFT, _BOX, _GAP, _ROW = 150.0, 256.0, 72.0, 92.0
 _CHAIN = 37
+_ORDER, _LETTER = 130, 6.8
 
 
 def rings(analysis: Analysis, view: Rings) -> Figure:
@@ -91,8 +92,10 @@ def _draw(classes: Sequence[Sequence[Ring]], named: frozenset[int]) -> str:
                 parts.append(svg.text(x + (_GAP - 10) / 2, y + 21, "" if cut else way, "t c s", 14))
                 x += _GAP
         if ring.whole and len(boxes) < len(visits):
-            hosts = [v.host or "host unknown" for v in visits]
-            parts.append(svg.text(_LEFT, y + 76, f"nodes in this order: {' > '.join(hosts[:12])}" + (" ..." if len(hosts) > 12 else ""), "t s", 130))  # fmt: skip  # noqa: E501
+            hosts = " > ".join(v.host or "host unknown" for v in visits[:12]) + (" ..." if len(visits) > 12 else "")
+            order = f"nodes in this order: {hosts}"
+            parts.append(svg.text(_LEFT, y + 76, order, "t s", _ORDER))
+            widest = max(widest, _LEFT + _LETTER * min(len(order), _ORDER))
         elif ring.whole:
             back = "back to the first rank" if len(visits) < 2 else "back to the first node"
             parts.append(svg.text(x + 4 if len(visits) > 1 else x + 10, y + 33, back, "t s"))

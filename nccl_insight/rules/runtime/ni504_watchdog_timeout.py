@@ -4,6 +4,7 @@ from textwrap import shorten
 
 import polars as pl
 
+from nccl_insight.base.units import listed
 from nccl_insight.facts.topics import plays
 from nccl_insight.facts.watchdog import given_up
 from nccl_insight.rules._absent import LIST_DUMPS
@@ -41,7 +42,9 @@ def check(ctx: Context) -> Hits:
         yield from ctx.tells("other", quiet=None, text=shorten(str(found.value("text") or ""), 80, placeholder=" ..."))
         return
     works = rows.filter(pl.col("work_op").is_not_null())
-    numbers, limits = _span(works["seq"]), rows["timeout_ms"].cast(pl.Int64, strict=False)
+    calls = works.select("work_op", "seq").unique().sort("seq")
+    mixed = calls["work_op"].n_unique() > 1  # of several groups: one operation and a span of all numbers would mislead
+    numbers, limits = () if mixed else _span(works["seq"]), rows["timeout_ms"].cast(pl.Int64, strict=False)
     first = _first(rows)
     names = rows["pg_guid"].str.extract(r"\(([^()]+)\)").drop_nulls().unique()
     timed = by_gloo or first or bool(plays(rows, "time-out").any())
@@ -55,7 +58,7 @@ def check(ctx: Context) -> Hits:
         timed=timed,
         first=first,
         opening=first or (rows["completed_seq"].eq(-1).any() and numbers == (1,)),
-        op=next(iter(works["work_op"]), ""),
+        op=listed((f"{op} {seq}" for op, seq in calls.iter_rows()), 3) if mixed else next(iter(works["work_op"]), ""),
         group=str(names[0]) if names.len() == 1 and not str(names[0]).startswith("default") else "",
         numbers=numbers,
         limits=_span(limits.filter(limits < _NO_LIMIT) / 1000) if timed else (),
