@@ -33,6 +33,8 @@ def test_a_group_is_the_communicator_of_the_same_ranks_of_the_job() -> None:
     assert twice["comm_id"].to_list() == ["w", None, "w", None]
     part = join_log({"collectives": TRACE, "ranks": log_of(*WORLD, pair[0])})
     assert part["comm_id"].to_list() == ["w", None, "w", None]
+    alone = TRACE[1:2].with_columns(group_ranks=pl.Series([[1]], dtype=pl.List(pl.Int32)))
+    assert join_log({"collectives": alone, "ranks": log_of(*WORLD, pair[0])})["comm_id"].to_list() == [None]
 
 
 def test_what_the_tuner_said_fills_what_the_trace_does_not_tell() -> None:
