@@ -238,18 +238,15 @@ def _collectives(records: pl.DataFrame) -> pl.DataFrame:
     if records.is_empty():
         return pl.DataFrame()
     whole = pl.col("op").is_in(list(PER_RANK))
-    return records.select(
-        "rank", "process_group", "group_size", "seq",
-        known_op("op").alias("op"),
-        pl.when(whole).then(pl.col("msg_size_bytes") * pl.col("group_size").cast(pl.UInt64))
-        .otherwise(pl.col("msg_size_bytes")).alias("size_bytes"),
-        (pl.col("start_us") * 1000).alias("start_ns"),
-        (pl.col("exec_time_us") * 1000).round().cast(pl.Int64, strict=False).alias("duration_ns"),
-        pl.when(pl.col("algbw_gbps") > 0).then(pl.col("algbw_gbps")).alias("algbw_gbps"),
-        pl.when(pl.col("busbw_gbps") > 0).then(pl.col("busbw_gbps")).alias("busbw_gbps"),
-        *(pl.col(c).replace_strict(_ALGORITHMS, default=pl.col(c)).alias(c) for c in ("algorithm", "protocol")),
-        "peer", pl.lit("inspector").alias("source"), "host", "pid",
-    )  # fmt: skip
+    bytes_, ranks = pl.col("msg_size_bytes"), pl.col("group_size").cast(pl.UInt64)
+    size = pl.when(whole).then(bytes_ * ranks).otherwise(bytes_).alias("size_bytes")
+    start = (pl.col("start_us") * 1000).alias("start_ns")
+    took = (pl.col("exec_time_us") * 1000).round().cast(pl.Int64, strict=False).alias("duration_ns")
+    rates = (pl.when(pl.col(c) > 0).then(pl.col(c)).alias(c) for c in ("algbw_gbps", "busbw_gbps"))
+    chosen = (pl.col(c).replace_strict(_ALGORITHMS, default=pl.col(c)).alias(c) for c in ("algorithm", "protocol"))
+    timed = (known_op("op").alias("op"), size, start, took, *rates, *chosen)
+    source = pl.lit("inspector").alias("source")
+    return records.select("rank", "process_group", "group_size", "seq", *timed, "peer", source, "host", "pid")
 
 
 def _metrics(text: str) -> pl.DataFrame:

@@ -78,17 +78,13 @@ def _collectives(events: pl.DataFrame) -> pl.DataFrame:
     size = dtype_size_expr(pl.col("dtype"))
     timed = (pl.col("end_us") > pl.col("begin_us")) & (pl.col("begin_us") > 0)
     whole = pl.col("name").is_in(list(OWN))
-    return calls.select(
-        "rank", pl.col("comm_hash").alias("process_group"), "seq",
-        known_op("name").alias("op"),
-        pl.when(whole).then(pl.col("count") * size).alias("size_bytes"),
-        pl.col("dtype").str.strip_prefix("nccl"),
-        pl.when(pl.col("begin_us") > 0).then((pl.col("begin_us") * 1000).round().cast(pl.Int64, strict=False))
-        .alias("start_ns"),
-        pl.when(timed).then(((pl.col("end_us") - pl.col("begin_us")) * 1000).round().cast(pl.Int64, strict=False))
-        .alias("duration_ns"),
-        "algorithm", "protocol", pl.lit("inspector").alias("source"), "pid",
-    )  # fmt: skip
+    begin, took = pl.col("begin_us"), pl.col("end_us") - pl.col("begin_us")
+    start_ns, took_ns = ((us * 1000).round().cast(pl.Int64, strict=False) for us in (begin, took))
+    group, op = pl.col("comm_hash").alias("process_group"), known_op("name").alias("op")
+    bytes_, dtype = pl.when(whole).then(pl.col("count") * size), pl.col("dtype").str.strip_prefix("nccl")
+    start, ran = pl.when(begin > 0).then(start_ns).alias("start_ns"), pl.when(timed).then(took_ns).alias("duration_ns")
+    what = ("rank", group, "seq", op, bytes_.alias("size_bytes"), dtype, start, ran)
+    return calls.select(*what, "algorithm", "protocol", pl.lit("inspector").alias("source"), "pid")
 
 
 FORMAT = Format(kind="inspector", sniff=sniff, read=read)

@@ -99,14 +99,11 @@ class _Walker:
         name = f"{kind}/0-{_bus_number(bus_id)}"
         self._names[bus_id.lower()] = name
         width = _side.as_int(element.get("link_width"), 0, 64)
-        self._node(
-            element, name, kind, bus_id=bus_id, numa=numa, pci_speed=element.get("link_speed") or None,
-            pci_width=width, host_hash=host_hash or None,
-            index=_side.as_int(gpu.get("dev"), 0, 2**31 - 1) if gpu else None,
-            rank=_side.as_int(gpu.get("rank"), 0, 2**31 - 1) if gpu else None,
-            sm=_side.as_int(gpu.get("sm"), 0, 10_000) if gpu else None,
-            gdr=gpu.get("gdr") == "1" if gpu and gpu.get("gdr") else None,
-        )  # fmt: skip
+        place = {"bus_id": bus_id, "numa": numa, "pci_speed": element.get("link_speed") or None, "pci_width": width}
+        index, rank = (_side.as_int(gpu.get(key), 0, 2**31 - 1) if gpu else None for key in ("dev", "rank"))
+        sm = _side.as_int(gpu.get("sm"), 0, 10_000) if gpu else None
+        gdr = gpu.get("gdr") == "1" if gpu and gpu.get("gdr") else None
+        self._node(element, name, kind, **place, host_hash=host_hash or None, index=index, rank=rank, sm=sm, gdr=gdr)
         if parent:
             rate = _PCI.get(element.get("link_speed"))
             self._link(element, parent, name, "PCI", rate * width / 80 if rate and width else None)
@@ -146,21 +143,18 @@ class _Walker:
 
     def _net(self, element: Element, name: str, parent: str | None, numa: int | None) -> None:
         megabits = _side.as_int(element.get("speed"), 0, 2**31 - 1)
-        self._node(
-            element, name, "NET", index=_side.as_int(element.get("dev"), 0, 2**31 - 1), numa=numa,
-            device=element.get("name") or None, port=_side.as_int(element.get("port"), 0, 2**31 - 1),
-            speed_gbit=megabits // 1000 if megabits else None,
-            gdr=element.get("gdr") == "1" if element.get("gdr") else None,
-        )  # fmt: skip
+        index, port = (_side.as_int(element.get(key), 0, 2**31 - 1) for key in ("dev", "port"))
+        device, speed = element.get("name") or None, megabits // 1000 if megabits else None
+        gdr = element.get("gdr") == "1" if element.get("gdr") else None
+        self._node(element, name, "NET", index=index, numa=numa, device=device, port=port, speed_gbit=speed, gdr=gdr)
         if parent:
             self._link(element, parent, name, "NET", megabits / 8000 if megabits else None)
 
     def _link(
         self, element: Element, src: str, dst: str, link: str, bw: float | None, count: int | None = None
     ) -> dict[str, object]:
-        row: dict[str, object] = {
-            "line": element.line, "src": src, "dst": dst, "link": link, "bw_gbps": bw, "count": count,
-        }  # fmt: skip
+        ends = {"line": element.line, "src": src, "dst": dst}
+        row: dict[str, object] = {**ends, "link": link, "bw_gbps": bw, "count": count}
         self.links.append(row)
         return row
 

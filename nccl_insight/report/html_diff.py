@@ -229,10 +229,8 @@ def _effects(comparison: Comparison) -> Figure | None:
     reach = max(1, math.ceil(max(abs(math.log2(r)) for r in ratios)))
     step = max(1, reach // 4)
     ticks = list(range(-reach, reach + 1, step))
-    line = {
-        "type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "layer": "above",
-        "line": {"color": GREY, "dash": "dash", "width": 2},
-    }  # fmt: skip
+    ends = {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1}
+    line = {**ends, "layer": "above", "line": {"color": GREY, "dash": "dash", "width": 2}}
     furthest = max(shown, key=lambda c: abs(math.log2(c.ratio or 1)))
     rows = tuple(
         (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}") for c in measured[:50]

@@ -47,12 +47,8 @@ def _slices(rows: Sequence[Collective], origin: int) -> list[dict[str, Any]]:
     for rank, lane, start, took, op, *rest in rows:
         known = dict(zip(Collective._fields[5:], rest, strict=True))
         args = {k: one_line(v, _TEXT_MOST) if isinstance(v, str) else v for k, v in known.items() if v is not None}
-        events.append(
-            {
-                "ph": "X", "cat": "collective", "name": op or "communication", "pid": rank, "tid": lane,
-                "ts": (start - origin) / 1000, "dur": took / 1000, "args": args,
-            }
-        )  # fmt: skip
+        place = {"pid": rank, "tid": lane, "ts": (start - origin) / 1000, "dur": took / 1000, "args": args}
+        events.append({"ph": "X", "cat": "collective", "name": op or "communication", **place})
     return events
 
 
@@ -67,13 +63,13 @@ def _arrows(rows: Sequence[Arrow], origin: int) -> list[dict[str, Any]]:
         place = {"pid": rank, "tid": to, "args": {}}
         from_us, at_us = (start - origin) / 1000, (at - origin) / 1000
         common = {"cat": "waited for", "name": "waited for", "id": number, "ts": at_us}
+        waits, moves = (at - start) / 1000, (ends - at) / 1000
         events += (
-            {"ph": "X", "cat": "waiting", "name": f"waiting for rank {source}", "ts": from_us,
-             "dur": (at - start) / 1000, **place},
-            {"ph": "X", "cat": "transfer", "name": "transfer", "ts": at_us, "dur": (ends - at) / 1000, **place},
+            {"ph": "X", "cat": "waiting", "name": f"waiting for rank {source}", "ts": from_us, "dur": waits, **place},
+            {"ph": "X", "cat": "transfer", "name": "transfer", "ts": at_us, "dur": moves, **place},
             {**common, "ph": "s", "pid": source, "tid": lane},
             {**common, "ph": "f", "bp": "e", "pid": rank, "tid": to},
-        )  # fmt: skip
+        )
     return events
 
 

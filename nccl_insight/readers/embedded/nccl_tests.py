@@ -160,14 +160,10 @@ def _measurements(rows: pl.DataFrame) -> pl.DataFrame:
         value = pl.col("_f").list.get(pl.col("_at") + offset, null_on_oob=True).cast(pl.Float64, strict=False)
         return pl.when(value.is_finite()).then(value)
 
-    return both.select(
-        "line", "run", "in_place", "root", "dtype",
-        pl.col("size").cast(pl.UInt64, strict=False).alias("size_bytes"),
-        pl.col("count").cast(pl.UInt64, strict=False),
-        pl.when(pl.col("redop") != "none").then(pl.col("redop")).alias("red_op"),
-        figure(0).alias("time_us"), figure(1).alias("algbw_gbps"), figure(2).alias("busbw_gbps"),
-        figure(3).alias("_last_figure"),
-    )  # fmt: skip
+    figures = (figure(n).alias(c) for n, c in enumerate(("time_us", "algbw_gbps", "busbw_gbps", "_last_figure")))
+    size, count = (pl.col(c).cast(pl.UInt64, strict=False) for c in ("size", "count"))
+    red_op = pl.when(pl.col("redop") != "none").then(pl.col("redop")).alias("red_op")
+    return both.select("line", "run", "in_place", "root", "dtype", size.alias("size_bytes"), count, red_op, *figures)
 
 
 def _finish(rows: pl.DataFrame) -> pl.DataFrame:

@@ -106,11 +106,10 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     )
     rate = pl.coalesce(_numeric(text.str.extract(p)) for p in _RATE)
     pause = pl.coalesce(pl.when(text.str.contains(p)).then(pl.lit(name)) for name, p in _PAUSES)
-    found = rows.with_columns(
-        unit=unit, counter=counter.cast(pl.Float64, strict=False), total=total.cast(pl.Int64, strict=False),
-        timestamp=text.str.extract(_STAMP), elapsed_s=_clock_s(bar.field("3")), duration_s=_took(text), rate=rate,
-        pause=pause, not_a_number=text.str.contains(_PATTERNS["not_a_number"]),
-    )  # fmt: skip
+    counted = {"counter": counter.cast(pl.Float64, strict=False), "total": total.cast(pl.Int64, strict=False)}
+    timed = {"timestamp": text.str.extract(_STAMP), "elapsed_s": _clock_s(bar.field("3")), "duration_s": _took(text)}
+    lost = text.str.contains(_PATTERNS["not_a_number"])
+    found = rows.with_columns(unit=unit, **counted, **timed, rate=rate, pause=pause, not_a_number=lost)
     found = found.filter(pl.col("unit").is_not_null() | pl.col("pause").is_not_null())
     return _named(found).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
 

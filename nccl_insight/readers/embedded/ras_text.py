@@ -72,11 +72,9 @@ class _Reader:
             self._report += 1
             self._section, self._comm = "", None
         elif match := _GROUP.match(text):
-            self._add(
-                line, text, "group", group=int(match[1]), comms=int(match[2]), n_nodes=int(match[3]),
-                ranks_per_node=match[4], ranks_per_comm=int(match[5]), ranks_in_group=int(match[6]),
-                status=match[7], errors=match[8],
-            )  # fmt: skip
+            groups = {"group": 1, "comms": 2, "n_nodes": 3, "ranks_per_comm": 5, "ranks_in_group": 6}
+            counts = {name: int(match[n]) for name, n in groups.items()}
+            self._add(line, text, "group", **counts, ranks_per_node=match[4], status=match[7], errors=match[8])
         elif match := _COMM.match(text):
             self._section, self._group = match[3].split(",")[0].lower(), int(match[1][:9])
             self._comm, self._op, self._claim = match[2].lower().rjust(16, "0"), None, {}
@@ -109,10 +107,8 @@ class _Reader:
             return
         count = _COUNT.search(text)
         self._claim = columns
-        self._add(
-            line, text, self._section, comm_hash=self._comm, group=self._group, op=self._op,
-            count=int(count[1]) if count else None, **columns,
-        )  # fmt: skip
+        where = {"comm_hash": self._comm, "group": self._group, "op": self._op}
+        self._add(line, text, self._section, **where, count=int(count[1]) if count else None, **columns)
 
     @staticmethod
     def _columns(text: str) -> dict[str, object]:

@@ -215,10 +215,8 @@ def _groups(
 
 def _collectives(entries: pl.DataFrame) -> pl.DataFrame:
     """Rows for ``collectives``; durations only where the recorder timed the operation itself."""
-    return entries.select(
-        "rank", "process_group", "group_ranks", "group_size", "op", "size_bytes",
-        pl.when(pl.col("is_p2p")).then(None).otherwise(pl.col("collective_seq")).alias("seq"),
-        pl.col("input_dtypes").str.split(",").list.first().alias("dtype"),
-        pl.when(pl.col("duration_ns").is_not_null()).then(pl.col("time_started_ns")).alias("start_ns"),
-        "duration_ns", pl.lit("flight_recorder").alias("source"),
-    )  # fmt: skip
+    who = ("rank", "process_group", "group_ranks", "group_size", "op", "size_bytes")
+    seq = pl.when(pl.col("is_p2p")).then(None).otherwise(pl.col("collective_seq")).alias("seq")
+    dtype = pl.col("input_dtypes").str.split(",").list.first().alias("dtype")
+    start = pl.when(pl.col("duration_ns").is_not_null()).then(pl.col("time_started_ns")).alias("start_ns")
+    return entries.select(*who, seq, dtype, start, "duration_ns", pl.lit("flight_recorder").alias("source"))

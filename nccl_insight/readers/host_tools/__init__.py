@@ -69,12 +69,9 @@ def read(lines: Lines, path: str = "") -> Found:
             kept = found.also.setdefault(output.tool.also, [])
             kept += [(line, text, output.host) for line, text in output.lines]
         rows = len(found.facts) + len(found.stacks) + len(found.copies) - before
-        found.outputs.append(
-            {
-                "line": output.line, "last_line": output.lines[-1][0], "host": output.host, "tool": output.tool.name,
-                "what": output.tool.what, "says": says[:400], "facts": rows, "unread": found.unread,
-            }
-        )  # fmt: skip
+        tool = output.tool
+        said = {"line": output.line, "last_line": output.lines[-1][0], "host": output.host, "tool": tool.name}
+        found.outputs.append({**said, "what": tool.what, "says": says[:400], "facts": rows, "unread": found.unread})
         found.unread = 0
     return found
 

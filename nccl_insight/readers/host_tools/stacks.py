@@ -39,10 +39,9 @@ class _Thread:
             self.tops.append([shown])
         elif self.tops and 0 < self.depth == len(self.tops[-1]) < _SHOWN:
             self.tops[-1].append(shown)
-        self._found.frame(
-            line=line, pid=self.pid, rank=self.rank, thread=self.name[:120], depth=self.depth, function=function[:300],
-            library=library, file=file, line_number=int(number) if number else None,
-        )  # fmt: skip
+        who = {"pid": self.pid, "rank": self.rank, "thread": self.name[:120], "depth": self.depth}
+        at = int(number) if number else None
+        self._found.frame(line=line, **who, function=function[:300], library=library, file=file, line_number=at)
         self.depth += 1
 
     def says(self) -> str:

@@ -230,10 +230,8 @@ class Events:
 
     def _flush(self) -> None:
         """Moves the collected GPU events into a frame, which takes a tenth of the memory of the lists."""
-        columns: tuple[list[Any], ...] = (
-            self.kind, self.start, self.end, self.device, self.stream, self.name, self.size, self.correlation,
-            self.meta, self.external,
-        )  # fmt: skip
+        run = (self.kind, self.start, self.end, self.device, self.stream)
+        columns: tuple[list[Any], ...] = (*run, self.name, self.size, self.correlation, self.meta, self.external)
         data = {n: pl.Series(n, c, dtype=t) for (n, t), c in zip(_RAW.items(), columns, strict=True)}
         self._frames.append(pl.DataFrame(data))
         for column in columns:

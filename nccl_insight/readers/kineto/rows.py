@@ -197,11 +197,9 @@ def _row(meta: Meta, groups: Groups, place: Sequence[int | None], kernel: str | 
     split = _largest_share(meta.in_split) if op in ("AllToAll", "AllToAllv") else None
     if op == "AllToAll" and split is not None:
         op = "AllToAllv"
-    return (
-        meta.process_group, ranks, meta.seq, op, _size(op, meta, group_size), dtype, group_size, *place, kernel,
-        name.algorithm if name else None, name.protocol if name else None, source, meta.peer, split,
-        meta.comms_id,
-    )  # fmt: skip
+    size, chosen = _size(op, meta, group_size), (name.algorithm, name.protocol) if name else (None, None)
+    what = (meta.process_group, ranks, meta.seq, op, size, dtype, group_size)
+    return *what, *place, kernel, *chosen, source, meta.peer, split, meta.comms_id
 
 
 def _size(op: str | None, meta: Meta, group_size: int | None) -> int | None:

@@ -409,10 +409,8 @@ def _result(
         said = foreign.filter(pl.col("_text").str.contains(r"\S"))
     ends = dict(said.group_by("input_id").agg(pl.col("_line").max()).iter_rows())
     fates: dict[int, Fate] = {}
-    columns = zip(
-        places.input_ids, places.counts, work.clean, places.count(good), places.count(lost), places.count(torn),
-        strict=True,
-    )  # fmt: skip
+    counts = (places.count(lines) for lines in (good, lost, torn))
+    columns = zip(places.input_ids, places.counts, work.clean, *counts, strict=True)
     for input_id, count, clean, parsed, missed, broken in columns:
         known = clean + parsed
         fates[input_id] = Fate(count, known, missed, count - known - missed - broken, broken, ends.get(input_id, 0))

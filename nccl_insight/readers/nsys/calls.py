@@ -8,6 +8,7 @@ from nccl_insight.base.bandwidth import traffic_bytes
 from nccl_insight.base.words import pairs, words
 from nccl_insight.readers.kernels import classify, collective_op
 from nccl_insight.readers.nsys.nvtx import Payload, Schemas
+from nccl_insight.tables.declared import frame
 
 COLLECTIVE: Final = words("""process_group op size_bytes dtype group_size start_ns duration_ns stream device kernel
     algorithm protocol step exposed_ns held_ns algbw_gbps busbw_gbps source peer calls""")
@@ -71,17 +72,8 @@ def attach_calls(comm: pl.DataFrame, launches: pl.DataFrame, marks: pl.DataFrame
             payloads = [(op, layouts.decode(blob)) for op, blob in made]
             described = known_calls[key] = _describe(name, torch_text, payloads, sizes)
         result.append(described)
-    return rows.with_columns(
-        pl.DataFrame(
-            result,
-            schema={
-                "process_group": pl.String, "op": pl.String, "size_bytes": pl.UInt64, "dtype": pl.String,
-                "group_size": pl.Int32, "algorithm": pl.String, "protocol": pl.String, "peer": pl.Int32,
-                "calls": pl.Int32,
-            },
-            orient="row",
-        )
-    )  # fmt: skip
+    schema = frame("process_group str, op str, size_bytes u64, dtype str, group_size i32, algorithm str, protocol str")
+    return rows.with_columns(pl.DataFrame(result, schema | frame("peer i32, calls i32"), orient="row"))
 
 
 def _enclosing(rows: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
@@ -89,10 +81,10 @@ def _enclosing(rows: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     if marks.is_empty() or rows.is_empty() or rows["launch"].null_count() == rows.height:
         return rows.with_columns(text=pl.lit(None, pl.String), start=pl.lit(None, pl.Int64)).select("text", "start")
     points = rows.select("row", "tid", "launch").filter(pl.col("launch").is_not_null()).sort("launch")
+    marked = marks.select("tid", "start", "end", "text").sort("start")
     found = points.join_asof(
-        marks.select("tid", "start", "end", "text").sort("start"), left_on="launch", right_on="start", by="tid",
-        strategy="backward", coalesce=False, check_sortedness=False,
-    ).filter(pl.col("end") >= pl.col("launch"))  # fmt: skip
+        marked, left_on="launch", right_on="start", by="tid", coalesce=False, check_sortedness=False
+    ).filter(pl.col("end") >= pl.col("launch"))
     return (
         rows.select("row")
         .join(found.select("row", "text", "start"), on="row", how="left", maintain_order="left")
@@ -152,10 +144,9 @@ def _describe(
     comms = {p.comm for _, p in made}
     comm = next(iter(comms)) if len(comms) == 1 else None
     nranks = sizes.get(comm) if comm is not None else None
-    return (
-        f"{comm:#x}" if comm is not None else None, op, _size(op, made, nranks), kernel.dtype, nranks, kernel.algorithm,
-        kernel.protocol, made[0][1].peer if len(made) == 1 else None, len(made) or None,
-    )  # fmt: skip
+    group, size = f"{comm:#x}" if comm is not None else None, _size(op, made, nranks)
+    peer = made[0][1].peer if len(made) == 1 else None
+    return group, op, size, kernel.dtype, nranks, kernel.algorithm, kernel.protocol, peer, len(made) or None
 
 
 def _size(op: str | None, made: list[tuple[str, Payload]], nranks: int | None) -> int | None:

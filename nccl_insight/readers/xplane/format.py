@@ -203,11 +203,9 @@ def _activity(plane: _Plane, data: bytes, gpu: int) -> Iterator[_Row]:
         elif "memset_details" in values or _SET.match(name):
             kind = MEMSET
         start = begun + offset // 1000
-        yield (
-            kind, start, start + (offset % 1000 + duration) // 1000, gpu, int(stream[1]), name, size,
-            correlation if isinstance(correlation, int) and 0 < correlation < _MOST_PS else None,
-            hlo if isinstance(hlo, str) else None,
-        )  # fmt: skip
+        end = start + (offset % 1000 + duration) // 1000
+        launch = correlation if isinstance(correlation, int) and 0 < correlation < _MOST_PS else None
+        yield kind, start, end, gpu, int(stream[1]), name, size, launch, hlo if isinstance(hlo, str) else None
 
 
 def _take_host(plane: _Plane, data: bytes, found: _Found) -> None:

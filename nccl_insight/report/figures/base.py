@@ -99,34 +99,27 @@ def hatched(color: str, shape: str) -> dict[str, Any]:
 
 def stripes(name: str, names: Sequence[str], values: Sequence[float | None], marker: Trace, hover: str) -> Trace:
     """Horizontal bars of one series; ``hover``: what is said of a bar."""
-    return {
-        "type": "bar", "orientation": "h", "name": name, "y": [*names], "x": rounded(values), "marker": marker,
-        "hovertemplate": f"{hover}<extra></extra>",
-    }  # fmt: skip
+    bar: Trace = {"type": "bar", "orientation": "h", "name": name, "y": [*names], "x": rounded(values)}
+    return {**bar, "marker": marker, "hovertemplate": f"{hover}<extra></extra>"}
 
 
 def dots(name: str, x: Sequence[Any], y: Sequence[Any], marker: Trace, hover: str) -> Trace:
     """Points of one series; ``hover``: what is said of a point."""
-    return {
-        "type": "scatter", "mode": "markers", "name": name, "x": [*x], "y": [*y], "marker": marker,
-        "hovertemplate": f"{hover}<extra></extra>",
-    }  # fmt: skip
+    marks: Trace = {"type": "scatter", "mode": "markers", "name": name, "x": [*x], "y": [*y], "marker": marker}
+    return {**marks, "hovertemplate": f"{hover}<extra></extra>"}
 
 
 def grid(name: str, x: list[str], y: list[str], z: list[list[float | None]], unit: str, hover: str) -> Trace:
     """Values of pairs as colors, the darkest for 0."""
-    return {
-        "type": "heatmap", "name": name, "x": x, "y": y, "z": z, "zmin": 0, "colorscale": "Cividis",
-        "colorbar": {"title": {"text": unit}}, "hovertemplate": f"{hover}<extra></extra>",
-    }  # fmt: skip
+    heat: Trace = {"type": "heatmap", "name": name, "x": x, "y": y, "z": z, "zmin": 0, "colorscale": "Cividis"}
+    return {**heat, "colorbar": {"title": {"text": unit}}, "hovertemplate": f"{hover}<extra></extra>"}
 
 
 def bars(names: Sequence[str], values_ns: Sequence[float], color: str | list[str], hover: str = "") -> Trace:
     """Horizontal bars of times in milliseconds; ``hover``: what is said behind the time."""
-    return {
-        "type": "bar", "orientation": "h", "y": [*names], "x": rounded([ns / 1e6 for ns in values_ns]),
-        "showlegend": False, "marker": {"color": color}, "hovertemplate": f"%{{y}}: %{{x}} ms{hover}<extra></extra>",
-    }  # fmt: skip
+    bar: Trace = {"type": "bar", "orientation": "h", "y": [*names], "x": rounded([ns / 1e6 for ns in values_ns])}
+    shown = f"%{{y}}: %{{x}} ms{hover}<extra></extra>"
+    return {**bar, "showlegend": False, "marker": {"color": color}, "hovertemplate": shown}
 
 
 def axis(title: str, **settings: Any) -> dict[str, Any]:

@@ -81,11 +81,9 @@ def _points(metric: Metric, visible: bool) -> list[Trace]:
             marker = {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11}
             hover = f"rank %{{x}}<br>%{{y}} ({label(metric.title)})"
             data.append(dots(name, members, rounded([values[r] for r in members]), marker, hover))
-    median: Trace = {
-        "type": "scatter", "mode": "lines", "name": "median", "x": [min(values), max(values)],
-        "y": rounded([metric.median, metric.median]), "line": {"dash": "dash", "color": SERIES[2], "width": 1.5},
-        "hoverinfo": "skip",
-    }  # fmt: skip
+    ends, middle = [min(values), max(values)], rounded([metric.median, metric.median])
+    curve: Trace = {"type": "scatter", "mode": "lines", "name": "median", "x": ends, "y": middle}
+    median: Trace = {**curve, "line": {"dash": "dash", "color": SERIES[2], "width": 1.5}, "hoverinfo": "skip"}
     return [{**trace, "visible": visible} for trace in (*data, median)]
 
 
@@ -100,10 +98,8 @@ def comparison(analysis: Analysis, view: Sequence[Metric]) -> Figure:
         masks += [number] * len(shown)
         values, odd = metric.values, metric.outliers
         low, high = min(values.values()), max(values.values())
-        rows.append(
-            (metric.title, str(len(values)), f"{metric.median:.4g}", f"{low:.4g}", f"{high:.4g}",
-             format_ranks(odd) or "none")
-        )  # fmt: skip
+        figures = (f"{value:.4g}" for value in (metric.median, low, high))
+        rows.append((metric.title, str(len(values)), *figures, format_ranks(odd) or "none"))
         if odd:
             at = f" (on {', '.join(metric.hosts)})" if 0 < len(metric.hosts) <= 3 else ""
             odd_ones.append(f"{metric.title}: rank{'s' if len(odd) > 1 else ''} {format_ranks(odd, 8)}{at}")

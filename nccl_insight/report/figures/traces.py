@@ -123,10 +123,9 @@ def _peak_line(value_gbps: float, name: str) -> dict[str, Any]:
     """What no transfer passes, as a dashed line with its name at the right."""
     line = {"color": GREY, "dash": "dash", "width": 1.5}
     shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value_gbps, "y1": value_gbps, "line": line}
-    note = {
-        "xref": "paper", "x": 1, "y": value_gbps, "text": label(f"{value_gbps:.0f} GB/s {name}", 80),
-        "showarrow": False, "xanchor": "right", "yanchor": "bottom",
-    }  # fmt: skip
+    shown = label(f"{value_gbps:.0f} GB/s {name}", 80)
+    place = {"xref": "paper", "x": 1, "y": value_gbps, "text": shown}
+    note = {**place, "showarrow": False, "xanchor": "right", "yanchor": "bottom"}
     return {"shapes": [shape], "annotations": [note]}
 
 

@@ -19,10 +19,9 @@ _BOX, _TALL, _GAP, _DOWN = 104.0, 44.0, 12.0, 34.0
 def trees(analysis: Analysis, view: Trees) -> Figure:
     """The different trees side by side (usually the two of the double binary tree), roots marked."""
     rows = tuple(
-        (str(t.channel), str(t.number), ", ".join(map(str, t.roots[:8])), str(t.depth), str(t.children),
-         str(t.crossings))
+        (str(t.channel), str(t.number), ", ".join(map(str, t.roots[:8])), *map(str, (t.depth, t.children, t.crossings)))
         for t in view.trees
-    )  # fmt: skip
+    )
     between = " between the nodes" if view.nodes > 1 else ""
     said = f"{plural(len(rows), 'tree')}"
     said += (

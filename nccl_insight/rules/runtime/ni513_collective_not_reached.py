@@ -42,10 +42,8 @@ def _closed(run: Run, item: Absent) -> pl.DataFrame:
 def _told(item: Absent) -> dict[str, Any]:
     """What all texts of this check may say."""
     lead = item.lead
-    return {
-        "subject": subject(item), "lead": lead, "op": lead.op or "operation unknown", "read_last": READ_LAST,
-        "limit": (lead.ran_ms or 0) / 1000, "one": len(lead.ranks) == 1,
-    }  # fmt: skip
+    op, limit, one = lead.op or "operation unknown", (lead.ran_ms or 0) / 1000, len(lead.ranks) == 1
+    return {"subject": subject(item), "lead": lead, "op": op, "read_last": READ_LAST, "limit": limit, "one": one}
 
 
 def _hit(run: Run, item: Absent) -> Hit | None:
@@ -63,10 +61,10 @@ def _hit(run: Run, item: Absent) -> Hit | None:
     if lead.proof == "stack":
         return says("collective-not-reached.elsewhere", (), next_step=READ_LAST, **_told(item))
     if lead.proof == "gap":
+        numbered, ended = lead.seq is not None, ended_ranks(run).issuperset(lead.ranks)
         return says(
-            "collective-not-reached.unseen", (), first_s=lead.first_s, numbered=lead.seq is not None,
-            ended=ended_ranks(run).issuperset(lead.ranks), **_told(item),
-        )  # fmt: skip
+            "collective-not-reached.unseen", (), first_s=lead.first_s, numbered=numbered, ended=ended, **_told(item)
+        )
     if lead.proof != "silent":
         return None
     if (gone := _closed(run, item)).height:

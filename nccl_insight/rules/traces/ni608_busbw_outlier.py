@@ -68,18 +68,17 @@ def _unlike_others(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
     apart = [None if a is None else str(node.get(a) != node.get(b)) for a, b in rows.select("src", "dst").iter_rows()]
     rate = pl.when(pair).then(pl.col("size_bytes") / pl.col("wire_ns")).otherwise(pl.col("busbw_gbps"))
     keys = ["like", "size_bytes", "dtype"]
+    who = pl.when(pair).then(pl.concat_list("src", "dst")).otherwise(pl.col("ranks"))
+    like = pl.coalesce(pl.Series(apart, dtype=pl.String), pl.concat_str("op", layout, separator=" "))
     medians = (
-        rows.with_columns(
-            pair=pair, rate=rate, who=pl.when(pair).then(pl.concat_list("src", "dst")).otherwise(pl.col("ranks")),
-            like=pl.coalesce(pl.Series(apart, dtype=pl.String), pl.concat_str("op", layout, separator=" ")),
-        )
+        rows.with_columns(pair=pair, rate=rate, who=who, like=like)
         .drop_nulls(["rate", "size_bytes"])
         .group_by("pair", *keys, "who", maintain_order=True)
         .agg(pl.col("rate", "wire_ns").median(), pl.col("op", "input_id").first(), count=pl.len())
         .filter(pl.col("count") >= _LEAST_PER_GROUP)
         .with_columns(peers=pl.len().over(keys))
         .filter(pl.col("peers") >= pl.when("pair").then(3).otherwise(2))
-    )  # fmt: skip
+    )
     others = medians.join(medians.select(*keys, "rate", other="who"), on=keys, nulls_equal=True, suffix="_other")
     others = others.filter(pl.col("who") != pl.col("other")).group_by(*keys, "who").agg(pl.col("rate_other").median())
     found = medians.join(others, on=[*keys, "who"], nulls_equal=True).with_columns(usual=pl.col("rate_other"))
@@ -93,10 +92,10 @@ def _unlike_others(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         common = set.intersection(*sets) or set.union(*sets)
         ranks = tuple(sorted(common if many else row["who"]))
         refs = trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")])
+        whom, owner, rest = with_hosts(run, ranks), row["who"], row["peers"] - 1
         yield says(
-            "busbw-outlier.unlike", refs, whom=with_hosts(run, ranks), row=row, many=many,
-            who=row["who"], slow=slow, own=ranks, n_others=row["peers"] - 1,
-        )  # fmt: skip
+            "busbw-outlier.unlike", refs, whom=whom, row=row, many=many, who=owner, slow=slow, own=ranks, n_others=rest
+        )
 
 
 def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:

@@ -149,10 +149,9 @@ class Desk:
 
 
 def _page(rule: Rule) -> dict[str, Any]:
-    return {
-        "code": rule.code, "name": rule.name, "severity": rule.severity.value, "action": rule.action.value,
-        "caused_by": list(rule.caused_by), "thresholds": dict(rule.thresholds), "text": rule.doc,
-    }  # fmt: skip
+    known = {"code": rule.code, "name": rule.name, "severity": rule.severity.value, "action": rule.action.value}
+    page = {"caused_by": list(rule.caused_by), "thresholds": dict(rule.thresholds), "text": rule.doc}
+    return {**known, **page}
 
 
 def _plain(value: object) -> object:

@@ -55,11 +55,9 @@ def _entry(pattern: Pattern, group: int, ranks: list[int], request: int) -> dict
     whole = max(1, pattern.size_bytes // element)
     share = max(1, whole // pattern.shape.nranks)
     sizes = {"AllGather": (share, whole), "ReduceScatter": (whole, share)}.get(pattern.op, (whole, whole))
-    entry: dict[str, Any] = {
-        "comms": _NAMES[pattern.op], "req": request, "pg_id": group, "world_size": pattern.shape.nranks,
-        "global_ranks": ranks, "in_msg_size": sizes[0], "out_msg_size": sizes[1],
-        "dtype": _dtype(pattern.dtype, element),
-    }  # fmt: skip
+    call = {"comms": _NAMES[pattern.op], "req": request, "pg_id": group, "world_size": pattern.shape.nranks}
+    size = {"in_msg_size": sizes[0], "out_msg_size": sizes[1], "dtype": _dtype(pattern.dtype, element)}
+    entry: dict[str, Any] = {**call, "global_ranks": ranks, **size}
     if pattern.root is not None:
         entry["root"] = pattern.root
     return entry

@@ -31,25 +31,25 @@ def transfers(collectives: pl.DataFrame) -> pl.DataFrame:
     if rows.is_empty():
         return pl.DataFrame()
     missing = [pl.lit(None, pl.String).alias(c) for c in ("comms_id",) if c not in rows.columns]
+    pair = pl.concat_str("src", "dst", separator=">")
+    group = (pl.lit("p2p"), _job_of(rows), "source", pl.col("process_group").fill_null("?"), pair)
+    src, dst = (pl.when(sends).then(a).otherwise(b) for a, b in (("rank", "peer"), ("peer", "rank")))
+    who = ("row", "rank", "process_group", "group_ranks", "seq", pl.col("op", "source").cast(pl.String))
+    what = ("size_bytes", "dtype", "start_ns", "duration_ns", "step", "comms_id")
     return (
         rows.with_columns(missing)
-        .with_columns(
-            src=pl.when(sends).then("rank").otherwise("peer"), dst=pl.when(sends).then("peer").otherwise("rank")
-        )
+        .with_columns(src=src, dst=dst)
         .select(
-            "row", "rank", "process_group", "group_ranks", "seq", pl.col("op", "source").cast(pl.String),
-            "size_bytes", "dtype", "start_ns", "duration_ns", "step", "comms_id",
-            group=pl.concat_str(
-                pl.lit("p2p"), _job_of(rows), "source", pl.col("process_group").fill_null("?"),
-                pl.concat_str("src", "dst", separator=">"), separator="|",
-            ),
+            *who,
+            *what,
+            group=pl.concat_str(*group, separator="|"),
             sign=pl.struct("size_bytes", "dtype").hash(),
             end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         )
         .unique(["rank", "op", "start_ns", "duration_ns", "group", "seq"], keep="first", maintain_order=True)
         .with_columns(seq=_number_in_pair())
         .sort("group", "rank", "start_ns", "seq")
-    )  # fmt: skip
+    )
 
 
 def _number_in_pair() -> pl.Expr:

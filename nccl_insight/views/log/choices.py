@@ -166,10 +166,9 @@ def start_up(run: Run) -> tuple[StartUp, ...]:
     timings = run.table("init_timings").filter(pl.col("total_s").is_not_null())
     sizes = run.table("communicators").select("comm_id", "nranks").unique("comm_id")
     table = timings.drop("nranks", strict=False).join(sizes, on="comm_id", how="left", nulls_equal=True)
-    grouped = table.group_by("nranks").agg(
-        pl.col("comm_id").n_unique().alias("comms"), pl.col("total_s").median().alias("mid"),
-        pl.col("total_s").max().alias("most"), *(pl.col(p).median() for p in PHASES),
-    ).sort("nranks", descending=True, nulls_last=True)  # fmt: skip
+    comms, total = pl.col("comm_id").n_unique().alias("comms"), pl.col("total_s")
+    took = (total.median().alias("mid"), total.max().alias("most"), *(pl.col(p).median() for p in PHASES))
+    grouped = table.group_by("nranks").agg(comms, *took).sort("nranks", descending=True, nulls_last=True)
     return tuple(
         StartUp(row["nranks"], row["comms"], row["mid"], row["most"], {p: row[p] for p in PHASES if row[p] is not None})
         for row in grouped.iter_rows(named=True)
