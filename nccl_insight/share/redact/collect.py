@@ -67,24 +67,23 @@ class _Found:
 
     def by_patterns(self, alike: str, sections: list[str]) -> None:
         """Heads of lines in ``alike``, and names behind the words that announce them in ``sections``."""
-        for match in chain(patterns.HEAD.finditer(alike), _matches("place", patterns.PLACE, sections)):
+        for match in chain(patterns.HEAD.finditer(alike), _matches(patterns.PLACE, sections)):
             name = next(g for g in match.groups() if g is not None)
             behind = match.re is patterns.PLACE and match["series"] and patterns.SERIES.match(match.string, match.end())
             if behind:
                 self.series[match["series"]] = behind[1]
             if _host_like(name) and not (behind and not certain(name)):
                 self.hosts.setdefault(name)
-        for match in _matches("places", patterns.PLACES, sections):
+        for match in _matches(patterns.PLACES, sections):
             for named in patterns.PLACE_OF_LIST.finditer(match[match.lastindex or 0]):
                 if _host_like(named[0]) and certain(named[0]):
                     self.hosts.setdefault(named[0])
-        for match in _matches("user", patterns.USER, sections):
+        for match in _matches(patterns.USER, sections):
             user = next(g for g in match.groups() if g is not None).rstrip(".-")
             if not said.numbered_part(user):
                 self.users.setdefault(user)
-        for kind, pattern in (("job", patterns.JOB), ("number", patterns.JOB_NUMBER)):
-            for match in _matches(kind, pattern, sections):
-                self.jobs.setdefault(match[match.lastindex or 0])
+        for match in chain(_matches(patterns.JOB, sections), _matches(patterns.JOB_NUMBER, sections)):
+            self.jobs.setdefault(match[match.lastindex or 0])
 
     def by_rows(self, lines: list[str]) -> None:
         """Names in rows of tables, in sentences and behind keys."""
@@ -101,10 +100,8 @@ class _Found:
             kinds.get(kind, self.hosts).setdefault(name)
 
 
-def _matches(kind: str, pattern: re.Pattern[str], texts: Iterable[str]) -> Iterator[re.Match[str]]:
-    for text in texts:
-        if patterns.may_match(kind, text):
-            yield from pattern.finditer(text)
+def _matches(pattern: re.Pattern[str], texts: Iterable[str]) -> Iterator[re.Match[str]]:
+    return chain.from_iterable(map(pattern.finditer, texts))
 
 
 def _host_like(name: str) -> bool:
