@@ -33,3 +33,16 @@ def matched(run: Run) -> pl.DataFrame:
         )
         .sort("begin", "match_id", "rank")
     )
+
+
+@fact
+def awaited(run: Run) -> pl.DataFrame:
+    """What others wait for each rank, which came last, the most first: ``rank, wait_ns, unseen_ns`` (the part in its
+    first matched collective, before which little of it was recorded)."""
+    each = (
+        matched(run)
+        .with_columns(wait_ns=pl.col("wait_ns").sum().over("match_id"), first=pl.int_range(pl.len()).over("rank") == 0)
+        .filter("last")
+    )
+    sums = each.group_by("rank").agg(pl.col("wait_ns").sum(), unseen_ns=pl.col("wait_ns").filter("first").sum())
+    return sums.sort("wait_ns", "rank", descending=[True, False])

@@ -10,6 +10,7 @@ from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.overlap import wait_share
 from nccl_insight.facts.replay import IDLE, Gain, what_if
+from nccl_insight.facts.waiting import awaited
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
@@ -75,6 +76,7 @@ def late_hit(run: Run, one: Mended) -> Hit:
     who = f"The ranks of {hosts[0]}" if host and hosts else capital(rank_words(ranks))
     why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks))
     stage = scenario.kind == "compute"
+    rows = awaited(run).head(1).iter_rows(named=True)
     does = why.short or ("are late" if len(ranks) > 1 else "is late")
     if stage:
         does = "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
@@ -87,6 +89,8 @@ def late_hit(run: Run, one: Mended) -> Hit:
         only_in=_only_in(run, scenario.steps),
         stage=stage,
         is_hidden=hidden(one),
+        # Whom others wait for longest, where mending others gains more and its first collective tells why.
+        unseen=next((r for r in rows if r["rank"] not in ranks and 2 * r["unseen_ns"] > r["wait_ns"]), None),
         **_given(run, one),
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.waiting import matched
+from nccl_insight.facts.waiting import awaited, matched
 from nccl_insight.tables.run import Run
 
 _COLLECTIVES = 60
@@ -30,12 +30,14 @@ class Waits:
     """Waiting in all matched collectives, and the parts of ranks in those shown.
 
     ``of_rank``: what each rank waits. ``for_rank``: what the others wait for each. ``times_last``: in how many
-    collectives each comes last. ``step``: the step that is shown, one that is usual of those in which the others wait
+    collectives each comes last; ``unseen_ns``: of the waiting for whom the others wait most, the part in its first
+    collective. ``step``: the step that is shown, one that is usual of those in which the others wait
     most for one rank, None for all; ``cut``: its first collectives only. ``clocks``: the ranks have one clock.
     """
 
     total_ns: int
     collectives: int
+    unseen_ns: int
     of_rank: Mapping[int, int]
     for_rank: Mapping[int, int]
     times_last: Mapping[int, int]
@@ -51,8 +53,7 @@ def waits(run: Run) -> Waits | None:
     rows = matched(run)
     if rows["rank"].n_unique() < 2:
         return None
-    each = rows.group_by("match_id").agg(pl.col("wait_ns").sum(), last=pl.col("rank").filter("last").first())
-    for_rank = _sums(each, "last")
+    for_rank = dict(awaited(run).select("rank", "wait_ns").sort("rank").iter_rows())
     step = _step(rows, for_rank)
     shown = rows if step is None else rows.filter(pl.col("step") == step)
     every = shown["match_id"].unique(maintain_order=True).to_list()
@@ -60,9 +61,10 @@ def waits(run: Run) -> Waits | None:
     shown = shown.filter(pl.col("match_id").is_in(list(ids)))
     columns = ("rank", "match_id", pl.col("op").cast(pl.String), "start_ns", "duration_ns", "wait_ns", "last")
     return Waits(
-        total_ns=int(each["wait_ns"].sum()),
-        collectives=each.height,
-        of_rank=_sums(rows, "rank"),
+        total_ns=sum(for_rank.values()),
+        collectives=rows["match_id"].n_unique(),
+        unseen_ns=awaited(run)["unseen_ns"][0],
+        of_rank=dict(rows.group_by("rank").agg(pl.col("wait_ns").sum()).sort("rank").iter_rows()),
         for_rank=for_rank,
         times_last=dict(rows.filter(pl.col("last")).group_by("rank").len().iter_rows()),
         step=step,
@@ -74,10 +76,6 @@ def waits(run: Run) -> Waits | None:
             for rank, match, op, start, took, wait, last in shown.select(columns).iter_rows()
         ),
     )
-
-
-def _sums(rows: pl.DataFrame, of: str) -> dict[int, int]:
-    return dict(rows.group_by(of).agg(pl.col("wait_ns").sum()).sort(of).iter_rows())
 
 
 def _step(rows: pl.DataFrame, for_rank: Mapping[int, int]) -> int | None:

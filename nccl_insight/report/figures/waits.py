@@ -20,6 +20,8 @@ def who_waits(analysis: Analysis, view: Waits) -> Figure:
     said = f"All ranks together wait {format_ns(view.total_ns)} in {plural(view.collectives, 'matched collective')}"
     if whole:
         said += f", most of it for rank {most[0]}, which came last: {format_ns(view.for_rank[most[0]])}"
+        if 2 * view.unseen_ns > view.for_rank[most[0]]:
+            said += f" ({format_ns(view.unseen_ns)} in its first one: what it did before was hardly recorded)"
     ranks = _ranks(analysis, view)
     drawn = [m for m in view.members if m.rank in set(ranks)]
     drawing = (_timeline if view.clocks else _sequence)(drawn, ranks, view, named_ranks(analysis))

@@ -7,10 +7,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import nccl_insight
 from nccl_insight.base.model import Finding
+from nccl_insight.tables.match import finish
+from nccl_insight.tables.run import build_run
+from nccl_insight.tables.schema import conform
 
 
 def _findings(path: Path) -> dict[str, Finding]:
@@ -131,3 +135,29 @@ def test_events_of_the_profiler_plugin_are_judged(tmp_path: Path) -> None:
     (found,) = [f for f in analysis.findings if f.name == "straggler-rank"]
     assert list(found.ranks) == [6]
     assert "(44% lost)" in found.title  # 900 of some 2000 us
+
+
+@pytest.mark.parametrize("slower", [1, 3])
+def test_a_slow_group_of_several_is_named_where_records_have_no_starts(slower: int) -> None:
+    """NCCL Inspector: twelve operations of 64 MiB in 400 us in each of two groups, of which one may be slower."""
+    rows = [
+        (
+            rank,
+            seq,
+            f"g{group}",
+            ranks,
+            12 * group + seq,
+            400_000 * (slower if group else 1) + 1_000 * ((seq + rank) % 5),
+        )
+        for group, ranks in enumerate(([0, 1, 2, 3], [4, 5, 6, 7]))
+        for seq in range(12)
+        for rank in ranks
+    ]
+    names = ["rank", "seq", "process_group", "group_ranks", "match_id", "duration_ns"]
+    table = pl.DataFrame(rows, schema=names, orient="row").with_columns(
+        input_id="rank", op=pl.lit("AllReduce"), size_bytes=64 << 20, dtype=pl.lit("float32"), group_size=4,
+        source=pl.lit("inspector"),
+    )  # fmt: skip
+    run = build_run(finish({"collectives": conform("collectives", table)}), [])
+    named = [f.ranks for f in nccl_insight.analyze(run).findings if f.name == "busbw-outlier"]
+    assert named == ([(4, 5, 6, 7)] if slower > 1 else [])
