@@ -31,6 +31,7 @@ def test_one_host_or_hosts_that_agree_do_not_clash() -> None:
         ({"a": "2.18.1"}, []),
         ({"a": "2.18.1", "b": "2.18.3"}, []),
         ({"a": "2.18.1", "b": "2.21.5"}, ["b"]),
+        ({"a": "2.18.1", "b": "2.14.3"}, ["b"]),
     ):
         processes = [{"host": host, "nccl_version": versions.get(host)} for host in "ab"]
         assert [clash.host for clash in wording_clashes(run(processes=processes, interfaces=said))] == odd

@@ -43,4 +43,5 @@ def test_processes_with_the_same_amounts_are_one_row() -> None:
 
 def test_below_one_mebibyte_nothing_is_told() -> None:
     assert memory(run(nccl_memory=[{"host": "a", "pid": 1, "place": "device", "bytes": MIB - 1}])) is None
+    assert memory(run(nccl_memory=[{"host": "a", "pid": 1, "place": "device", "bytes": MIB}])) is not None
     assert memory(run()) is None

@@ -37,8 +37,9 @@ def test_a_matrix_gives_its_devices_and_each_pair_in_both_directions() -> None:
 def test_cells_that_a_paste_joined_are_read_and_short_rows_are_not() -> None:
     nodes, links = scan_topology(lines_of("     GPU0 GPU1 GPU2", "GPU0 X PXBNODE", "GPU1 PXB X", "GPU2 NODESYS X"))
     assert nodes["node"].to_list() == ["GPU0", "GPU2"]
-    assert links.select("src", "dst", "path").rows() == [
-        ("GPU0", "GPU1", "PXB"), ("GPU0", "GPU2", "NODE"), ("GPU2", "GPU0", "NODE"), ("GPU2", "GPU1", "SYS"),
+    assert links.select("src", "dst", "path", "link").rows() == [
+        ("GPU0", "GPU1", "PXB", "PCI"), ("GPU0", "GPU2", "NODE", "SYS"), ("GPU2", "GPU0", "NODE", "SYS"),
+        ("GPU2", "GPU1", "SYS", "SYS"),
     ]  # fmt: skip
     assert scan_topology(lines_of("loss 2.5"))[0].is_empty()
 
