@@ -53,3 +53,8 @@ def test_one_number_with_two_sizes_is_no_operation() -> None:
 def test_on_one_host_the_clock_decides_where_the_ranks_differ() -> None:
     given = ((0, None, 8, 10), (0, None, 8, 20), (0, None, 8, 30), (1, None, 8, 11), (1, None, 8, 31))
     assert pairs(*given, hosts=("a", "a")) == {(0, 3), (2, 4)}
+
+
+def test_an_operation_that_one_rank_lacks_is_found_on_the_others() -> None:
+    given = ((0, None, 8, 10), (0, None, 8, 30), (1, None, 8, 11), (2, None, 8, 12), (2, None, 8, 32))
+    assert pairs(*given, hosts=("a", "a", "a")) == {(0, 2, 3), (1, 4)}
