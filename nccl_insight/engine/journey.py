@@ -59,10 +59,10 @@ def _rows(rows: pl.DataFrame) -> Iterator[Milestones]:
     )
     for row in ordered.head(_ROWS).iter_rows(named=True):
         known = {step: None if row[step] is None else int(row[step]) for step in STEPS}
+        rank, end, read_from = int(row["rank"]), str(row["end"] or "running"), int(row["input_id"])
         yield Milestones(
-            comm_id=row["comm_id"], rank=int(row["rank"]), host=row["host"], pid=row["pid"], **known,
-            end=str(row["end"] or "running"), input_id=int(row["input_id"]),
-        )  # fmt: skip
+            comm_id=row["comm_id"], rank=rank, host=row["host"], pid=row["pid"], **known, end=end, input_id=read_from
+        )
 
 
 def _of(count: int, total: int) -> str:

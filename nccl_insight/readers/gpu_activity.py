@@ -101,14 +101,11 @@ def tables_of(activity: pl.DataFrame, collectives: pl.DataFrame, steps: pl.DataF
 def by_name(activity: pl.DataFrame, op: Callable[[Mapping[str, Any]], str | None], *columns: str) -> pl.DataFrame:
     """Collectives of a profile that tells nothing but names and times of kernels. ``op``: that of a kernel's row."""
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
-    return with_bandwidth(
-        comm.select(
-            "start_ns", "stream", "device", *columns, kernel="name",
-            op=pl.Series([op(row) for row in comm.iter_rows(named=True)], dtype=pl.String),
-            duration_ns=pl.col("end_ns") - pl.col("start_ns"), **exposure(comm, activity).to_dict(),
-            size_bytes=pl.lit(None, pl.UInt64), group_size=pl.lit(None, pl.Int32), source=pl.lit("kernel"),
-        )
-    )  # fmt: skip
+    ops = pl.Series([op(row) for row in comm.iter_rows(named=True)], dtype=pl.String)
+    took, exposed = pl.col("end_ns") - pl.col("start_ns"), exposure(comm, activity).to_dict()
+    rest = {"size_bytes": pl.lit(None, pl.UInt64), "group_size": pl.lit(None, pl.Int32), "source": pl.lit("kernel")}
+    what = ("start_ns", "stream", "device", *columns)
+    return with_bandwidth(comm.select(*what, kernel="name", op=ops, duration_ns=took, **exposed, **rest))
 
 
 def with_bandwidth(collectives: pl.DataFrame) -> pl.DataFrame:

@@ -74,13 +74,13 @@ def _arrows(rows: Sequence[Arrow], origin: int) -> list[dict[str, Any]]:
 
 
 def _steps(rows: Sequence[Step], origin: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "ph": "X", "cat": "step", "name": f"step {step}", "pid": rank, "tid": _STEPS,
-            "ts": (start - origin) / 1000, "dur": (took or 0) / 1000, "args": {},
-        }
-        for rank, step, start, took in rows
-    ]  # fmt: skip
+    return [_above("step", f"step {n}", rank, start - origin, took or 0) for rank, n, start, took in rows]
+
+
+def _above(cat: str, name: str, pid: int, start_ns: int, took_ns: int) -> dict[str, Any]:
+    """A slice in the lane of steps."""
+    at = {"pid": pid, "tid": _STEPS, "ts": start_ns / 1000, "dur": took_ns / 1000, "args": {}}
+    return {"ph": "X", "cat": cat, "name": name, **at}
 
 
 def _path(view: Events) -> list[dict[str, Any]]:
@@ -92,10 +92,7 @@ def _path(view: Events) -> list[dict[str, Any]]:
     return [
         *({"ph": "M", "name": name, "pid": pid, "tid": _STEPS, "args": args} for name, args in names.items()),
         *(
-            {
-                "ph": "X", "cat": "critical path", "name": f"rank {rank}: {op or 'own work'}", "pid": pid,
-                "tid": _STEPS, "ts": (start - view.origin_ns) / 1000, "dur": (end - start) / 1000, "args": {},
-            }
+            _above("critical path", f"rank {rank}: {op or 'own work'}", pid, start - view.origin_ns, end - start)
             for rank, op, start, end in view.path
         ),
-    ]  # fmt: skip
+    ]

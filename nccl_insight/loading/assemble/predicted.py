@@ -71,10 +71,9 @@ def answers(rows: pl.DataFrame) -> pl.DataFrame:
 def choices(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``predicted`` from choices that tell their time (2.20 to 2.23); ``rows`` is ``tuning_choice``."""
     timed = rows.filter(pl.col("time_us") > 0)
-    return timed.select(
-        "input_id", "line", "comm_id", "host", "pid", "op", "size_bytes", "algorithm", "protocol",
-        predicted_ns=pl.col("time_us") * 1000, chosen=pl.lit(True), source=pl.lit(CHOICE),
-    )  # fmt: skip
+    what = ("op", "size_bytes", "algorithm", "protocol")
+    said = {"predicted_ns": pl.col("time_us") * 1000, "chosen": pl.lit(True), "source": pl.lit(CHOICE)}
+    return timed.select("input_id", "line", "comm_id", "host", "pid", *what, **said)
 
 
 def asked(chosen: pl.DataFrame) -> pl.DataFrame:

@@ -69,10 +69,9 @@ def finish(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         min_duration_ns=pl.col("duration_ns").min().over("match_id"),
         wait_ns=pl.col("duration_ns") - pl.col("duration_ns").min().over("match_id"),
         matched_ranks=pl.len().over("match_id").cast(pl.Int32),
-    ).select(
-        "row", pl.col("match_id").cast(pl.UInt32), "match_method", "matched_ranks",
-        pl.col("skew_ns").cast(pl.Int64), "min_duration_ns", "wait_ns",
-    )  # fmt: skip
+    )
+    match_id, skew = pl.col("match_id").cast(pl.UInt32), pl.col("skew_ns").cast(pl.Int64)
+    facts = facts.select("row", match_id, "match_method", "matched_ranks", skew, "min_duration_ns", "wait_ns")
     kept = [c for c in collectives.columns if c not in facts.columns]
     result["collectives"] = (
         collectives.select(kept)

@@ -186,10 +186,8 @@ def own_head(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+_OF_GRAPHS: Final = (trees_children_first, trees_parent_first, trees_joined, tree_neighbours, ring_ranks)
+_OF_LINES: Final = (env_value, env_config, nic_list_ib, nic_list_socket, nic_list_plugin, version_line, own_head)
 NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
-    f.__name__: f
-    for f in (
-        trees_children_first, trees_parent_first, trees_joined, tree_neighbours, ring_ranks, env_value, env_config,
-        nic_list_ib, nic_list_socket, nic_list_plugin, version_line, own_head,
-    )
-}  # fmt: skip
+    f.__name__: f for f in (*_OF_GRAPHS, *_OF_LINES)
+}

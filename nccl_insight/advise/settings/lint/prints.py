@@ -4,16 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from nccl_insight.advise.settings.check import switched_on
+from nccl_insight.base.toml import beside
 
 _DEFAULT: Final = "INIT, BOOTSTRAP and ENV"
-_SHOWS: Final = {
-    "INIT": "communicators, ranks, hosts, versions", "ENV": "settings that were read", "NET": "networks and NICs",
-    "GRAPH": "topology, rings and trees", "TUNING": "algorithm and protocol per size",
-    "COLL": "every collective call", "P2P": "connections between GPUs of a node", "SHM": "shared memory",
-    "BOOTSTRAP": "how the ranks met", "ALLOC": "every allocation", "PROXY": "network progress",
-    "NVLS": "reductions in the switch", "REG": "registered buffers", "RAS": "the RAS network",
-    "PROFILE": "profiler plugins", "CALL": "every API call", "ALL": "everything",
-}  # fmt: skip
+_SHOWS: Final[Mapping[str, str]] = beside(__file__)
 
 
 def will_print(settings: Mapping[str, str]) -> list[str]:
