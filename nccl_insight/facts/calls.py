@@ -339,19 +339,6 @@ def _ends_within(run: Run) -> int:
     return int(alone.filter(pl.col("line") + 1 >= pl.col("last"))["input_id"].n_unique())
 
 
-@fact
-def alone_at_end(run: Run) -> pl.DataFrame:
-    """Inputs that end with calls of one process: ``input_id, since`` (the line behind the last call of another one, or
-    that of its own last call). If the input was cut there, others may have called as much."""
-    last = _Sum(("input_id", "host", "pid"), (pl.col("line").max(),))
-    for frame in _in_order(run):
-        last.add(frame.group_by("input_id", "host", "pid", maintain_order=True).agg(pl.col("line").max()))
-    ends = run.table("inputs").select("input_id", "lines")
-    rows = last.whole().sort("line").group_by("input_id").agg("line").join(ends, on="input_id")
-    rows = rows.filter(pl.col("line").list.last() >= pl.col("lines"))
-    return rows.select("input_id", since=pl.coalesce(pl.col("line").list.get(-2, null_on_oob=True) + 1, "lines"))
-
-
 def closed(run: Run) -> pl.DataFrame:
     """The communicators (``comm_id``) that a rank closed."""
     return run.table("ranks").filter(pl.col("destroyed").cast(pl.String) == "destroyed").select("comm_id").unique()
@@ -369,11 +356,6 @@ def unmatched(run: Run) -> pl.DataFrame:
     for side in ("src", "dst"):
         for there in (known, speaking):
             counts = counts.join(there.rename({"rank": side}), on=["comm_id", side], how="semi")
-    if counts.height:
-        told = pl.col("lines").list.eval(pl.element().struct.field("input_id"))
-        at = counts.with_columns(pl.col("lines").list.last().struct.unnest(), here=told.list.n_unique() == 1)
-        cut = at.join(alone_at_end(run), on="input_id").filter(pl.col("here") & (pl.col("line") >= pl.col("since")))
-        counts = counts.join(cut, on=["comm_id", "src", "dst"], how="anti")
     return counts.sort("comm_id", "src", "dst")
 
 
@@ -397,14 +379,6 @@ def unheld(run: Run) -> frozenset[frozenset[int]]:
 def waiting_pairs(run: Run) -> tuple[tuple[int, int], ...]:
     """Who waits in a send or a receive for whom, by their ranks in the job."""
     return tuple(pair for row in unmatched(run).iter_rows(named=True) if (pair := waits_for(run, row)) is not None)
-
-
-@fact
-def matched_pairs(run: Run) -> tuple[tuple[int, int], ...]:
-    """The ranks of the job between which as many sends as receives were issued: the last ones may not have ended."""
-    rows = sums(run).pairs.filter(pl.col("sends") == pl.col("recvs")).select("comm_id", "src", "dst")
-    placed = ((rank_in_job(run, comm, src), rank_in_job(run, comm, dst)) for comm, src, dst in rows.iter_rows())
-    return tuple((src, dst) for src, dst in placed if src is not None and dst is not None)
 
 
 def waits_for(run: Run, row: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import replace
-from nccl_insight.facts.calls import alone_at_end, closed, collectives_at, judgeable, log_is_cut, progress
+from nccl_insight.facts.calls import closed, collectives_at, judgeable, log_is_cut, progress
 from nccl_insight.facts.claims import BARRIER, CALLS, INSPECTOR, RAS, STACKS
 from nccl_insight.facts.ended import endings
 from nccl_insight.facts.errors import causes
@@ -74,18 +74,16 @@ def _of_calls(run: Run) -> Iterator[Instance]:
     first = counts.filter(pl.col("calls") > pl.col("low")).select("comm_id", "low").unique().sort("comm_id").rows()
     missed = collectives_at(run, first[:_MOST_COMMS]).select("comm_id", "op").iter_rows() if first else ()
     op_of = dict(missed)
-    # A log that ends with the call of one of two may lack that of the other, and a log of several that of some others.
+    # A log that ends with the call of one of two may lack that of the other.
+    ends = run.table("inputs").select("input_id", "lines")
     for part in counts.partition_by("comm_id", maintain_order=True):
         comm = str(part["comm_id"][0])
         rows = part.select("rank", "host", last_enqueued="calls", input_id="input_id", line="line", ranks=pl.lit(1))
         rows = _placed(run, rows.cast({"rank": pl.Int64}), comm)
         found = _tally(comm, rows, "calls", True, op_of.get(comm, "collective"))
         rows = rows.with_columns(more=pl.col("last_enqueued") - pl.col("last_enqueued").min())
-        lacking = rows.filter(pl.col("more") == 0)["input_id"]
-        last = rows.filter(pl.col("more") == 1).join(alone_at_end(run), on="input_id")
-        last = last.filter(pl.col("line") >= pl.col("since"))
-        alone = pl.lit(rows.height == 2) | (pl.lit(lacking.len() > 1) & pl.col("input_id").is_in(lacking.implode()))
-        cut = last.filter(alone).height > 0
+        last = rows.filter(pl.col("more") == 1).join(ends, on="input_id").filter(pl.col("line") >= pl.col("lines"))
+        cut = rows.height == 2 and last.height > 0
         yield replace(found, comparable=False) if cut else found
 
 

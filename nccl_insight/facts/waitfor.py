@@ -20,8 +20,8 @@ from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.base.texts import filled, of_file
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts import flight_recorder, watchdog
-from nccl_insight.facts.calls import matched_pairs, sums, unheld, waiting_pairs
+from nccl_insight.facts import drained, flight_recorder, watchdog
+from nccl_insight.facts.calls import waiting_pairs
 from nccl_insight.facts.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
 from nccl_insight.facts.clock import SKEW_S
 from nccl_insight.facts.errors import causes
@@ -208,6 +208,8 @@ class _Graph:
 
     def _by_numbers(self) -> tuple[set[int], set[int]]:
         """The ranks that do not finish, and those that never issued, what others wait in, by numbers."""
+        if self.source == CALLS and (len(self.every) > 2 or drained.late(self.run) is not None):
+            return set(), set(self.replayed)
         # Who called something else under that number ends it alone.
         differs = {m.group.label for m in flight_recorder.mismatches(self.run)} if self.source == DUMPS else set()
         placed = [g for g in self.placed if g.comparable]
@@ -216,32 +218,12 @@ class _Graph:
         never = self._alone(fewer) - self.waiting - ((self.by_dumps | self.issued_by_dumps) if fewer else frozenset())
         apart = {r for r in never if self._apart(r)}
         never = self._unexcused(never) - apart or (set() if apart else never)
-        return behind, set(self.left) or (set() if self._others_idle(never) else never)
+        return behind, never
 
     @cached_property
-    def left(self) -> frozenset[int]:
-        """The one rank of a whole call log that does not wait by its numbers, where all others do: who waits has called
-        more than the next one of its chain, and chains end there. Of two, one may wait where all have called."""
-        if self.source != CALLS or unheld(self.run) or not sums(self.run).differing.is_empty():
-            return frozenset()
-        late = self.every - self.waiting
-        fewer = frozenset[int]().union(*(g.ranks_never for g in self.placed))
-        return late if late <= fewer and len(late) == 1 and len(self.every) > 3 else frozenset()
-
-    def _others_idle(self, late: set[int]) -> bool:
-        """Whether ranks that called no more than these neither wait, nor called last what one that waits called, too,
-        nor exchange with these: so a call log ends that was cut while the job ran."""
-        if not late or self.source != CALLS:
-            return False
-        total, stuck, lines = Counter[int](), self.waiting | late, self._calls
-        stands = [(g, r) for g in self.placed for r in g.ranks_inside]
-        # What a rank called behind the one in which it waits holds up the others that called it, too.
-        behind = {g.name for at, r in stands for g in self.placed if lines.get((g.name, r), -1) > lines[at.name, r]}
-        held = stuck.union(*(g.members for g in self.placed if g.name in behind))
-        held |= {r for pair in matched_pairs(self.run) if not late.isdisjoint(pair) for r in pair}
-        for group in self.placed:
-            total.update(dict(group.rows.select("global_rank", "last_enqueued").iter_rows()))
-        return any(n <= max(total[r] for r in late) for r, n in total.items() if r not in held)
+    def replayed(self) -> frozenset[int]:
+        """The ranks that do not wait and did not come, by what runs of the last calls of a log."""
+        return (drained.late(self.run) if self.source == CALLS else None) or frozenset()
 
     def _told(self, behind: set[int], never: set[int]) -> Iterator[Claim]:
         own = [c for group in self.placed for c in self._own_words(group, behind, never)]
@@ -276,61 +258,28 @@ class _Graph:
     def _unexcused(self, late: set[int]) -> set[int]:
         """Those of several late ranks that wait nowhere: in each of their groups that another rank waits in, or is
         late, they have issued less. Where all members issued as much, they may all stand in it behind one of them."""
-        sure = len(late) < 2 and all(g.comparable for g in self.placed if g.members & late)
-        if sure or not all(g.proof in COUNTED for g in self.placed):
+        if len(late) < 2 or not all(g.proof in COUNTED for g in self.placed):
             return late
         less: dict[str, frozenset[int]] = {}
         for group in self.placed:
             less[group.name] = less.get(group.name, frozenset()) | group.ranks_never
         stuck = self.waiting | late
-        paired = matched_pairs(self.run) if self.source == CALLS else ()
-        alone = len(late) < 2
-        # Who waits for a late one alone is not what that one waits for.
-        stands = late | {w for w, r in self.pairs if r not in late} if alone else stuck
-        late = late - {r for pair in paired if stands.issuperset(pair) for r in pair}
-        if alone:
-            return late
-        return late - {
-            r
-            for g in self.placed
-            for r in (g.members & late) - less[g.name]
-            if g.members & stuck - {r} and not self._past(g, r)
-        }
-
-    def _past(self, group: Instance, late: int) -> bool:
-        """Whether all that went on where this one has issued less did so behind their last call of this group: if it
-        held up this one, it would hold up them as far."""
-        calls, ahead = self._calls, self._ahead(late)
-        behind = (calls.get((group.name, r), math.inf) < calls.get((g.name, r), 0) for g, r in ahead)
-        return bool(ahead) and all(behind)
-
-    @cached_property
-    def _calls(self) -> dict[tuple[str, int], int]:
-        """The line of the last call of each rank in each group of a call log."""
-        of = ((g, g.rows.select("global_rank", "line")) for g in self.placed if self.source == CALLS)
-        return {(g.name, rank): line for g, rows in of for rank, line in rows.iter_rows()}
+        return late - {r for g in self.placed for r in (g.members & late) - less[g.name] if g.members & stuck - {r}}
 
     def _apart(self, late: int) -> bool:
-        """Whether a rank that issued fewer calls may wait for one whose log is not here, and which not two that went
-        on have to wait for, too; or, where nobody counts, for the one of those that went on before it came there."""
-        ahead = {r for _, r in self._ahead(late)}
+        """Whether a rank that issued fewer operations may wait for the one of those that went on, before it came to
+        operations that nobody counts."""
+        ahead = {r for g in self.placed if late in g.ranks_never for r in g.ranks_inside}
         hidden = (g.members for g in self.placed if g.proof in COUNTED and g.rows["op"].drop_nulls().is_empty())
-        away = unheld(self.run) if self.source == CALLS else ()
-        return any(late in members and len(members & ahead) == 1 for members in hidden) or any(
-            (late in c and not ahead <= c) or len(ahead) < 2 for c in away
-        )
-
-    def _ahead(self, late: int) -> list[tuple[Instance, int]]:
-        """The ranks that went on where this one has issued less, with each group of which that is so."""
-        return [(g, r) for g in self.placed if late in g.ranks_never for r in g.ranks_inside]
+        return any(late in members and len(members & ahead) == 1 for members in hidden)
 
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""
         late, all_late = group.ranks_behind & set(behind), {*behind, *never}
         own = group.ranks_never & set(never)
-        if own and (group.comparable or group.proof not in COUNTED or self.left):
+        if own and (group.comparable or group.proof not in COUNTED or self.replayed):
             # Several ranks with fewer may wait for each other; all may wait for a process that is gone.
-            unsure = group.proof in COUNTED and not self.left and self._unexcused(all_late) != all_late
+            unsure = group.proof in COUNTED and not self.replayed and self._unexcused(all_late) != all_late
             unsure |= self.source == RAS and not {r for r, dead in lost(self.run).items() if dead} <= all_late
             yield self._claim(group, all_late, "counts" if unsure else group.proof, group.never)
         elif late:
@@ -399,12 +348,7 @@ class _Graph:
     @cached_property
     def own_files(self) -> bool:
         """Whether each rank that waits has a file of its own, so that those of others may be lost."""
-        return len(self._inputs) >= len(self.waiting)
-
-    @cached_property
-    def _inputs(self) -> frozenset[int]:
-        """The inputs that tell of the groups."""
-        return frozenset(i for g in self.placed for i in g.rows["input_id"])
+        return len({i for g in self.placed for i in g.rows["input_id"]}) >= len(self.waiting)
 
     def _only(self, late: set[int], held: set[int], needs: Iterable[Instance]) -> bool:
         """Whether no other rank than these may be the cause: nothing is known of them, and another one has not issued
@@ -451,8 +395,8 @@ class _Graph:
         world = known.world or max(watchdog.least_world(self.run), max(self.waiting | self.every, default=-1) + 1)
         world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
         # Where there is a file for each rank, and more than these, the numbers are not those of the job.
-        files = self.own_files and len(self.waiting) > 1 and known.rank_of_input.keys().isdisjoint(self._inputs)
-        if files and self.run.table("inputs").height > world:
+        named = any(i in known.rank_of_input for g in self.placed for i in g.rows["input_id"])
+        if self.own_files and not named and self.run.table("inputs").height > world and len(self.waiting) > 1:
             return
         left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
         left -= self._came(left, None)

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.facts import flight_recorder
+from nccl_insight.facts import drained, flight_recorder
 from nccl_insight.facts.absent import held_up
-from nccl_insight.facts.calls import unheld, unmatched, waits_for
+from nccl_insight.facts.calls import unmatched, waits_for
 from nccl_insight.facts.claims import CALLS
 from nccl_insight.facts.settings import refs
+from nccl_insight.facts.tallies import counted
 from nccl_insight.facts.waitfor import verdict, waiting
 from nccl_insight.loading.assemble.places import ranks_in_job
 from nccl_insight.rules.context import Context, Hits, says
@@ -62,21 +63,27 @@ def _whom(pairs: Sequence[tuple[int, int] | None], waits: frozenset[int]) -> tup
 
 
 def _counted(run: Run) -> Iterator[Hit]:
-    rows, waits = unmatched(run), waiting(run)
+    rows, waits, late = unmatched(run), waiting(run), drained.late(run)
     pairs = [waits_for(run, row) for row in rows.iter_rows(named=True)]
     missing = {p[1] for p in pairs if p is not None}
     follows = held_up(run, missing) or bool(missing - waits and missing <= verdict(run, CALLS).held)
+    if late is not None and not late and not follows:
+        return  # what lacks may wait for those that the log does not hold, or be cut off
     # Pairs whose missing side waits itself only follow.
-    roots = rows.filter(pl.Series([p is None or p[1] not in waits for p in pairs], dtype=pl.Boolean))
-    if unheld(run) and not follows:
-        return  # what lacks may wait for those that the log does not hold
+    roots = rows.filter(
+        pl.Series([p is None or (p[1] in late if late else p[1] not in waits) for p in pairs], dtype=pl.Boolean)
+    )
+    if not roots.height and missing & {
+        r for g in counted(run, CALLS) if g.world and g.comparable for r in g.ranks_inside
+    }:
+        return  # who lacks there waits for others in a collective
     for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)
         yield says(
             "send-recv-unmatched.counted",
             refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
-            whom=_whom(pairs, waits) or tuple(sorted({src, dst})),
+            whom=_whom(pairs, waits) or tuple(sorted((late or set()) & {src, dst} or {src, dst})),
             caused_by=("rank-desync",) if follows else (),
             comm_id=str(comm_id[0]),
             src=src,
