@@ -9,6 +9,7 @@ from typing import Final
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Ref
+from nccl_insight.base.words import pairs
 
 WATCHDOG: Final = "torch's watchdog"
 DUMPS: Final = "the Flight Recorder dumps"
@@ -27,10 +28,10 @@ COUNTED: Final = ("calls", "counts", "counts-still", "records")
 # How much each kind of proof weighs against another one. A dump lists the operations of a rank one by one; a rank's
 # own last number says that it never issued the next; being silent can also mean that the output is not here.
 _WEIGHT: Final = {
-    "not-issued": 9, "enqueued": 8, "barrier": 8, "calls": 7, "stack": 7,
-    "behind": 6, "lagging": 6, "dead": 6, "counts-still": 6,
-    "silent": 5, "not-entered": 5, "counts": 4, "no-answer": 3, "undumped": 3, "gap": 2, "records": 1, "stopped": 1,
-}  # fmt: skip
+    proof: int(weight)
+    for proof, weight in pairs("""not-issued=9 enqueued=8 barrier=8 calls=7 stack=7 behind=6 lagging=6 dead=6
+        counts-still=6 silent=5 not-entered=5 counts=4 no-answer=3 undumped=3 gap=2 records=1 stopped=1""").items()
+}
 
 
 @dataclass(frozen=True)

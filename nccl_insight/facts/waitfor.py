@@ -448,10 +448,10 @@ class _Graph:
                 there, here = one.lacking & other.ranks_inside, one.ranks_inside & other.lacking
                 sure = other.sound and (one.listed or all(several[r] < 2 for r in one.ranks_inside))
                 if here and len(here) <= len(there) and sure:
+                    lines = (*refs(_of(one, here), 2), *refs(_of(other, there), 2))
                     yield Crossed(
-                        tuple(sorted(here)), tuple(sorted(there)), _place(one), _place(other), one.first_s,
-                        (*refs(_of(one, here), 2), *refs(_of(other, there), 2)),
-                    )  # fmt: skip
+                        tuple(sorted(here)), tuple(sorted(there)), _place(one), _place(other), one.first_s, lines
+                    )
                     return
 
     def _claim(self, group: Instance, late: Iterable[int], proof: str, rows: pl.DataFrame | None = None) -> Claim:
@@ -481,10 +481,8 @@ class _Graph:
         return replace(claim, said=said, evidence=evidence)
 
     def _sure(self, group: Instance, ranks: tuple[int, ...], proof: str) -> Confidence:
-        sure = {
-            "not-issued": True, "enqueued": True, "barrier": True, "behind": group.name != UNNAMED,
-            "silent": len(ranks) * 4 <= len(group.members),
-        }  # fmt: skip
+        sure = dict.fromkeys(("not-issued", "enqueued", "barrier"), True)
+        sure |= {"behind": group.name != UNNAMED, "silent": len(ranks) * 4 <= len(group.members)}
         told = len({r for g in self.placed for r in g.ranks(g.rows)})
         # A few numbers that lack among many are those of ranks, not of files that nobody collected.
         low = proof == "gap" and len(ranks) * 2 > max(told, len(group.entered))
@@ -497,20 +495,19 @@ class _Graph:
         """The claim that ranks without a dump are waited for in sends and receives."""
         waiting, ranks = tuple(sorted({w for w, r in self.pairs if r in late})), tuple(sorted(late))
         said = filled(_WORDS["undumped-pair"]["said"], {"ranks": ranks, "waiting": waiting})
-        return Claim(
-            DUMPS, "undumped", ranks, places(self.run).hosts(ranks), waiting, Confidence.LOW, said,
-            tuple(Ref(p.input_id, 0, said) for p in flight_recorder.unpaired(self.run) if p.missing in late)[:1],
-        )  # fmt: skip
+        hosts = places(self.run).hosts(ranks)
+        first = tuple(Ref(p.input_id, 0, said) for p in flight_recorder.unpaired(self.run) if p.missing in late)[:1]
+        return Claim(DUMPS, "undumped", ranks, hosts, waiting, Confidence.LOW, said, first)
 
 
 def _said(group: Instance, at: pl.DataFrame, ranks: tuple[int, ...], claim: Claim) -> str:
     seq, last, many = claim.seq or 0, claim.last, len(ranks) > 1
-    given = {
-        "ranks": ranks, "many": many, "waiting": claim.waiting, "wait": "waits" if len(claim.waiting) == 1 else "wait",
-        "where": f"{_operation(at)} of group {group.name}" if group.listed else "", "seq": seq,
-        "before": max(seq, 1) - 1, "whose": "" if last is None else f" ({'their' if many else 'its'} last: {last})",
-        "last": last or 0, "op": claim.op, "group": "" if group.name in (watchdog.DEFAULT, UNNAMED) else group.name,
-    }  # fmt: skip
+    whose = "" if last is None else f" ({'their' if many else 'its'} last: {last})"
+    where = f"{_operation(at)} of group {group.name}" if group.listed else ""
+    named, wait = group.name not in (watchdog.DEFAULT, UNNAMED), "waits" if len(claim.waiting) == 1 else "wait"
+    given = {"ranks": ranks, "many": many, "waiting": claim.waiting, "wait": wait, "where": where, "whose": whose}
+    given |= {"seq": seq, "before": max(seq, 1) - 1, "last": last or 0, "op": claim.op}
+    given |= {"group": group.name if named else ""}
     return filled(_WORDS[claim.proof]["said"], given)
 
 
@@ -549,10 +546,8 @@ def _stalled(group: Instance) -> Stalled:
     started = group.listed and bool(waits["started"].all())
     where = f"{_operation(waits)} of group {group.name}" if group.listed else ""
     evidence = (Ref(int(waits["input_id"][0]), 0, f"{rank_words(ranks)} are in {where}"),) if where else refs(waits, 4)
-    return Stalled(
-        group.name, group.low or 0, where or (str(op[0]) if op.len() else ""), ranks, started, group.whole,
-        group.first_s, evidence,
-    )  # fmt: skip
+    called = where or (str(op[0]) if op.len() else "")
+    return Stalled(group.name, group.low or 0, called, ranks, started, group.whole, group.first_s, evidence)
 
 
 @fact

@@ -18,7 +18,7 @@ import polars as pl
 from nccl_insight.base import texts
 from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.base.data import dataclass
-from nccl_insight.base.words import pairs
+from nccl_insight.base.words import pairs, words
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
@@ -50,7 +50,8 @@ _MOST_STEPS: Final = 100_000
 _ALGORITHMS = pairs("""RING=Ring TREE=Tree COLLNET_DIRECT=CollNetDirect COLLNET_CHAIN=CollNetChain NVLS=NVLS
     NVLS_TREE=NVLSTree PAT=PAT SIMPLE=Simple LL=LL LL128=LL128""")
 _PROM = re.compile(
-    r"^nccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|(?:collective_)?exec_time_microseconds)\{(?P<labels>[^}]{0,2000})\}\s+(?P<value>[0-9.eE+-]{1,40})"
+    r"^nccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|"
+    r"(?:collective_)?exec_time_microseconds)\{(?P<labels>[^}]{0,2000})\}\s+(?P<value>[0-9.eE+-]{1,40})"
 )
 # Columns of the metrics by the labels that they are.
 _LABELS = pairs("host=node gpu=gpu comm_name=comm_name size_range=message_size algorithm=algo_proto")
@@ -190,10 +191,7 @@ def _proxy_steps(lines: pl.DataFrame) -> pl.DataFrame:
         * 1000,
         peer_wait_ns=pl.coalesce(pl.col("wire_us") - pl.col("peer_wait_us"), "credit_us") * 1000,
         wire_ns=pl.coalesce(pl.coalesce("flush_us", "end_us") - pl.col("wire_us"), "transfer_us") * 1000,
-    ).drop(
-        "start_us", "end_us", "gpu_wait_us", "peer_wait_us", "wire_us", "flush_us", "produce_us", "credit_us",
-        "transfer_us",
-    )  # fmt: skip
+    ).drop(words("start_us end_us gpu_wait_us peer_wait_us wire_us flush_us produce_us credit_us transfer_us"))
 
 
 def _unnested(lines: pl.DataFrame) -> pl.DataFrame:

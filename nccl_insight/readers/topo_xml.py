@@ -17,9 +17,8 @@ from nccl_insight.tables.schema import of_input
 
 _ROOT = re.compile(rb"<system[\s>]")
 # NCCL graph/topo.cc kvDictPciGen (in 100 MB/s per lane) and graph/topo.h *_NVLINK_BW (GB/s per link)
-_PCI = {"2.5 GT/s PCIe": 15, "5 GT/s PCIe": 30, "5.0 GT/s PCIe": 30, "8 GT/s PCIe": 60, "8.0 GT/s PCIe": 60,
-        "16 GT/s PCIe": 120, "16.0 GT/s PCIe": 120, "32 GT/s PCIe": 240, "32.0 GT/s PCIe": 240,
-        "64 GT/s PCIe": 480, "64.0 GT/s PCIe": 480}  # fmt: skip
+_GENERATIONS = {"2.5": 15, "5": 30, "8": 60, "16": 120, "32": 240, "64": 480}
+_PCI = {f"{gt}{zero} GT/s PCIe": speed for gt, speed in _GENERATIONS.items() for zero in ("", ".0")[: 2 - ("." in gt)]}
 _NVLINK = ((60, 18.0), (70, 20.0), (80, 20.0), (86, 12.0), (87, 20.0), (90, 20.6), (100, 40.1))
 
 

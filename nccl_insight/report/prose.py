@@ -40,8 +40,8 @@ def fit(text: str, width: int | None) -> str:
         # A row of a table goes on under its last column, a sentence under its own start.
         column = line.rfind("  ", 0, width // 4 * 3) + 2 if "  " in line.strip() else 0
         indent = " " * (column if column > 8 else len(line) - len(line.lstrip()) + 4)
+        wide, no = max(width, 40), False
         lines += textwrap.wrap(
-            line, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
-            drop_whitespace=True, replace_whitespace=False,
-        )  # fmt: skip
+            line, wide, subsequent_indent=indent, break_long_words=no, break_on_hyphens=no, replace_whitespace=no
+        )
     return "\n".join(lines)

@@ -32,6 +32,7 @@ _AT_WORK: Final = 50
 _OF_CLOCK: Final = 0.6
 _FEW: Final = 3
 # What cells of a matrix of pairs say where the two can talk directly; so many pairs of all make the others odd.
+_UNHEALTHY: Final = re.compile(r"(?i)true|yes|degraded|unhealthy|full|incorrect.*|.*error.*")
 _DIRECT: Final = re.compile(r"NV[0-9]+|XGMI|OK|ENABLED|yes")
 _MOST_PAIRS: Final = 0.75
 
@@ -81,10 +82,11 @@ def links(run: Run) -> Iterator[Said | Beside]:
     narrow: list[tuple[Fact, str]] = []
     slow: list[tuple[Fact, str]] = []
     for (input_id, host, name), own in devices.items():
-        partner = next(
-            (d for (i, h, n), d in devices.items() if (i, h) == (input_id, host) and n[:4] == name[:4] and ":" in name
-             and "pci.buses" in d and d["pci.buses"].value.partition("-")[0] == name[5:7]), {},
-        )  # fmt: skip
+        beside = (
+            d for (i, h, n), d in devices.items() if (i, h) == (input_id, host) and n[:4] == name[:4] and ":" in name
+        )
+        buses = ((d, d["pci.buses"].value) for d in beside if "pci.buses" in d)
+        partner = next((d for d, span in buses if span.partition("-")[0] == name[5:7]), {})
         kind = own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else ""
         if kind not in ("gpu", "nic"):
             continue
@@ -177,15 +179,15 @@ def _once(errors: list[Fact]) -> list[Fact]:
     return [f for f in errors if f.name.endswith(".total") or (f.input_id, f.device) not in totals]
 
 
+def _unwell(name: str, value: str) -> bool:
+    """Whether a value of a GPU's fabric is not that of one in order."""
+    expected = {"state": "completed", "status": "success"}.get(name.rpartition(".")[2], value.lower())
+    return value.lower() != expected or (".health." in name and _UNHEALTHY.fullmatch(value) is not None)
+
+
 def fabric(run: Run) -> Iterator[Said | Beside]:
     """The NVSwitch fabric as each GPU sees it."""
-    bad = [
-        f for f in named(run, r"gpu\.fabric\..*")
-        if (f.name.endswith(".state") and f.value.lower() != "completed")
-        or (f.name.endswith(".status") and f.value.lower() != "success")
-        or (".health." in f.name and re.fullmatch(r"(?i)true|yes|degraded|unhealthy|full|incorrect.*"
-            r"|.*error.*", f.value))
-    ]  # fmt: skip
+    bad = [f for f in named(run, r"gpu\.fabric\..*") if _unwell(f.name, f.value)]
     if bad:
         said = listed(f"{f.device} {f.name.removeprefix('gpu.fabric.').replace('.', ' ')} {f.value}" for f in bad)
         health = all(".health." in f.name for f in bad)

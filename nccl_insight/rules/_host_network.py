@@ -35,7 +35,8 @@ def _ports(run: Run) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
 
 
 def _kin(own: Mapping[str, Fact]) -> tuple[str, str]:
-    return tuple(own[n].value if n in own else "" for n in ("device.model", "port.link_layer"))  # type: ignore[return-value]
+    model, layer = (own[n].value if n in own else "" for n in ("device.model", "port.link_layer"))
+    return model, layer
 
 
 def ports(run: Run) -> Iterator[Said | Beside]:

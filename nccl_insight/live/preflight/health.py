@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.fabric_health import fabric_states
 from nccl_insight.base.model import Action
 from nccl_insight.base.objects import object_of
 from nccl_insight.base.words import words
@@ -31,13 +32,6 @@ _RECOVERY = {
 }  # fmt: skip
 _IMEX = 5
 _FABRIC = {1: "not started", 2: "still in progress"}
-#: Pairs of bits of NVML_GPU_FABRIC_HEALTH_MASK that are 1 where it is so, and four bits with a reason.
-_FABRIC_BITS = ((0, "NVLink has less bandwidth"), (2, "routes are being recovered"), (4, "a route is unhealthy"),
-                (6, "recovery after a time-out of accesses"))  # fmt: skip
-_FABRIC_REASONS = {
-    2: "wrong system GUID", 3: "wrong serial number of the chassis", 4: "no partition", 5: "too few NVLinks",
-    6: "incompatible firmware", 7: "wrong place in the rack", 8: "wrong state of the GPU",
-}  # fmt: skip
 #: What a healthy GPU tells, as a thing and as a sentence.
 _ASKED = (
     ("ecc", "ECC", "no uncorrected ECC error"),
@@ -242,10 +236,7 @@ def _fabric(gpus: Sequence[Health]) -> Iterator[Check]:
 
     weak: dict[str, list[Health]] = {}
     for gpu in gpus:
-        mask = gpu.fabric_health or 0
-        said = [state for shift, state in _FABRIC_BITS if (mask >> shift) & 3 == 1]
-        reason = _FABRIC_REASONS.get((mask >> 8) & 0xF)
-        for state in [*said, *([f"configuration: {reason}"] if reason else [])]:
+        for state in fabric_states(gpu.fabric_health or 0)[0]:
             weak.setdefault(state, []).append(gpu)
     if weak:
         shown = "; ".join(f"GPU {_named(those)}: {state}" for state, those in weak.items())
@@ -280,16 +271,18 @@ def _leftovers(node: Node, gpus: Sequence[Health]) -> Iterator[Check]:
 
 def _siblings(gpus: Sequence[Health]) -> Iterator[Check]:
     """GPUs that differ from the others of their model on this node."""
-    yield from _different(gpus, "generation", "pcie generation", "the slot gives PCIe Gen{0}", "Gen{0}, as the others",
-                          "compare the slots in the BIOS and with lspci -vv; reseat the GPU or riser")  # fmt: skip
-    yield from _different(gpus, "power_limit_w", "power limit", "{0:.0f} W", "{0:.0f} W, as the others",
-                          "sudo nvidia-smi -pl WATTS, or find who lowered it")  # fmt: skip
+    slots = "compare the slots in the BIOS and with lspci -vv; reseat the GPU or riser"
+    yield from _different(
+        gpus, "generation", "pcie generation", "the slot gives PCIe Gen{0}", "Gen{0}, as the others", slots
+    )
+    lowered = "sudo nvidia-smi -pl WATTS, or find who lowered it"
+    yield from _different(gpus, "power_limit_w", "power limit", "{0:.0f} W", "{0:.0f} W, as the others", lowered)
     yield from _below(gpus)
     releases = sorted({gpu.vbios for gpu in gpus if gpu.vbios})
     if len(releases) > 1 and len({gpu.name for gpu in gpus}) == 1:
         yield check_of("vbios", releases=releases, first_releases=", ".join(releases[:3]))
-    yield from _different(gpus, "clock_mhz", "clock limit", "at most {0} MHz", "{0} MHz, as the others",
-                          "nvidia-smi -q -d CLOCK; sudo nvidia-smi -rgc takes a limit away")  # fmt: skip
+    taken = "nvidia-smi -q -d CLOCK; sudo nvidia-smi -rgc takes a limit away"
+    yield from _different(gpus, "clock_mhz", "clock limit", "at most {0} MHz", "{0} MHz, as the others", taken)
     far = _far({g.index: g.replays for g in gpus if g.replays is not None})
     if far:
         shown = ", ".join(f"GPU {i} {n:,}" for i, n in far.items())

@@ -145,10 +145,8 @@ class Watch:
     @property
     def state(self) -> str:
         """``starting``, ``running``, ``behind``, ``stalled``, ``failed`` or ``ended``."""
-        states = {
-            "failed": self._failed, "ended": self._ended, "stalled": self._stalled or self._initing,
-            "behind": self.behind or self._gone, "running": self._alive is not None,
-        }  # fmt: skip
+        states = {"failed": self._failed, "ended": self._ended, "stalled": self._stalled or self._initing}
+        states |= {"behind": self.behind or self._gone, "running": self._alive is not None}
         return next((name for name, holds in states.items() if holds), "starting")
 
     @property

@@ -167,12 +167,9 @@ class FloodTable:
         made = self._rows(self._feeds.sample(self._name, _OWNER))
         for number, piece in enumerate(self._feeds.pieces(self._name, _OWNER)):
             rows = self._rows(piece, self._kinds_of(number, piece))
-            yield rows if rows.schema == made.schema else rows.select(
-                pl.col(name) if rows.schema.get(name) == dtype
-                else pl.col(name).cast(dtype) if name in rows.columns
-                else pl.lit(None, dtype).alias(name)
-                for name, dtype in made.schema.items()
-            )  # fmt: skip
+            missing = (pl.lit(None, dtype).alias(n) for n, dtype in made.schema.items() if n not in rows.columns)
+            same = rows.schema == made.schema
+            yield rows if same else rows.with_columns(*missing).select(made.columns).cast(made.schema)
 
     def _narrow(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Rows without what only other columns need: words, heads, owners."""

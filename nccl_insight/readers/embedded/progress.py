@@ -11,25 +11,23 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import texts
+from nccl_insight.base.words import words
 from nccl_insight.readers.embedded.forms import RAISED
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.schema import of_input
 
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
-_MARKS: Final = (
-    "tep", "STEP", "iter", "Iter", "ITER", "poch", "EPOCH", "it/s", "s/it", "batch", "Batch", "update", "'loss'",
-    "valuat", "alidat", "heckpoint", "aving", "arming up", "armup",
-)  # fmt: skip
+_MARKS: Final = words("""tep STEP iter Iter ITER poch EPOCH it/s s/it batch Batch update 'loss' valuat alidat heckpoint
+    aving arming armup""")
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 _NUMBER: Final = _PATTERNS["number"]
 _COUNTER: Final = _PATTERNS["counter"]
 _EPOCH: Final = r"(?i)\bepoch['\"]?\s*[:=#\[(]?\s*([0-9]{1,6}(?:\.[0-9]+)?)(?:\s*(?:/|of)\s*([0-9]{1,6}))?"
 _BAR: Final = r"\b([0-9]{1,12})/([0-9]{1,12}) \[((?:[0-9]+:)?[0-9]{1,2}:[0-9]{2})<[^,\]]*"
 # How long one step took, with its unit before or behind the number.
-_FACTORS: Final = {
-    "ms_per_iteration": 1e-3, "ms_a_step": 1e-3, "s_a_step": 1.0, "time_in_ms": 1e-3, "time_in_s": 1.0, "bare_s": 1.0,
-}  # fmt: skip
-_TOOK: Final = tuple((_PATTERNS[name], factor) for name, factor in _FACTORS.items())
+_MS: Final = ("ms_per_iteration", "ms_a_step", "time_in_ms")
+_UNITS: Final = words("ms_per_iteration ms_a_step s_a_step time_in_ms time_in_s bare_s")
+_TOOK: Final = tuple((_PATTERNS[name], 1e-3 if name in _MS else 1.0) for name in _UNITS)
 _RATE: Final = tuple(_PATTERNS[name] for name in ("rate_behind", "rate_before", "throughput"))
 _STAMP: Final = _PATTERNS["stamp"]
 # Work between steps, which takes its time.

@@ -10,7 +10,8 @@ from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, 
 _VERSIONS: Final = late.compiled(r"(Driver|CUDA) Version: *([0-9][0-9.]*)")
 _USED: Final = late.compiled(r"([0-9]+)MiB / +([0-9]+)MiB")
 _PROCESS: Final = late.compiled(
-    r"\|\s+(?P<gpu>[0-9]+)\s+(?:\S+\s+\S+\s+)?(?P<pid>[0-9]+)\s+(?P<type>[CGM+]{1,5})\s+(?P<name>\S.*?)\s+(?P<used>[0-9]+)MiB\s*\|"
+    r"\|\s+(?P<gpu>[0-9]+)\s+(?:\S+\s+\S+\s+)?(?P<pid>[0-9]+)\s+"
+    r"(?P<type>[CGM+]{1,5})\s+(?P<name>\S.*?)\s+(?P<used>[0-9]+)MiB\s*\|"
 )
 _LOST: Final = late.compiled(
     r"Unable to determine the device handle for (?:GPU\s?[0-9]*:? ?)?(?P<a>[0-9A-Fa-f:.]+): (?P<why>.*)|"

@@ -40,12 +40,12 @@ def _ports(found: Found) -> str:
     for _, host, device, name, value, _, tool in found.facts:
         if tool == found.tool and host == found.host and name.startswith("port.") and device:
             ports.setdefault(device, {})[name] = value
-    said = [
-        " ".join(filter(None,
-            (d, p.get("port.state", ""), p.get("port.physical_state", "") if p.get("port.state") != "Active" else "",
-                               f"{p['port.rate']} Gb/s" if "port.rate" in p else "", p.get("port.netdev", ""))))
-        for d, p in sorted(ports.items(), key=lambda kv: kv[1].get("port.state") == "Active")
-    ]  # fmt: skip
+    said = []
+    for device, port in sorted(ports.items(), key=lambda of: of[1].get("port.state") == "Active"):
+        state = port.get("port.state", "")
+        physical = "" if state == "Active" else port.get("port.physical_state", "")
+        rate = f"{port['port.rate']} Gb/s" if "port.rate" in port else ""
+        said.append(" ".join(filter(None, (device, state, physical, rate, port.get("port.netdev", "")))))
     return f"{count(len(ports), 'port')}: {listed(said, 8)}" if ports else "no port"
 
 
@@ -81,7 +81,8 @@ def _devinfo(out: Output, found: Found) -> str:
 
 
 _GID: Final = late.compiled(
-    r"(?P<dev>\S+)\s+(?P<port>[0-9]+)\s+(?P<index>[0-9]+)\s+(?P<gid>[0-9a-f:]{15,39})\s+(?:(?P<ip>[0-9.]{7,15})\s+)?(?P<ver>v[12]|IB)?\s*(?P<net>\S+)?\s*$"
+    r"(?P<dev>\S+)\s+(?P<port>[0-9]+)\s+(?P<index>[0-9]+)\s+(?P<gid>[0-9a-f:]{15,39})\s+"
+    r"(?:(?P<ip>[0-9.]{7,15})\s+)?(?P<ver>v[12]|IB)?\s*(?P<net>\S+)?\s*$"
 )
 
 
@@ -173,7 +174,8 @@ def _words(name: str) -> str:
 
 
 _SYSFS: Final = late.compiled(
-    r"(?:.*/)?infiniband/(?P<dev>[^/]+)/ports/(?P<port>[0-9]+)/(?:(?:hw_)?counters/)?(?P<name>[A-Za-z0-9_]+)(?:\s*[:=]\s*|\s+)(?P<value>\S.*)$"
+    r"(?:.*/)?infiniband/(?P<dev>[^/]+)/ports/(?P<port>[0-9]+)/(?:(?:hw_)?counters/)?(?P<name>[A-Za-z0-9_]+)"
+    r"(?:\s*[:=]\s*|\s+)(?P<value>\S.*)$"
 )
 
 

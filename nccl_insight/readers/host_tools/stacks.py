@@ -93,7 +93,8 @@ def _gdb(out: Output, found: Found) -> str:
                 now.pid = now.pid or int(match[2])
         elif kernel := re.match(
             r"[* ]\s*[0-9]+\s+\S+\s+"
-            r"(?P<dev>[0-9]+)\s+[0-9]+\s+(?P<state>[A-Z]\w+)\s+0x\S+\s+(?P<grid>\(\S+\))\s+(?P<block>\(\S+\))\s+(?P<call>.*)",
+            r"(?P<dev>[0-9]+)\s+[0-9]+\s+(?P<state>[A-Z]\w+)\s+0x\S+\s+"
+            r"(?P<grid>\(\S+\))\s+(?P<block>\(\S+\))\s+(?P<call>.*)",
             text,
         ):
             kernels.append(kernel["call"].split("(")[0])
@@ -131,7 +132,8 @@ def _faulthandler(out: Output, found: Found) -> str:
 
 
 _BACKTRACE: Final = late.compiled(
-    r"(?:\[[^\]]{0,80}:(?P<pid>[0-9]+)(?::[^\]]*)?\]\s*)?(?:\[\s*)?(?P<n>[0-9]+)\]?\s+(?P<library>/\S+?)\((?P<what>[^)+]*)(?:\+0x[0-9a-f]+)?\)\s*\[(?:0x)?[0-9a-f]+\]"
+    r"(?:\[[^\]]{0,80}:(?P<pid>[0-9]+)(?::[^\]]*)?\]\s*)?(?:\[\s*)?(?P<n>[0-9]+)\]?\s+"
+    r"(?P<library>/\S+?)\((?P<what>[^)+]*)(?:\+0x[0-9a-f]+)?\)\s*\[(?:0x)?[0-9a-f]+\]"
 )
 
 

@@ -94,7 +94,8 @@ def _df(out: Output, found: Found) -> str:
     says = []
     for line, text in out.lines:
         if match := re.match(
-            r"\S+\s+(?:\w+\s+)?([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9]+)%\s+(/\S*)",
+            r"\S+\s+(?:\w+\s+)?([0-9.]+[KMGTP]?)i?B?\s+"
+            r"([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9]+)%\s+(/\S*)",
             text,
         ):
             found.fact(line, match[5], "filesystem.size", f"{_bytes(match[1]):.0f}", "bytes")

@@ -27,9 +27,10 @@ CANDIDATES: Final = 'ernel"|u_mem|Memcpy|Memset|Launch|m_comms|ProfilerStep|ccl:
 """Of each alternative of :data:`MARKERS` a part, none of which is frequent in other events: twelve texts of different
 beginnings are searched for at once, where those of the markers themselves take three times as long."""
 _GPU_KINDS: Final[dict[str, int]] = {
-    "kernel": -1, "concurrent_kernel": -1, "gpu_memcpy": MEMCPY, "memcpy": MEMCPY, "gpu_memset": MEMSET,
-    "memset": MEMSET,
-}  # fmt: skip
+    **dict.fromkeys(("kernel", "concurrent_kernel"), -1),
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), MEMCPY),
+    **dict.fromkeys(("gpu_memset", "memset"), MEMSET),
+}
 _LAUNCH: Final = -2
 _GPU_KINDS.update(dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "runtime"), _LAUNCH))
 _PEER_COPY: Final = re.compile(r"(?i)\bPtoP\b|\bPeer\b|P2P")

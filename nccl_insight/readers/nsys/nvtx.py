@@ -11,8 +11,10 @@ from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.nsys.database import Database
 
 RANGES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "start": pl.Int64, "end": pl.Int64, "tid": pl.Int64, "domain": pl.Int64, "text": pl.String, "blob": pl.Binary,
-}  # fmt: skip
+    **dict.fromkeys(("start", "end", "tid", "domain"), pl.Int64),
+    "text": pl.String,
+    "blob": pl.Binary,
+}
 _HEADER: Final = struct.Struct("<QQQQ")
 _PUSH_POP: Final = 59
 _START_END: Final = 60

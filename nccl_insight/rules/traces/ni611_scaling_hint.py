@@ -37,7 +37,8 @@ def check(ctx: Context) -> Hits:
     expected = expected_busbw(run, tuple(top["members"]), int(top["n"]))
     if expected is None:
         return
-    total, exposed = int(steps["duration_ns"].max() or 0), int(steps["exposed_comm_ns"].max() or 0)  # type: ignore[arg-type]
+    most = steps.select(pl.col("duration_ns", "exposed_comm_ns").max().fill_null(0).cast(pl.Int64))
+    total, exposed = most.row(0)
     yield ctx.says(
         "found",
         trace_refs([(top["input_id"], f"{top['count']} collectives, {top['moved'] / 1e9:.2f} GB on the wire")]),

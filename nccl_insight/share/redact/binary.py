@@ -30,7 +30,8 @@ from nccl_insight.share.redact.redactor import Redactor
 SQLITE: Final = "sqlite"
 PICKLE: Final = "pickle"
 _KEPT: Final = re.compile(
-    r"CUPTI_ACTIVITY_KIND_(?:KERNEL|MEMCPY|MEMSET|RUNTIME)|StringIds|NVTX_[A-Z_]+|TARGET_INFO_(?:GPU|SESSION_START_TIME)"
+    r"CUPTI_ACTIVITY_KIND_(?:KERNEL|MEMCPY|MEMSET|RUNTIME)|"
+    r"StringIds|NVTX_[A-Z_]+|TARGET_INFO_(?:GPU|SESSION_START_TIME)"
     r"|rocpd_(?:kernel_dispatch|info_kernel_symbol|memory_copy|string)(?:_[0-9a-f_]+)?"
 )
 _TEXTS: Final = "StringIds"

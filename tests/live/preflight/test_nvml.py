@@ -123,8 +123,8 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], str, Status, str]] = {
     "SRAM": ({"sram": 1}, "sram", Status.FAIL, "GPU 3"),
     "no spare rows": ({"bare": 2}, "spare rows", Status.WARN, "GPU 3"),
     "another VBIOS": ({"vbios": "96.00.30.00.02"}, "vbios", Status.WARN, "2 releases"),
-    "degraded fabric": ({"health": 0x1}, "nvlink fabric", Status.FAIL, "GPU 3: NVLink has less bandwidth"),
-    "fabric with a wrong chassis": ({"health": 0x3AA}, "nvlink fabric", Status.FAIL, "serial number of the chassis"),
+    "degraded fabric": ({"health": 0x1}, "nvlink fabric", Status.FAIL, "GPU 3: degraded bandwidth"),
+    "fabric with a wrong chassis": ({"health": 0x3AA}, "nvlink fabric", Status.FAIL, "a wrong chassis serial number"),
     "link errors of Blackwell": (
         {"link_errors": None, "link_fields": {"208:5": 7_000_000_000, "215:5": 2}},
         "nvlink errors",

@@ -10,10 +10,8 @@ from nccl_insight.advise.settings.check.names import check_deprecated, check_nam
 from nccl_insight.advise.settings.check.pinned import check_pinned
 from nccl_insight.advise.settings.check.values import check_value
 
-__all__ = [
-    "Issue", "as_number", "check_deprecated", "check_name", "check_pinned", "check_setting", "check_together",
-    "check_too_new", "check_value", "issue_of", "switched_off", "switched_on",
-]  # fmt: skip
+__all__ = ["Issue", "as_number", "check_deprecated", "check_name", "check_pinned", "check_setting", "check_together"]
+__all__ += ["check_too_new", "check_value", "issue_of", "switched_off", "switched_on"]
 
 
 def check_setting(name: str, value: str, version: str | None = None) -> list[Issue]:

@@ -11,10 +11,10 @@ from nccl_insight.base.versions import at_least
 
 Settings = Mapping[str, str]
 _WITHOUT_RING = {
-    "tree": {"allreduce"}, "nvls": {"allreduce", "allgather", "reducescatter"}, "nvlstree": {"allreduce"},
-    "pat": {"allgather", "reducescatter"}, "collnetchain": {"allreduce"},
-    "collnetdirect": {"allreduce", "allgather", "reducescatter"},
-}  # fmt: skip
+    **dict.fromkeys(("tree", "nvlstree", "collnetchain"), frozenset({"allreduce"})),
+    **dict.fromkeys(("nvls", "collnetdirect"), frozenset({"allreduce", "allgather", "reducescatter"})),
+    "pat": frozenset({"allgather", "reducescatter"}),
+}
 _HCA_EXACT_MEANT = re.compile(r"(?:mlx5|bnxt_re|irdma|hfi1|efa|rocep|ib)_?[0-9]$")
 
 

@@ -22,10 +22,13 @@ _RCCL_CHANNELS = 256
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 _PROTOS = ("ll", "ll128", "simple")
 _ALGOS = {
-    "ring": ("2.5", None), "tree": ("2.5", None), "collnet": ("2.5", "2.14"), "collnetchain": ("2.14", None),
-    "collnetdirect": ("2.14", None), "nvls": ("2.17", None), "nvlstree": ("2.18", None),
+    **dict.fromkeys(("ring", "tree"), ("2.5", None)),
+    "collnet": ("2.5", "2.14"),
+    **dict.fromkeys(("collnetchain", "collnetdirect"), ("2.14", None)),
+    "nvls": ("2.17", None),
+    "nvlstree": ("2.18", None),
     "pat": ("2.23", None),
-}  # fmt: skip
+}
 _NAMES, _INTERFACES = "names joined by commas, without blanks", "names as in ip -br addr"
 # What no list of names looks like: of interfaces, devices or both, how, what is wrong, what is expected.
 _NO_NAMES = (

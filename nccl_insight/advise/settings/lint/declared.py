@@ -43,7 +43,8 @@ _TCL_SET: Final = re.compile(r"^[ \t]*set[ \t]+([A-Z]\w+)[ \t]+[^\n]", re.M)
 # one text in a list or behind a cast, by the key of a mapping.
 _PROGRAM: Final = re.compile(
     r"""(?xm)
-    (?:\bENV\[["']|\$ENV\{["']?|\$env:|process\.env\.|process\.env\[["']|\b(?:Setenv|set_var|setenv|putenv|SetEnvironmentVariable)\(["']
+    (?:\bENV\[["']|\$ENV\{["']?|\$env:|process\.env\.|process\.env\[["']
+      |\b(?:Setenv|set_var|setenv|putenv|SetEnvironmentVariable)\(["']
       |\.env\(["'])
       (?P<set>[A-Za-z_]\w*)["'\]})]*[ \t]*(?:\|\|=|\?\?=|=(?!=)|,)[ \t]*
       (?:(["'])(?P<set_value>[^"'\n]*)\2|(?P<set_number>-?\d+))

@@ -21,7 +21,8 @@ from nccl_insight.base.words import words
 
 _GPU: Final = re.compile(r"(?:nvidia|amd)\.com/gpu(?:\.shared)?")
 _RDMA: Final = re.compile(
-    r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|vpc\.amazonaws\.com/efa|(?<![\w.-])[\w.-]+/(?:ib|roce)[\w-]*"
+    r"rdma/[\w.-]+|nvidia\.com/(?:hostdev|mlnxnics|sriov[\w-]*)|"
+    r"vpc\.amazonaws\.com/efa|(?<![\w.-])[\w.-]+/(?:ib|roce)[\w-]*"
 )
 # Ranks that disagree on these settings choose different algorithms or buffer sizes and hang.
 _AGREE: Final = frozenset(
