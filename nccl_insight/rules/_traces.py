@@ -25,6 +25,16 @@ def input_of_rank(run: Run) -> dict[int, int]:
     return dict(rows.group_by("rank").agg(pl.col("input_id").min()).iter_rows())
 
 
+def nodes_of_ranks(run: Run) -> dict[int, str]:
+    """A name for the node of each rank: its host, else its place among the GPUs that each machine shows."""
+    known = places(run)
+    info = run.table("trace_info")
+    gpus, ranks = info["visible_gpus"].drop_nulls().unique().to_list(), info["rank"].drop_nulls().to_list()
+    if len(gpus) == 1 and gpus[0] > 0 and not known.ranks:
+        return {r: f"node {r // gpus[0]}" for r in ranks}
+    return {rank: known.hosts([rank])[0] for rank in known.ranks}
+
+
 def with_hosts(run: Run, ranks: Iterable[int]) -> tuple[int | str, ...]:
     """Ranks with their hosts, as far as known: whom a finding is about."""
     named = tuple(ranks)

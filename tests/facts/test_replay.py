@@ -295,9 +295,10 @@ def test_the_document_tells_it() -> None:
 
 def _on_cpus(rows: list[tuple[int, int, int, int, int]]) -> Run:
     frame = pl.DataFrame(rows, schema=["input_id", "rank", "seq", "start_ns", "duration_ns"], orient="row")
+    ranks = sorted(set(frame["rank"]))
     frame = frame.with_columns(
-        op=pl.lit("AllReduce"), size_bytes=pl.lit(4096), process_group=pl.lit("0"), group_size=pl.lit(4),
-        group_ranks=pl.lit([0, 1, 2, 3]), source=pl.lit("cpu_op"), match_id=pl.col("seq"),
+        op=pl.lit("AllReduce"), size_bytes=pl.lit(4096), process_group=pl.lit("0"), group_size=pl.lit(len(ranks)),
+        group_ranks=pl.lit(ranks), source=pl.lit("cpu_op"), match_id=pl.col("seq"),
     )  # fmt: skip
     return build_run({"collectives": conform("collectives", frame)})
 

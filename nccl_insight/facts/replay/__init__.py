@@ -30,6 +30,7 @@ from nccl_insight.facts.replay.scenarios import (
     of_transfers,
 )
 from nccl_insight.facts.replay.timeline import Timeline, gpu_work, timeline
+from nccl_insight.facts.wire import missing_members
 from nccl_insight.tables.run import Run, Tables, fact
 
 __all__ = ["BASE_ERROR", "IDLE", "LATE", "TRANSFERS", "WIRE", "Gain", "Scenario", "WhatIf", "what_if"]
@@ -124,6 +125,8 @@ def _part(run: Run, inputs: pl.Series) -> Run:
 
 def _of_job(run: Run) -> WhatIf:
     found = _mended(timeline(run, gpu_work(run))) if run.has("gpu_work") else None
+    if (found is None or found.refused) and _on_cpu(run) and missing_members(run):
+        return WhatIf(refused="a rank without a trace may have come last", coarse=True)
     if found is None or found.refused:
         # Where the GPUs' work says too little, what ranks do between their collectives counts as theirs.
         found = replace(_mended(timeline(run, recorded(run), coarse=True), _COARSE[_on_cpu(run)]), coarse=True)

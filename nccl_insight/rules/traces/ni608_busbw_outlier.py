@@ -10,7 +10,7 @@ from nccl_insight.facts.replay import TRANSFERS, WIRE
 from nccl_insight.facts.wire import transfers
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, wire_hit
 from nccl_insight.rules._late_reason import Why
-from nccl_insight.rules._traces import trace_refs, with_hosts
+from nccl_insight.rules._traces import nodes_of_ranks, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
@@ -18,7 +18,10 @@ _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
 _SOURCES = ("kernel", "inspector", "nccl_tests")
 _OPERATION_SHARE = 0.4
 _LEAST_PER_GROUP = 5
-_GROUP_SHARE = 0.6
+_GROUP_SHARE = 0.7
+_OF_TWO_SHARE = 0.6
+_PAIR_SHARE = 0.5
+_LEAST_PAIR_NS = 20_000
 _FEW = 3
 _SIMILAR = 4
 _BESIDE = 0.5
@@ -55,22 +58,44 @@ def check(ctx: Context) -> Hits:
 
 
 def _unlike_others(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
-    """Groups far below others of one operation, size and layout."""
-    keys = ["op", "size_bytes", "dtype", "layout"]
-    groups = (
-        rows.with_columns(layout=pl.col("ranks").list.diff(null_behavior="drop"))
-        .filter(pl.col("src").is_null())
-        .drop_nulls(["busbw_gbps", "size_bytes"])
-        .group_by(*keys, "ranks", maintain_order=True)
-        .agg(pl.col("busbw_gbps").median(), pl.col("input_id").first(), count=pl.len())
+    """Groups, and pairs by direction, far below the median of the others like them.
+
+    Alike are groups of one operation and layout, and pairs that cross nodes, or stay in one, as they do. Of more than
+    a few slow ones the worst is told, with the ranks that all of them have.
+    """
+    node, pair = nodes_of_ranks(run), pl.col("src").is_not_null()
+    layout = pl.col("ranks").list.diff(null_behavior="drop").cast(pl.List(pl.String)).list.join(",")
+    apart = [None if a is None else str(node.get(a) != node.get(b)) for a, b in rows.select("src", "dst").iter_rows()]
+    rate = pl.when(pair).then(pl.col("size_bytes") / pl.col("wire_ns")).otherwise(pl.col("busbw_gbps"))
+    keys = ["like", "size_bytes", "dtype"]
+    who = pl.when(pair).then(pl.concat_list("src", "dst")).otherwise(pl.col("ranks"))
+    like = pl.coalesce(pl.Series(apart, dtype=pl.String), pl.concat_str("op", layout, separator=" "))
+    medians = (
+        rows.with_columns(pair=pair, rate=rate, who=who, like=like)
+        .drop_nulls(["rate", "size_bytes"])
+        .group_by("pair", *keys, "who", maintain_order=True)
+        .agg(pl.col("rate", "wire_ns").median(), pl.col("op", "input_id").first(), count=pl.len())
         .filter(pl.col("count") >= _LEAST_PER_GROUP)
-        .with_columns(usual=pl.col("busbw_gbps").quantile(0.5, "higher").over(keys), peers=pl.len().over(keys) - 1)
+        .with_columns(peers=pl.len().over(keys))
+        .filter(pl.col("peers") >= pl.when("pair").then(3).otherwise(2))
     )
-    slow = groups.filter(pl.col("busbw_gbps") < _GROUP_SHARE * pl.col("usual"))
-    slow = slow.sort("size_bytes", descending=True, maintain_order=True).unique("ranks", keep="first")
-    for row in slow.sort("busbw_gbps").head(_FEW).iter_rows(named=True):
+    others = medians.join(medians.select(*keys, "rate", other="who"), on=keys, nulls_equal=True, suffix="_other")
+    others = others.filter(pl.col("who") != pl.col("other")).group_by(*keys, "who").agg(pl.col("rate_other").median())
+    found = medians.join(others, on=[*keys, "who"], nulls_equal=True).with_columns(usual=pl.col("rate_other"))
+    share = pl.when("pair").then(_PAIR_SHARE).when(pl.col("peers") == 2).then(_OF_TWO_SHARE).otherwise(_GROUP_SHARE)
+    extra = pl.col("wire_ns") * (1 - pl.col("rate") / pl.col("usual"))
+    slow = found.filter((pl.col("rate") < share * pl.col("usual")) & (~pl.col("pair") | (extra >= _LEAST_PAIR_NS)))
+    slow = slow.sort("size_bytes", "rate", descending=[True, False]).unique("who", keep="first", maintain_order=True)
+    sets = [set(who) for who in slow["who"]]
+    many = slow.height > _FEW
+    for row in slow.head(1 if many else _FEW).iter_rows(named=True):
+        common = set.intersection(*sets) or set.union(*sets)
+        ranks = tuple(sorted(common if many else row["who"]))
         refs = trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")])
-        yield says("busbw-outlier.unlike", refs, whom=with_hosts(run, row["ranks"]), row=row)
+        whom, owner, rest = with_hosts(run, ranks), row["who"], row["peers"] - 1
+        yield says(
+            "busbw-outlier.unlike", refs, whom=whom, row=row, many=many, who=owner, slow=slow, own=ranks, n_others=rest
+        )
 
 
 def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:

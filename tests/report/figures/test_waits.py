@@ -17,7 +17,9 @@ def view_of(clocks: bool) -> Waits:
         Member(0, 0, "AllReduce", 1_000, 9_000, 5_000, last=False),
         Member(1, 0, "AllReduce", 6_000, 4_000, 0, last=True),
     )  # fmt: skip
-    return Waits(5_000, 1, {0: 5_000, 1: 0}, {1: 5_000}, {1: 1}, 4, cut=False, shown=1, clocks=clocks, members=members)
+    return Waits(
+        5_000, 1, 0, {0: 5_000, 1: 0}, {1: 5_000}, {1: 1}, 4, cut=False, shown=1, clocks=clocks, members=members
+    )
 
 
 def test_who_came_last_is_named_with_what_the_others_waited() -> None:
