@@ -15,12 +15,15 @@ from nccl_insight.base import toml
 if TYPE_CHECKING:  # what needs names of operations alone does without
     import polars as pl
 
+# The factors from algbw to busbw: 2 (n - 1) / n, (n - 1) / n, and 1.
 _TWICE: Final = frozenset({"AllReduce"})
 SHARED: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Gather", "Scatter"})
 _PLAIN: Final = frozenset({"Broadcast", "Reduce", "Send", "Recv", "SendRecv"})
+# S is the count that a rank passes times the number of ranks; AllToAllv has a count for each peer.
 PER_RANK: Final = frozenset({"AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter"})
 # Operations whose S is the buffer that a rank passes.
 OWN: Final = _TWICE | _PLAIN
+# The collectives of NCCL's tuning model (NCCL_NUM_FUNCTIONS).
 BULK: Final = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce")
 # No rank is through before all have come.
 SYNCHRONISING: Final = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "AllToAllv", "Barrier")

@@ -453,7 +453,7 @@ def causes_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The whole result; renderers read nothing else beside the run's tables.
+    """The whole result; renderers read it and views of the run, nothing else.
 
     ``status``: findings, ok, inconclusive, running (followed while it grows) or not_judged. ``headline``: the cause in
     words, without the word of the verdict. ``summary``: the job in a few lines. ``reasons``: why the status is not ok

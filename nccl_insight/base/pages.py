@@ -3,7 +3,8 @@
 ``<family>/NI###-name.md`` has front matter (``key: value`` lines between two ``---``), the fixed sections
 (:data:`HEADINGS`) and examples (``## Fires: ...``, ``## Silent: ...``, each with a block of log lines). Where
 ``<family>/ni###_name.py`` stands beside it, its ``check(ctx)`` decides and phrases the finding; else the lines of which
-the grammar says that they mean ``name`` are the evidence, and the finding is the same for all of them.
+the grammar says that they mean ``name`` are the evidence, and the finding is the same for all of them. ``#`` begins a
+comment in front matter.
 
 | key | meaning |
 |---|---|
@@ -129,7 +130,7 @@ def _front(text: str) -> tuple[dict[str, str], tuple[Step, ...]]:
             steps.append(Step(key, value.strip()))
         elif line.startswith("    ") and steps and key == "where":
             steps[-1] = replace(steps[-1], where=value.strip())
-        elif key:
+        elif key and not key.startswith("#"):
             head[key] = value.strip()
     return head, tuple(steps)
 

@@ -1,6 +1,6 @@
 """The fault graph: which findings are consequences of which, and what that does to their severity.
 
-A finding is linked under the finding that explains it: one that its rule names (``CAUSED_BY``), what ended a process
+A finding is linked under the finding that explains it: one that its page names (``caused_by``), what ended a process
 from outside of NCCL for what its peers report, or, for a secondary diagnosis, any failure. A cause does not begin
 after its effect: by the clocks of their lines where both have one, allowing for clocks of hosts that differ
 (:func:`set_ahead` finds those that are minutes ahead), else by line order within one process, the only order that
@@ -34,6 +34,8 @@ Process: TypeAlias = tuple[int, str, int]
 
 # NCCL prints a failed call first and its explanation right after it: such lines are one event.
 _EVENT_LINES: Final = 2
+# A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
+_LINK_REACH_S: Final = 60.0
 
 
 class FirstLines:
@@ -76,10 +78,6 @@ def first_lines(run: Run) -> FirstLines:
     for cause, input_id, host, pid, line in frame.iter_rows():
         found.setdefault(cause, {})[(int(input_id), host, int(pid))] = int(line)
     return FirstLines(found)
-
-
-# A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
-_LINK_REACH_S: Final = 60.0
 
 
 def _failed(draft: Draft) -> bool:

@@ -1,4 +1,5 @@
-"""Derived tables over a :class:`~nccl_insight.tables.run.Run`, shared by rules and renderers.
+"""What is derived from the tables of a :class:`~nccl_insight.tables.run.Run`, for rules, engine and views.
 
-Each view is a function of the run alone, memoised on it. Views compute; they judge nothing.
+Each fact is a function of the run alone, memoized on it; those that ``columns.txt`` declares can be queried as
+tables (:mod:`nccl_insight.facts.relations`). Whether what a fact shows is a fault, rules say.
 """

@@ -45,12 +45,12 @@ def member_networks(run: Run, networks: pl.DataFrame) -> pl.DataFrame:
 
 @fact
 def nics(run: Run) -> pl.DataFrame:
-    # A virtual device is made of ports that are listed too.
     """NICs of each host: ``host, network, index, name, port, link_layer, address, speed_gbit, listed, input_id,
     line``. ``listed`` tells devices of NCCL's one-line list from those that have a line of their own only.
 
     Unique by name and port; virtual functions and every process's repetition are folded.
     """
+    # A virtual device is made of ports that are listed too.
     frame = run.table("net_devices").filter(pl.col("message").ne_missing("net_ib_virtual"))
     speed = pl.coalesce(pl.col("speed_gbit").cast(pl.Int64), pl.col("speed_mbps") // 1000)
     listed = pl.col("name").is_not_null() & pl.col("hca_name").is_null()

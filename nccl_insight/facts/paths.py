@@ -1,9 +1,10 @@
-"""Distances between GPUs: NVLink, PCIe switch, CPU."""
+"""Distances between GPUs (NVLink, PCIe switch, CPU), and the rings that NCCL found over them."""
 
 import polars as pl
 
 from nccl_insight.loading.assemble.places import placed
 from nccl_insight.tables.declared import frame
+from nccl_insight.tables.normalise.codes import RING
 from nccl_insight.tables.run import Run, fact
 
 _SCHEMA = frame("host str, src str, dst str, path str, bw_gbps f64, input_id u16, line u64")
@@ -13,10 +14,10 @@ _SCHEMA = frame("host str, src str, dst str, path str, bw_gbps f64, input_id u16
 def gpu_paths(run: Run) -> pl.DataFrame:
     """Paths between different GPUs as NCCL found them: ``host, src, dst, path`` (NVL, PIX, PXB, PHB, SYS ...),
     ``bw_gbps, input_id, line``; one row per pair of a host."""
-    frame = run.table("paths")
     gpu = pl.col("src").str.starts_with("GPU") & pl.col("dst").str.starts_with("GPU")
     return (
-        frame.lazy()
+        run.table("paths")
+        .lazy()
         .filter(gpu & pl.col("path_type").ne_missing("LOC"))
         .with_columns(path=pl.col("path_type"))
         .unique(["host", "src", "dst"], keep="first", maintain_order=True)
@@ -63,7 +64,7 @@ def has_nvlink(run: Run) -> bool:
 @fact
 def nvlink_mesh(run: Run) -> bool:
     """Whether NVLink joins the GPUs of the job throughout: rings over NVLink, NVLS, or all paths over it."""
-    rings = run.table("graphs").filter((pl.col("pattern") == 4) & (pl.col("n_channels") > 0))
+    rings = run.table("graphs").filter((pl.col("pattern") == RING) & (pl.col("n_channels") > 0))
     over = rings.filter(pl.col("type_intra").is_in(["NVL", "NVB"]))
     paths = gpu_paths(run)
     return bool(
@@ -75,5 +76,5 @@ def nvlink_mesh(run: Run) -> bool:
 
 def ring_graphs(run: Run, column: str) -> pl.DataFrame:
     """The searched ring of each rank that tells a kind of path in ``column``, with the host."""
-    rings = run.table("graphs").filter((pl.col("n_channels") > 0) & (pl.col("pattern") == 4)).drop_nulls(column)
+    rings = run.table("graphs").filter((pl.col("n_channels") > 0) & (pl.col("pattern") == RING)).drop_nulls(column)
     return placed(run, rings.unique(["comm_id", "rank"], keep="first", maintain_order=True))

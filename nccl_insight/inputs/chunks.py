@@ -30,6 +30,8 @@ _TAIL_BYTES = 64 * 1024
 # Looks like a record, so that no message goes on in the next input; is none.
 _BETWEEN = b" NCCL \n"
 _REPLACEMENT = "\ufffd"
+# How far a line of NCCL is looked for to begin a part with.
+_SEARCHED_MOST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,6 @@ def _cut(data: bytes | bytearray, size: int) -> int:
     marker = data.rfind(b" NCCL ", 0, size)
     before = data.rfind(b"\n", 0, marker) + 1 if marker > 0 else 0
     return before or data.rfind(b"\n", 0, size) + 1 or size
-
-
-_SEARCHED_MOST = 64 * 1024 * 1024
 
 
 def boundary(file: InputFile, at: int) -> int:

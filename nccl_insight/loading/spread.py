@@ -9,11 +9,11 @@ from typing import Any, Final, TypeAlias
 from nccl_insight.inputs.chunks import file_sha256
 from nccl_insight.inputs.find import InputFile, discard, fetched
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_with
+from nccl_insight.loading.workers import RayWorkers, Workers
 from nccl_insight.readers import Format, discover
 from nccl_insight.readers.nccl_log import shares
 from nccl_insight.readers.nccl_log.log import LogPart, neighbours
 from nccl_insight.readers.nccl_log.shares import Share, Taken
-from nccl_insight.readers.workers import RayWorkers, Workers
 
 Watch: TypeAlias = "Callable[[Callable[[], tuple[int, int]] | None], None]"
 # Bytes that one task of another process reads, and how many results one joins.

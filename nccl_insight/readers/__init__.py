@@ -1,5 +1,6 @@
-"""Input formats other than NCCL logs, one module each exporting ``FORMAT`` (found by module name;
-third parties add packages of them by the entry point group ``nccl_insight.readers``).
+"""Input formats, one module each exporting ``FORMAT`` (found by module name; third parties add packages of them by the
+entry point group ``nccl_insight.readers``). Logs, which many processes may share, have an entry of their own:
+``nccl_log``.
 
 A format says how sure it is of an input from the first bytes (``sniff``, 0 = no .. 1 = certain) and reads it
 into tables (``read``, which imports what it needs: a log needs no reader of traces). Damaged input gives what could be
@@ -31,7 +32,7 @@ class Format:
 # Modules of this package that are no formats. They need not stand here; those that do are not imported to look.
 _SHARED: Final = frozenset(
     words("""chrome embedded forms gpu_activity host_tools intervals kernels nccl_log protobuf
-    side workers xml""")
+    side xml""")
 )
 
 

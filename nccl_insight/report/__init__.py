@@ -1,1 +1,1 @@
-"""What was found, for people and programs: text, JSON, markdown, JUnit, HTML, bundles."""
+"""What was found, for people and programs: text, JSON, markdown, JUnit, SARIF, HTML, notebooks."""

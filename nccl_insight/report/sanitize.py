@@ -1,4 +1,4 @@
-"""Log text made safe to show: no terminal control, no hidden or reordering characters, bounded length.
+"""Text made safe to show: no terminal control, no hidden or reordering characters, bounded length, no secrets (scrub).
 
 Logs come from strangers. Every renderer passes every string through here before its own escaping.
 """
@@ -19,8 +19,10 @@ _HIDDEN = late.compiled(
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\ue000-\uf8ff"
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
-
-
+_SECRET = late.compiled(
+    r"(?i)((?:^|[\s;-])[\w.-]{0,80}(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w.-]{0,80})([=\s]{1,8})\S+"
+)
+_USERINFO = late.compiled(r"(?<!\w)(\w+://)[^/\s@]+@")
 _WORD = 40
 
 
@@ -51,3 +53,8 @@ def sanitize(text: str, limit: int | None = None) -> str:
 def one_line(text: str, limit: int | None = None) -> str:
     """As :func:`sanitize`, on one line: newlines and tabs become single spaces."""
     return " ".join(sanitize(text, limit).split())
+
+
+def scrub(command: str) -> str:
+    """The command line without values of options that look like secrets."""
+    return _USERINFO.sub(r"\1***@", _SECRET.sub(r"\1\2***", command))

@@ -6,8 +6,7 @@ from nccl_insight.base.model import Analysis
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import capital, listed, plural
 from nccl_insight.report import markdown, story, words
-from nccl_insight.report.html.details import scrub
-from nccl_insight.report.sanitize import one_line
+from nccl_insight.report.sanitize import one_line, scrub
 from nccl_insight.views.platform import Platform
 
 _CHAT: Final = 7

@@ -12,8 +12,6 @@ from nccl_insight.facts.topics import told
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
-__all__ = ["accepting", "after_the_close", "before_the_close", "in_order"]
-
 _FRAMES: Final = 3
 _SCHEMA: Final = {"input_id": pl.UInt16, "line": pl.UInt64}
 
@@ -23,7 +21,7 @@ def accepting(run: Run) -> pl.DataFrame:
     """``input_id, line`` of closed connections whose trace goes through the code that accepts connections.
 
     Receiving goes through one or two functions of socket.cc before bootstrap.cc, accepting through at least three.
-    None when the log holds a failure that ends ranks during start: then it is that rank that went away.
+    No rows when the log holds a failure that ends ranks during start: then it is that rank that went away.
     """
     rows = causes(run).filter(pl.col("cause").is_in([GONE, CONSEQUENCE]))
     if rows.is_empty() or not (rows["cause"] == GONE).any() or present(run) & set(names("startup")):

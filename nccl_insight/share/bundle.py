@@ -12,7 +12,7 @@ from nccl_insight.base.writing import writing
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.inputs.spool import STDIN
 from nccl_insight.report import html, json_, markdown
-from nccl_insight.report.html.details import scrub
+from nccl_insight.report.sanitize import scrub
 from nccl_insight.share.redact import NOT_PROMISED, Redactor
 from nccl_insight.share.redact.files import PACKED_SUFFIXES, Blocks, is_text
 from nccl_insight.views.page import Page

@@ -1,4 +1,8 @@
-"""What a pasted line means, and which known messages contain a part of a text."""
+"""What a pasted line means, and which known messages contain a part of a text.
+
+The one view of a text and not of a run: a line alone makes no tables, so it goes through the grammar and what gives
+lines their meaning here. It is a view because reports show what it gives.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -43,6 +43,7 @@ def test_steps_of_a_page_stay_apart(tmp_path: Path) -> None:
     ("name", "text", "says"),
     [
         ("NI999-x.md", f"---\n{HEAD}---\n{BODY}", ""),
+        ("NI999-x.md", f"---\n# who says: what\n{HEAD}---\n{BODY}", ""),
         ("NI99-x.md", f"---\n{HEAD}---\n{BODY}", "a page is"),
         ("NI999-x.md", f"{HEAD}\n{BODY}", "a page is"),
         ("NI999-x.md", f"---\n{HEAD}color: red\n---\n{BODY}", "color"),

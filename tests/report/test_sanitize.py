@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nccl_insight.report import text
-from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.report.sanitize import one_line, sanitize, scrub
 from tests import render_samples as samples
 
 
@@ -34,3 +34,17 @@ def test_one_line(given: str, shown: str) -> None:
 
 def test_long_text_is_cut_and_says_by_how_much() -> None:
     assert sanitize("x" * 1_000_000, 10) == "xxxxxxxxxx ... (999,990 more characters)"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("a --api-key abc b", "a --api-key *** b"),
+        ("WANDB_API_KEY=abc x", "WANDB_API_KEY=*** x"),
+        ("https://u:p@host/x", "https://***@host/x"),
+        ("--password=a", "--password=***"),
+        ("analyze run.log", "analyze run.log"),
+    ],
+)
+def test_secrets_of_the_command_line_are_masked(given: str, shown: str) -> None:
+    assert scrub(given) == shown

@@ -24,7 +24,7 @@ _MOST: Final = 4096
 # The model asks for the GPU's generation at one place only (large AllReduce over several nodes): 8.0 and later.
 _CAPABILITY: Final = 80
 # The choice names the bytes of one rank, the model counts those of all (ncclFuncMaxSendRecvCount).
-_PER_RANK: Final = ("AllGather", "ReduceScatter")
+_OF_ONE_RANK: Final = ("AllGather", "ReduceScatter")
 _THREAD = ("input_id", "_host", "_pid", "_tid")
 _NO_COPY_ENGINE = 2
 
@@ -35,11 +35,11 @@ def answers(rows: pl.DataFrame) -> pl.DataFrame:
     kinds = frame("""op str, size_bytes i64, comm str, n_pipe_ops i64, time_us f64, algorithm str, protocol str,
         kernel str, n_channels i64, ce_method i64, tuning_valid i64""")
     known = rows.with_columns(column(rows, name, dtype) for name, dtype in kinds.items())
-    asked = [
+    of_question = [
         pl.when(step == "question").then(pl.col(c)).forward_fill().over(_THREAD)
         for c in ("op", "size_bytes", "comm", "n_pipe_ops")
     ]
-    known = known.with_columns(*asked, _chosen=(step == "choice").shift(-1).over(_THREAD).fill_null(False))
+    known = known.with_columns(*of_question, _chosen=(step == "choice").shift(-1).over(_THREAD).fill_null(False))
     return known.filter(
         (step == "answer")
         & (pl.col("tuning_valid") != 0)
@@ -130,7 +130,7 @@ def _of_ask(ask: dict[str, Any], costs: list[Cost], comm: dict[str, Any] | None)
     taken = (str(ask["algorithm"] or "").upper(), str(ask["protocol"] or "").upper())
     channels = (ask["channels_hi"] - ask["channels_lo"] + 1) if ask["channels_hi"] is not None else 1
     same = ("input_id", "line", "comm_id", "host", "pid", "rank", "op")
-    size = int(ask["size_bytes"]) * (comm["nranks"] if ask["op"] in _PER_RANK else 1)
+    size = int(ask["size_bytes"]) * (comm["nranks"] if ask["op"] in _OF_ONE_RANK else 1)
     for cost in costs:
         name = (cost.algorithm.upper(), cost.protocol.upper())
         yield {

@@ -51,17 +51,15 @@ _WARNING: Final = late.compiled(_PATTERNS["warning"])
 _SAYS: Final = late.compiled(r"\w")
 _MOST: Final = 1000
 SIGNALS: Final = frozenset(_NAMES.values())
-
-
-# Words that a sentence quotes and goes on about: nobody said them now.
-# And what would be so if: "If you see SIGTERM received, please ignore".
+# Nobody said them now: words that a sentence quotes and goes on about, and what would be so if ("If you see SIGTERM
+# received, please ignore").
 _MENTIONED: Final = re.compile(_PATTERNS["mentioned"])
 # A shell that shows the commands it runs.
 _TRACE: Final = late.compiled(r"^\++ ")
 # What somebody says of the whole, without a code.
 _STATED: Final = late.compiled(_PATTERNS["stated"], re.I)
-
-
+# The same of the whole job, which counts at any level.
+_FAILED: Final = late.compiled(_PATTERNS["failed"], re.I)
 # What loggers call the fields of a line that is one JSON object.
 _LEVELS: Final = ("level", "levelname", "severity", "lvl", "log_level")
 _TEXTS: Final = ("message", "msg", "event", "error", "err", "exception", "exc_info", "exc")
@@ -80,10 +78,6 @@ def plain(text: str) -> str:
     said = {**said, **inner} if isinstance(inner, dict) else said
     words = [said[k] for k in _TEXTS if isinstance(said.get(k), str)]
     return ": ".join([level.upper(), *words]) if level and words else text
-
-
-# The same of the whole job, which counts at any level.
-_FAILED: Final = late.compiled(_PATTERNS["failed"], re.I)
 
 
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:

@@ -11,8 +11,7 @@ from nccl_insight.readers.host_tools.model import Found, Output, count, listed, 
 _ULIMIT: Final = re.compile(
     r"(?P<what>\S.*?)\s*\((?:(?P<unit>[^(),]*), ?)?-(?P<letter>[a-zA-Z])\)\s+(?P<value>\S+)\s*$"
 )
-
-
+# zsh's has the unit behind the name.
 _ZSH: Final = r"-(?P<letter>[a-zA-Z]): [^()]{3,40}?(?:\((?P<unit>\w+)\))?\s+(?P<value>[0-9]+|unlimited)\s*$"
 
 

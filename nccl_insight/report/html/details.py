@@ -1,6 +1,5 @@
 """The rest of the report: versions, environment, what was not analyzed, where everything comes from."""
 
-import re
 from collections.abc import Sequence
 
 from nccl_insight.advise.settings import catalog as envdata
@@ -9,15 +8,11 @@ from nccl_insight.base.units import format_bytes, format_ranks, listed, plural
 from nccl_insight.report import words
 from nccl_insight.report.html.markup import Child, Markup, chapter, el, prose, table
 from nccl_insight.report.html.summary import badge, driver, to_see_more
-from nccl_insight.report.sanitize import one_line
+from nccl_insight.report.sanitize import one_line, scrub
 from nccl_insight.views.environment import Environment, Notes
 
 ROWS = 50
 REASONS = 8
-_SECRET = re.compile(
-    r"(?i)((?:^|[\s;-])[\w.-]{0,80}(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w.-]{0,80})([=\s]{1,8})\S+"
-)
-_USERINFO = re.compile(r"(?<!\w)(\w+://)[^/\s@]+@")
 
 
 def environment(view: Environment) -> Markup:
@@ -195,8 +190,3 @@ def _redaction(analysis: Analysis) -> str:
             "stable names. Free text of other programs can hold secrets that no pattern finds: read before sharing."
         )
     return "none: NOT redacted"
-
-
-def scrub(command: str) -> str:
-    """The command line without values of options that look like secrets."""
-    return _USERINFO.sub(r"\1***@", _SECRET.sub(r"\1\2***", command))

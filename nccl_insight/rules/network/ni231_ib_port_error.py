@@ -10,6 +10,9 @@ from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 
+# Switches that restart, and power that goes, take their ports with them within this time.
+_AT_ONCE_S: Final = 10.0
+
 
 def check(ctx: Context) -> Hits:
     """One finding for the devices that stayed down."""
@@ -38,10 +41,6 @@ def check(ctx: Context) -> Hits:
         sure=hurt or not all(f.first_s is not None for f in chosen),
     )
     yield _shared(run, chosen, hit) or hit
-
-
-# Switches that restart, and power that goes, take their ports with them within this time.
-_AT_ONCE_S: Final = 10.0
 
 
 def _near(time_s: float | None, moments: list[float | None]) -> bool:

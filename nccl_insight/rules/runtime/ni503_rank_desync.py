@@ -1,6 +1,6 @@
 """Ranks of a process group are at different collectives: some never reached what others wait in."""
 
-from nccl_insight.base.model import CannotJudge, Hit
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts import flight_recorder
 from nccl_insight.facts.absent import Absent, absences
@@ -18,11 +18,11 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     dumped = flight_recorder.dumped(run)
     if len(dumped) == 1 and not verdict(run, DUMPS).claims:
-        yield CannotJudge("the Flight Recorder dump of one rank only", "add the dumps of the other ranks of the job")
+        yield ctx.cannot("one-dump")
     elif not dumped and run.has("flight_recorder"):
         yield ctx.cannot("untold")
     if mixed(run):
-        yield CannotJudge("the time-outs of several attempts in one file", "analyze the lines of one attempt alone")
+        yield ctx.cannot("attempts")
     for item in absences(run):
         if item.lead.source == DUMPS:
             yield with_others(run, _from_dumps(item, len(dumped), len(verdict(run, DUMPS).waiting)), item)

@@ -7,9 +7,9 @@ from nccl_insight.facts.outliers import Outlier, outliers
 from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.normalise.codes import RING
 
 _FACTS = (("bw_intra_gbps", "inside the node"), ("bw_inter_gbps", "between nodes"))
-_RING = 4
 
 
 def check(ctx: Context) -> Hits:
@@ -26,7 +26,7 @@ def check(ctx: Context) -> Hits:
     graphs = placed(
         run,
         unambiguous(run, run.table("graphs"))
-        .filter((pl.col("pattern") == _RING) & (pl.col("n_channels") > 0) & pl.col("comm_id").is_not_null())
+        .filter((pl.col("pattern") == RING) & (pl.col("n_channels") > 0) & pl.col("comm_id").is_not_null())
         .unique(["comm_id", "rank"], keep="first", maintain_order=True)
         .join(per_host, on="comm_id", how="anti", maintain_order="left"),
     )

@@ -15,8 +15,8 @@ from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
 from nccl_insight.share.redact.vocabulary import kinds_of, listed
 
-# A row begins like this; for Rust's engine, which looks at all lines of a log.
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+# A row begins like this; for Rust's engine, which looks at all lines of a log.
 _BEGINS: Final = _PATTERNS["begins"]
 # The kinds of the groups of each row's pattern.
 _KINDS: Final = {

@@ -15,7 +15,8 @@ RED_OPS: Final = ("sum", "prod", "max", "min", "avg")
 ALGORITHMS: Final = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS: Final = ("LL", "LL128", "SIMPLE")
 # Patterns of graph/topo.h: 1-3 trees, 4 ring, 5 NVLS, 6 CollNet direct.
-PATTERNS: Final = {1: "TREE", 2: "TREE", 3: "TREE", 4: "RING", 5: "NVLS", 6: "COLLNET_DIRECT"}
+RING: Final = 4
+PATTERNS: Final = {1: "TREE", 2: "TREE", 3: "TREE", RING: "RING", 5: "NVLS", 6: "COLLNET_DIRECT"}
 _PLUGINS: Final = pairs("""NET=net COLLNET=collnet TUNER=tuner PROFILER=profiler GIN=gin ENV=env RMA=rma COLL=collnet
     NETWORK=net""")
 _OUTCOMES: Final = ("loaded", "not_found", "failed", "disabled")

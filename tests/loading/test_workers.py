@@ -15,8 +15,8 @@ import pytest
 
 from nccl_insight.base.errors import UsageError
 from nccl_insight.loading import spread
+from nccl_insight.loading.workers import RayWorkers, Workers
 from nccl_insight.readers.nccl_log import shares
-from nccl_insight.readers.workers import RayWorkers, Workers
 from nccl_insight.share.api import analyze, load
 from tests.shares import ROOT, RUNS, Elsewhere, small_shares
 
