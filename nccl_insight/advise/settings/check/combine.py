@@ -83,9 +83,9 @@ def _algorithms(settings: Settings, version: str | None) -> Iterator[Issue]:
     if only <= {"nvls", "nvlstree"} and switched_off(settings, "NCCL_NVLS_ENABLE"):
         return
     served = set().union(*(_WITHOUT_RING[word] for word in only))
-    left = [c for c in map(str.lower, BULK) if c not in served]
+    left = tuple(c for c in map(str.lower, BULK) if c not in served)
     if left:
-        yield issue_of("algo-leaves-without", value=value, left=", ".join(left), small=value[:40].lower())
+        yield issue_of("algo-leaves-without", value=value, left=left, small=value[:40].lower())
 
 
 def _forced(value: str) -> set[str]:

@@ -15,7 +15,10 @@ NUMBER = re.compile(r"[ \t]*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
 
 @dataclass(frozen=True)
 class Issue:
-    """Something worth saying about a setting. ``name`` is that of a diagnosis or of a lint check."""
+    """Something worth saying about a setting. ``name`` is that of a diagnosis or of a lint check.
+
+    ``left``: the collectives, in lower case, that the setting leaves without an algorithm.
+    """
 
     name: str
     severity: Severity
@@ -27,6 +30,7 @@ class Issue:
     expected: str = ""
     source: str = ""
     others: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 _WORDS: Final = Path(__file__).with_name("issues.txt")

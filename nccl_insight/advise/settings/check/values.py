@@ -15,9 +15,11 @@ _FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"})
 # The timeout field of a queue pair has five bits, and 0 means to wait forever (InfiniBand specification, 9.7.6.1.3).
 _INFINITE_IB_TIMEOUT = 32
-# RCCL has up to 256 channels, and AMD's guides for MI300X set 112 (src/include/device.h of ROCm/rccl).
 _ATTN = "2.32"
+# The level of NCCL_DEBUG that RCCL and NCCLX have beside those of NCCL.
+RCCL_LEVEL = "ERROR"
 _CHANNELS = frozenset({"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"})
+# RCCL has up to 256 channels, and AMD's guides for MI300X set 112 (src/include/device.h of ROCm/rccl).
 _RCCL_CHANNELS = 256
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 _PROTOS = ("ll", "ll128", "simple")
@@ -196,7 +198,7 @@ def _enum_problem(variable: Variable, value: str, version: str | None) -> tuple[
     expected = ", ".join(variable.values[:-1]) + f" or {variable.values[-1]}" if variable.values else "a listed value"
     if variable.name == "NCCL_DEBUG":
         expected = "VERSION, WARN, ATTN (2.32.3 and later), INFO or TRACE"
-        foreign = "a level of RCCL and NCCLX only: NCCL prints nothing at all" if text.upper() == "ERROR" else ""
+        foreign = "a level of RCCL and NCCLX only: NCCL prints nothing at all" if text.upper() == RCCL_LEVEL else ""
         return (Severity.WARNING, foreign or "not a level, so NCCL prints nothing", expected)
     hint = " (upper and lower case matter)" if text.upper() in variable.values else ""
     return (Severity.WARNING, f"not one of the accepted values{hint}", expected)

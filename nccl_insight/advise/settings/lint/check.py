@@ -8,6 +8,7 @@ from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog, edit_distance
 from nccl_insight.advise.settings.check import Issue, check_name, check_pinned, check_setting, check_together, issue_of
+from nccl_insight.advise.settings.check.values import RCCL_LEVEL
 from nccl_insight.advise.settings.lint import declared
 from nccl_insight.advise.settings.lint.files import read_conf, read_dockerfile, read_unit
 from nccl_insight.advise.settings.lint.hosts import check_hosts
@@ -118,7 +119,8 @@ def _quieter(item: tuple[int, Issue], alone: bool, bench: bool, amd: bool) -> tu
     chosen = (alone and issue.name == called("far-interface")) or (
         bench and issue.variable == "NCCL_SHM_DISABLE" and issue.name != called("bad-value")
     )
-    if chosen or (amd and "a level of RCCL" in issue.title):
+    named = (issue.variable, issue.name, issue.observed.upper())
+    if chosen or (amd and named == ("NCCL_DEBUG", called("bad-value"), RCCL_LEVEL)):
         return line, replace(issue, severity=Severity.INFO)
     return item
 
@@ -153,8 +155,7 @@ def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:
     named = [(line_at(text, m.start()), m[1].replace("_", "")) for m in _PERF.finditer(text)]
     above = [name for number, name in named if number <= line]
     runs = set(above[-1:] if script.kind == "yaml" and above else [name for _, name in named])
-    left = issue.title.partition(" leaves ")[2].partition(" without ")[0].split(", ")
-    return bool(runs) and not runs & set(left)
+    return bool(runs) and not runs & set(issue.left)
 
 
 def lint_environment(environment: Mapping[str, str], version: str | None = None) -> LintResult:
