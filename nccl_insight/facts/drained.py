@@ -50,11 +50,17 @@ def late(run: Run) -> frozenset[int] | None:
     missed = frozenset(p for who in lacks.values() for p in who & free)
     if not missed:
         return None
-    # A group whose data does not move leaves the same, if those that wait for its ranks are not all of it.
+    # A group whose data does not move leaves the same, or one of which only the last calls are cut off.
     held = {r for r, who in lacks.items() if who & missed}
+    calls_in = {comm: {p: total[p, (comm, ())] for p in who} for comm, who in members.items()}
     still = (
-        missed.issubset(who) and not held.issubset(who) and len({total[p, (comm, ())] or p for p in who}) == 1
-        for comm, who in members.items()
+        missed.issubset(of)
+        and (
+            max(of.values()) == max(of[p] for p in missed) + 1
+            if held.issubset(of)
+            else len({n or p for p, n in of.items()}) == 1
+        )
+        for of in calls_in.values()
     )
     called = Counter[int]()
     for (rank, stream), calls in total.items():

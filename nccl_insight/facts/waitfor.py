@@ -314,6 +314,10 @@ class _Graph:
         late = self._fewest(alone, held)
         if self.source == DUMPS and late & flight_recorder.dumped(self.run):
             return  # its dump says itself what it issued
+        if self.source == DUMPS and watchdog.given_up(self.run).select("input_id", "rank").n_unique() >= len(
+            self.every
+        ):
+            return  # each process gave up itself
         if late and self._only(late, held, needs):
             told = sorted((g for g in alone if g.lacking <= late), key=lambda g: (len(g.members), g.name))
             yield from (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
@@ -349,6 +353,15 @@ class _Graph:
     def own_files(self) -> bool:
         """Whether each rank that waits has a file of its own, so that those of others may be lost."""
         return len({i for g in self.placed for i in g.rows["input_id"]}) >= len(self.waiting)
+
+    @cached_property
+    def _silent_files(self) -> int:
+        """How many inputs tell nothing of the groups, named as those that do; 0 where ranks share files."""
+        if not self.own_files:
+            return 0
+        inputs = self.run.table("inputs").select("input_id", form=pl.col("path").str.replace_all("[0-9]+", "#"))
+        told = pl.col("input_id").is_in([i for g in self.placed for i in g.rows["input_id"]])
+        return inputs.filter(~told, pl.col("form").is_in(inputs.filter(told)["form"].implode())).height
 
     def _only(self, late: set[int], held: set[int], needs: Iterable[Instance]) -> bool:
         """Whether no other rank than these may be the cause: nothing is known of them, and another one has not issued
@@ -394,13 +407,12 @@ class _Graph:
         known = places(self.run)
         world = known.world or max(watchdog.least_world(self.run), max(self.waiting | self.every, default=-1) + 1)
         world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
-        # Where there is a file for each rank, and more than these, the numbers are not those of the job.
-        named = any(i in known.rank_of_input for g in self.placed for i in g.rows["input_id"])
-        if self.own_files and not named and self.run.table("inputs").height > world and len(self.waiting) > 1:
-            return
         left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
         left -= self._came(left, None)
         left = left & self.known or left
+        # Where each rank has a file and more than these are silent, the numbers tell not who.
+        if len(left) < self._silent_files and len(self.waiting) > 1:
+            return
         one = len(left) == 1
         # A rank of which the lines of init know nothing never began; that is another fault.
         unknown = bool(known.world) and not left <= self.known
@@ -414,9 +426,11 @@ class _Graph:
         rows = pl.concat([g.rows for g in self.placed]).filter(pl.col("timed_out_seq").is_not_null())
         op = rows["op"].drop_nulls()
         claim = self._claim(Instance("", rows, frozenset(), True, True), left, "gap")
-        yield replace(
-            claim, seq=None, op=str(op[0]) if op.n_unique() == 1 else None, waiting=tuple(sorted(self.waiting))
-        )
+        called, sure = str(op[0]) if op.n_unique() == 1 else None, claim.confidence
+        # Of several that say nothing while others wait in this and that, some may wait themselves.
+        if len(left) > 1 and rows.select("op", "timed_out_seq").n_unique() > 1:
+            sure = Confidence.LOW
+        yield replace(claim, seq=None, op=called, waiting=tuple(sorted(self.waiting)), confidence=sure)
 
     def _believed(self, late: set[int], waiting: frozenset[int]) -> bool:
         """Whether several ranks are late: few, and known to have run, not those whose output was lost or cut short."""
