@@ -385,6 +385,44 @@ def test_several_ranks_with_fewer_calls_are_not_named_where_each_may_wait_for_th
     assert found == []
 
 
+def test_ranks_that_lack_the_last_call_of_their_group_may_have_been_cut_off(tmp_path: Path) -> None:
+    """Six ranks of eight issued the second call: the log may end before the other two did."""
+    calls = [call(r, n) for n in range(2) for r in range(8) if n == 0 or r < 6]
+    _, found = judged(log(tmp_path / "run.log", *inits(8), *calls))
+    assert found == []
+
+
+def test_of_several_silent_ranks_some_may_wait_themselves(tmp_path: Path) -> None:
+    """Of 16 ranks with a file each two print nothing; the others wait in this and that."""
+    for r in range(16):
+        wait = timeout(r, 41 + r // 8, 42, 40, "1", str(20 + r // 8))
+        log(tmp_path / f"rank{r}.log", "starting", *([] if r in (5, 11) else wait))
+    _, found = judged(str(tmp_path))
+    assert [(f.ranks, f.confidence.value) for f in found] == [((5, 11), "low")]
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_more_silent_files_than_numbers_tell_not_who_is_silent(tmp_path: Path, nodes: int) -> None:
+    """Ranks 0 to 4 and 6, 7 wait; of the files of two nodes one is silent, of those of three five are."""
+    for n in range(4 * nodes):
+        folder = tmp_path / f"node{n // 4}" / str(n % 4)
+        folder.mkdir(parents=True)
+        waits = timeout(n, 41 + n % 2, 42, 40, "1", str(20 + n % 2)) if n < 8 and n != 5 else []
+        log(folder / "stderr.log", "starting", *waits)
+    _, found = judged(str(tmp_path))
+    assert [f.ranks for f in found] == ([(5,)] if nodes == 2 else [])
+
+
+def test_a_dump_that_was_not_written_accuses_nobody_where_every_process_gave_up(tmp_path: Path) -> None:
+    """The lines of torch 2.0 do not tell the group; the dumps of ranks 0, 2 and 3 do."""
+    given = dumps(tmp_path / "dumps", {r: [done(34), entry(35)] for r in (0, 2, 3)})
+    _, found = judged(given)
+    assert [(f.ranks, f.confidence.value) for f in found] == [((1,), "low")]
+    every = [log(tmp_path / f"node{n}.log", unnamed_timeout(n % 2, 35)) for n in range(4)]
+    _, found = judged(given, *every)
+    assert not [f for f in found if 1 in f.ranks]
+
+
 def test_of_several_ranks_in_a_report_none_is_named_alone(tmp_path: Path) -> None:
     """Rank 3 may wait for rank 2 in another group, or rank 2 for rank 3."""
     report = REPORT.replace("[3] finished", "[2, 3] finished")
