@@ -50,18 +50,7 @@ def late(run: Run) -> frozenset[int] | None:
     missed = frozenset(p for who in lacks.values() for p in who & free)
     if not missed:
         return None
-    # A group whose data does not move leaves the same, or one of which only the last calls are cut off.
     held = {r for r, who in lacks.items() if who & missed}
-    calls_in = {comm: {p: total[p, (comm, ())] for p in who} for comm, who in members.items()}
-    still = (
-        missed.issubset(of)
-        and (
-            max(of.values()) == max(of[p] for p in missed) + 1
-            if held.issubset(of)
-            else len({n or p for p, n in of.items()}) == 1
-        )
-        for of in calls_in.values()
-    )
     called = Counter[int]()
     for (rank, stream), calls in total.items():
         called[rank] += 0 if stream[1] else calls
@@ -70,7 +59,26 @@ def late(run: Run) -> frozenset[int] | None:
     # Of an input that ends with the call that lacks another one, that may be cut off.
     inputs = rows.filter(pl.col("job").n_unique().over("input_id") > 1).group_by("input_id").agg(pl.col("job").last())
     cut = held.issubset(inputs["job"].to_list()) or len(missed) > max(2, len(free | waits.keys()) // 4)
-    return frozenset() if idle or cut or (len(missed) > 1 and any(still)) else missed
+    still = len(missed) > 1 and _still(total, members, missed, held)
+    return frozenset() if idle or cut or still else missed
+
+
+def _still(
+    total: Counter[tuple[int, _Stream]], members: dict[str, list[int]], missed: frozenset[int], held: set[int]
+) -> bool:
+    """Whether the ranks are of a group whose data may not move: all its members called as often; or of one that all who
+    wait for them are of, too, and lack one call of it, which may be cut off."""
+    made = Counter[tuple[int, str]]()
+    for (rank, stream), calls in total.items():
+        made[rank, stream[0]] += calls
+    for comm, who in members.items():
+        if missed.issubset(who):
+            if not held.issubset(who):
+                if len({made[p, comm] or p for p in who}) == 1:
+                    return True
+            elif max(made[p, comm] for p in who) == max(made[p, comm] for p in missed) + 1:
+                return True
+    return False
 
 
 def _tail(run: Run, places: dict[tuple[str, int], int]) -> pl.DataFrame:

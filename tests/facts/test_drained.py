@@ -10,9 +10,10 @@ from nccl_insight.facts import drained
 _INIT = "busId 1b000 commId 0x8a1f5f0c3d2e1b0{} - Init COMPLETE"
 
 
-def _late(tmp_path: Path, calls: list[tuple[int, int]]) -> frozenset[int] | None:
-    """Of a job of eight ranks with the groups 0-7, 0-3 and 4-7, and these calls (group, rank) in order."""
-    groups = (range(8), range(4), range(4, 8))
+def _late(tmp_path: Path, calls: list[tuple[int, ...]]) -> frozenset[int] | None:
+    """Of a job of eight ranks with the groups 0-7, 0-3, 4-7 and 6-7, and these calls in order: a group and a rank, and
+    for an exchange the partner in that group."""
+    groups = (range(8), range(4), range(4, 8), range(6, 8))
     lines = [
         f"n0:{40 + r}:{40 + r} [{r}] NCCL INFO ncclCommInitRank comm 0x55d{n}{r} rank {r - who[0]} nranks {len(who)} "
         f"cudaDev {r} nvmlDev {r} {_INIT.format(n)}"
@@ -20,9 +21,10 @@ def _late(tmp_path: Path, calls: list[tuple[int, int]]) -> frozenset[int] | None
         for r in who
     ]
     lines += [
-        f"n0:{40 + r}:{40 + r} [{r}] NCCL INFO AllReduce: opCount 0 sendbuff 0x7f00 recvbuff 0x7f00 count 16 "
-        f"datatype 7 op 0 root 0 comm 0x55d{n}{r} [nranks={len(groups[n])}] stream 0x7f00"
-        for n, r in calls
+        f"n0:{40 + r}:{40 + r} [{r}] NCCL INFO {op}: opCount 0 sendbuff 0x7f00 recvbuff 0x7f00 count 16 "
+        f"datatype 7 op 0 root {peer[0] if peer else 0} comm 0x55d{n}{r} [nranks={len(groups[n])}] stream 0x7f00"
+        for n, r, *peer in calls
+        for op in (("Send", "Recv") if peer else ("AllReduce",))
     ]
     (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
     return drained.late(load(str(tmp_path / "run.log")))
@@ -38,11 +40,18 @@ _WORLD = [(0, r) for r in range(8)]
         ([*_WORLD, *((1, r) for r in (0, 1, 3)), *((2, r) for r in range(4, 8)), *((0, r) for r in range(4, 8))], {2}),
         # The log ends while the ranks of a group call one after another.
         ([*_WORLD, *((0, r) for r in range(5))], set()),
+        # The log ends after two calls of four in a group.
+        ([*_WORLD, (1, 0), (1, 1), *((2, r) for r in range(4, 8))], set()),
+        # Ranks 6 and 7 exchange and may stand in it; 4 and 5 wait for them, and so do 0 to 3.
+        (
+            [*_WORLD, (3, 6, 1), (3, 7, 0), (2, 4), (2, 5), *((0, r) for r in range(4)), *((0, r) for r in range(4))],
+            set(),
+        ),
         # All ranks of a group came, and others went on: nobody waits.
         ([*_WORLD, *((1, r) for r in range(4))], None),
     ],
 )
 def test_who_waits_for_nobody_and_did_not_come(
-    calls: list[tuple[int, int]], truth: set[int] | None, tmp_path: Path
+    calls: list[tuple[int, ...]], truth: set[int] | None, tmp_path: Path
 ) -> None:
     assert _late(tmp_path, calls) == truth
