@@ -252,3 +252,13 @@ def test_who_gave_up_is_told_from_who_timed_out(
     titles = {f.name: f.title for f in nccl_insight.analyze([log]).findings}
     assert titles["collective-not-reached"].endswith(silent)
     assert titles["watchdog-timeout"].removesuffix(" (ranks 0-1,3 on gpu01)").endswith(watchdog)
+
+
+def test_time_outs_in_several_operations_are_listed_in_their_order(tmp_path: Path) -> None:
+    """Numbers of several groups count apart: a span over them would name operations that nobody waits in."""
+    waits = [
+        line.replace("ALLREDUCE", op) for r, op in enumerate(("RECV", "BROADCAST")) for line in _stands(r, 41, 600000)
+    ]
+    found = _findings("\n".join((*waits, *_stands(2, 7, 600000))), tmp_path / "run.log")
+    (title,) = (f.title for f in found if f.name == "watchdog-timeout")
+    assert "ALLREDUCE 7, BROADCAST 41, RECV 41" in title
