@@ -137,7 +137,7 @@ def _given_up(run: Run, findings: Sequence[Finding]) -> Iterator[_Told]:
 
 def _in_operation(rows: pl.DataFrame, timed: bool) -> _Told:
     """Ranks that gave up waiting, in which operation, and after how long."""
-    ranks = sorted(rows.select(pl.coalesce("global_rank", "rank").alias("r"))["r"].drop_nulls().unique().to_list())
+    ranks = sorted(rows.select(watchdog.WHO.alias("r"))["r"].drop_nulls().unique().to_list())
     if rows["global_rank"].null_count() and rows["group"].n_unique() > 1:
         ranks = []  # numbers of several groups
     ops = rows["op"].drop_nulls().unique(maintain_order=True).to_list()

@@ -5,6 +5,7 @@ from collections.abc import Collection
 import polars as pl
 
 from nccl_insight.base.model import Ref
+from nccl_insight.facts.watchdog import WHO
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.readers.embedded.endings import LAST, OF_RANK, alike, rank_of, tells
 from nccl_insight.tables.run import Run
@@ -22,7 +23,7 @@ def last_said(run: Run, ranks: Collection[int]) -> tuple[tuple[int, Ref], ...]:
     text = pl.col("text")
     rows = run.table("endings").filter(tells(text))
     own = pl.col("input_id").cast(pl.Int64).replace_strict(of_input, default=None, return_dtype=pl.Int64)
-    who = pl.coalesce("global_rank", "rank").cast(pl.Int64).alias("rank")
+    who = WHO.cast(pl.Int64).alias("rank")
     gave_up = run.table("watchdog").group_by("input_id", who).agg(gave_up=pl.col("line").min())
     found = {
         rank: Ref(input_id, line, said)

@@ -36,7 +36,7 @@ def standings(run: Run) -> pl.DataFrame:
     frames = [pl.DataFrame(schema=STANDINGS)]
     states = watchdog.states(run)
     if states.height:
-        rank = pl.coalesce("global_rank", "rank")
+        rank = watchdog.WHO
         seen = {state: f"last_{state}" for state in ("enqueued", "started", "completed")}
         frames.append(_of_source(WATCHDOG, states, group="group", rank=rank, host="host", **seen))
     for group in flight_recorder.instances(run):

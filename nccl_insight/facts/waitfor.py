@@ -352,7 +352,12 @@ class _Graph:
     @cached_property
     def own_files(self) -> bool:
         """Whether each rank that waits has a file of its own, so that those of others may be lost."""
-        return len({i for g in self.placed for i in g.rows["input_id"]}) >= len(self.waiting)
+        return len(self._inputs) >= len(self.waiting)
+
+    @cached_property
+    def _inputs(self) -> frozenset[int]:
+        """The inputs that tell of the groups."""
+        return frozenset(i for g in self.placed for i in g.rows["input_id"])
 
     @cached_property
     def _silent_files(self) -> int:
@@ -360,7 +365,7 @@ class _Graph:
         if not self.own_files:
             return 0
         inputs = self.run.table("inputs").select("input_id", form=pl.col("path").str.replace_all("[0-9]+", "#"))
-        told = pl.col("input_id").is_in([i for g in self.placed for i in g.rows["input_id"]])
+        told = pl.col("input_id").is_in(list(self._inputs))
         return inputs.filter(~told, pl.col("form").is_in(inputs.filter(told)["form"].implode())).height
 
     def _only(self, late: set[int], held: set[int], needs: Iterable[Instance]) -> bool:
@@ -546,13 +551,11 @@ def _operation(rows: pl.DataFrame) -> str:
 def _place(group: Instance) -> str:
     """``ALLREDUCE 41 of process group 3``."""
     op = group.inside["op"].drop_nulls()
-    of = "of all ranks" if group.name == watchdog.DEFAULT else f"of process group {group.name}"
-    return f"{op[0] if op.len() else 'collective'} {group.low} {of}"
+    return f"{op[0] if op.len() else 'collective'} {group.low} of {watchdog.group_words(group.name)}"
 
 
 def _of(group: Instance, ranks: Iterable[int]) -> pl.DataFrame:
-    who = pl.coalesce("global_rank", "rank")
-    return group.inside.filter(who.is_in(list(ranks)))
+    return group.inside.filter(watchdog.WHO.is_in(list(ranks)))
 
 
 def _stalled(group: Instance) -> Stalled:

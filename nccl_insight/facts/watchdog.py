@@ -29,6 +29,8 @@ GLOO: Final = "of Gloo"
 """The name of the group of those that waited in Gloo."""
 BLOCK: Final = 8
 """Ranks of a host, by whose multiples jobs are large."""
+WHO: Final = pl.coalesce("global_rank", "rank")
+"""The rank in the job, else that in the group."""
 # Waits of one limit differ by less than this share of it: the watchdog looks at its operations now and then.
 _ONE_LIMIT: Final = 0.1
 # Where lines name no group, numbers this close count the operations of one.
@@ -67,7 +69,7 @@ def given_up(run: Run) -> pl.DataFrame:
 def waited(run: Run, ranks: Collection[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Which of the ranks waited until their time was up, and the shortest and the longest of their waits in seconds,
     where they had not one limit."""
-    rank = pl.coalesce("global_rank", "rank").alias("who")
+    rank = WHO.alias("who")
     rows = given_up(run).select(rank, "timed", pl.col("ran_ms") / 1000).filter(pl.col("who").is_in(list(ranks)))
     took = rows["ran_ms"].drop_nulls().sort().to_list()
     apart = bool(took) and took[-1] - took[0] > _ONE_LIMIT * took[-1]
@@ -79,7 +81,12 @@ def apart(run: Run, ranks: Collection[int]) -> pl.DataFrame:
     their ranks: where they stand while others wait for them."""
     inside = [group.waits for group in groups(run) if group.name != UNNAMED and group.entered.issubset(ranks)]
     rows = pl.concat(inside, how="diagonal") if inside else states(run).clear()
-    return rows.drop_nulls(["timed_out_seq", "op"]).sort(pl.coalesce("global_rank", "rank"))
+    return rows.drop_nulls(["timed_out_seq", "op"]).sort(WHO)
+
+
+def group_words(name: str) -> str:
+    """``all ranks`` or ``process group 3``."""
+    return "all ranks" if name == DEFAULT else f"process group {name}"
 
 
 def _behind_restart(run: Run, rows: pl.DataFrame) -> pl.DataFrame:

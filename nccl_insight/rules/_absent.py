@@ -12,7 +12,7 @@ from nccl_insight.facts.claims import Claim
 from nccl_insight.facts.last_said import last_said
 from nccl_insight.facts.members import joining
 from nccl_insight.facts.settings import refs
-from nccl_insight.facts.watchdog import DEFAULT, apart
+from nccl_insight.facts.watchdog import WHO, apart, group_words
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
 
@@ -68,10 +68,9 @@ def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
 
 def _stands(rows: pl.DataFrame) -> Iterator[str]:
     """Where the ranks that others wait for gave up waiting themselves: nobody else did there."""
-    who = pl.coalesce("global_rank", "rank")
-    for rank, op, seq, group in rows.select(who, "op", "timed_out_seq", "group").iter_rows():
-        of = "all ranks" if group == DEFAULT else f"process group {group}"
-        yield f"rank {rank} itself timed out in {op} {seq:,} of {of}{'' if rows.height > 1 else ', no other rank did'}"
+    for rank, op, seq, group in rows.select(WHO, "op", "timed_out_seq", "group").iter_rows():
+        alone = "" if rows.height > 1 else ", no other rank did"
+        yield f"rank {rank} itself timed out in {op} {seq:,} of {group_words(group)}{alone}"
 
 
 def _operation(claim: Claim) -> str:
