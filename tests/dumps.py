@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from nccl_insight.facts.claims import DUMPS, Claim
-from nccl_insight.facts.waitfor import verdict
+from nccl_insight.facts.progress.claims import DUMPS, Claim
+from nccl_insight.facts.progress.waitfor import verdict
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.flight_recorder import format as flight_recorder
 from nccl_insight.tables.run import Run, build_run

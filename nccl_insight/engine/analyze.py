@@ -23,10 +23,10 @@ from nccl_insight.engine.several import WHOLE, earlier_causes, job_parts, merged
 from nccl_insight.engine.story import story
 from nccl_insight.engine.summary import coverage_of, has_matter, inputs_of, job_of, outputs_of
 from nccl_insight.engine.verdict import headline, status_of
-from nccl_insight.facts import watchdog
 from nccl_insight.facts.ahead import begun
-from nccl_insight.facts.apart import figures
-from nccl_insight.facts.parts import part_run, parts
+from nccl_insight.facts.figures.apart import figures
+from nccl_insight.facts.progress import watchdog
+from nccl_insight.facts.who.parts import part_run, parts
 from nccl_insight.language.load import grammar_digest
 from nccl_insight.rules import Rule, discover
 from nccl_insight.tables.run import Asked, Run
@@ -121,7 +121,7 @@ def replayed(run: Run) -> tuple[tuple[Mend, ...], Replayed | None]:
     """What mending would gain, in order, and how the traces were replayed: None where there are none of GPUs."""
     if not run.has("gpu_work"):
         return (), None
-    from nccl_insight.facts.replay import what_if  # brings numpy, which logs do not need
+    from nccl_insight.facts.lateness.replay import what_if  # brings numpy, which logs do not need
 
     found = what_if(run)
     if not found.ranks:

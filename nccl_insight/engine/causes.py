@@ -22,9 +22,9 @@ from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.base.natures import names, nearness
 from nccl_insight.base.units import plural
 from nccl_insight.engine.draft import Draft
-from nccl_insight.facts.clock import DAY_S, SAME_HOST_SKEW_S, SKEW_S, since
-from nccl_insight.facts.course import Course, course
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.said.clock import DAY_S, SAME_HOST_SKEW_S, SKEW_S, since
+from nccl_insight.facts.said.course import Course, course
+from nccl_insight.facts.said.errors import causes
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import CRASHED, FAILED, GONE, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run

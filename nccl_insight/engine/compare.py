@@ -11,7 +11,7 @@ from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Finding, Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import format_ns
-from nccl_insight.facts.job import AREAS, Fact, facts, knows
+from nccl_insight.facts.figures.job import AREAS, Fact, facts, knows
 from nccl_insight.tables.run import Run
 
 _TOLD: Final = toml.beside(__file__)

@@ -9,7 +9,7 @@ from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity, Step
 from nccl_insight.base.natures import nearness
 from nccl_insight.engine.steps import steps_of, text_of
-from nccl_insight.facts.clock import clock_text
+from nccl_insight.facts.said.clock import clock_text
 from nccl_insight.rules import Rule
 
 MAX_EVIDENCE = 12

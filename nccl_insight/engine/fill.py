@@ -15,9 +15,9 @@ from nccl_insight.base import late, toml
 from nccl_insight.base.model import Step
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
-from nccl_insight.facts.ended import endings
-from nccl_insight.facts.errors import causes, present
-from nccl_insight.facts.scheduler import scheduler
+from nccl_insight.facts.said.ended import endings
+from nccl_insight.facts.said.errors import causes, present
+from nccl_insight.facts.who.scheduler import scheduler
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import CRASHED, ENDED, FAILED, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run

@@ -15,8 +15,8 @@ from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.model import Step
 from nccl_insight.base.natures import called
 from nccl_insight.engine.draft import MAX_EVIDENCE, Draft
-from nccl_insight.facts.errors import CONSEQUENCE, causes
-from nccl_insight.facts.topics import plays
+from nccl_insight.facts.said.errors import CONSEQUENCE, causes
+from nccl_insight.facts.said.topics import plays
 from nccl_insight.rules._errors import with_who
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run

@@ -9,15 +9,15 @@ import polars as pl
 from nccl_insight.base.model import Milestones, Progress
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.facts.course import STEPS, course
-from nccl_insight.facts.ended import endings
-from nccl_insight.facts.flight_recorder.entries import opened
-from nccl_insight.facts.journey import damaged, goes_on, silent_ranks
-from nccl_insight.facts.last_words import tails, unwell
-from nccl_insight.facts.links import failed_after, flaps
-from nccl_insight.facts.members import comms
-from nccl_insight.facts.topics import told
-from nccl_insight.facts.unread import unread
+from nccl_insight.facts.fabric.links import failed_after, flaps
+from nccl_insight.facts.progress.flight_recorder.entries import opened
+from nccl_insight.facts.progress.journey import damaged, goes_on, silent_ranks
+from nccl_insight.facts.said.course import STEPS, course
+from nccl_insight.facts.said.ended import endings
+from nccl_insight.facts.said.last_words import tails, unwell
+from nccl_insight.facts.said.topics import told
+from nccl_insight.facts.said.unread import unread
+from nccl_insight.facts.who.members import comms
 from nccl_insight.readers.embedded.forms import FAILURES, of_traceback
 from nccl_insight.tables.normalise.ends import ENDED
 from nccl_insight.tables.notes import LOG_CUT, TORN
@@ -285,7 +285,10 @@ def _doubts_of_inits(run: Run) -> Iterator[str]:
 def _unjudged(run: Run, least_bytes: int) -> str:
     """Large measurements of several GPUs that prove nothing good, in words; empty without one: nobody knows what they
     should reach, or they stay below it, though not so far that something is wrong for sure."""
-    from nccl_insight.facts.expected import efficiency, gpu_of  # bring the model, which other inputs do not need
+    from nccl_insight.facts.figures.expected import (  # bring the model, which other inputs do not need
+        efficiency,
+        gpu_of,
+    )
 
     rows = efficiency(run).filter((pl.col("size_bytes") >= least_bytes) & (pl.col("busbw_gbps") > 0))
     rows = rows.filter((pl.col("nranks") > 1) & (pl.col("n_gpus").fill_null(1 << 30) >= pl.col("nranks")))

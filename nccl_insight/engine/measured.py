@@ -5,8 +5,8 @@ from typing import Any, Final
 import polars as pl
 
 from nccl_insight.base.units import format_bytes, format_span_gbps, listed, plural
-from nccl_insight.facts.copies import host_copies, peer_copies, reach
-from nccl_insight.facts.fabric import fabric_health
+from nccl_insight.facts.fabric.health import fabric_health
+from nccl_insight.facts.lateness.copies import host_copies, peer_copies, reach
 from nccl_insight.tables.run import Run
 
 _MOST: Final = 8
@@ -32,7 +32,7 @@ def measured_sentences(run: Run) -> list[str]:
     """``Measured AllReduce on 4 ranks, 8 B to 8.0 MiB: busbw 0.44 GB/s at the largest size``; wrong results said."""
     rows = run.table("benchmarks").filter(pl.col("size_bytes").is_not_null())
     if rows.height:
-        from nccl_insight.facts.expected import efficiency
+        from nccl_insight.facts.figures.expected import efficiency
 
         rows = efficiency(run).filter(pl.col("size_bytes").is_not_null())
     if not rows.height:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.units import plural
-from nccl_insight.facts.choices import choices
-from nccl_insight.facts.members import comms
+from nccl_insight.facts.setup.choices import choices
+from nccl_insight.facts.who.members import comms
 from nccl_insight.tables.run import Run
 
 

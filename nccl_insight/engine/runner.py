@@ -7,7 +7,7 @@ from nccl_insight.base.model import CannotJudge, FindingClass, Hit, NotJudged, S
 from nccl_insight.base.natures import nearness, shown_by
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.more import HOW
-from nccl_insight.facts.errors import present
+from nccl_insight.facts.said.errors import present
 from nccl_insight.rules import Rule
 from nccl_insight.rules._host_tools import beside, joined
 from nccl_insight.tables.run import Run

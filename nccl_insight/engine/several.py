@@ -12,7 +12,7 @@ from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.engine.journey import progress, trouble_line
 from nccl_insight.engine.summary import job_of
-from nccl_insight.facts.parts import Part, part_run, parts
+from nccl_insight.facts.who.parts import Part, part_run, parts
 from nccl_insight.tables.run import Run
 
 # Rules on all inputs together; the others see one job at a time.

@@ -13,12 +13,12 @@ from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.engine.journey import end_of, init_words
-from nccl_insight.facts import watchdog
-from nccl_insight.facts.clock import clock_text, with_time
-from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import CRASHED, ENDED, FAILED, FIRST_FAILURE, KILLED, End, ends
-from nccl_insight.facts.instances import UNNAMED
-from nccl_insight.facts.last_words import tails
+from nccl_insight.facts.progress import watchdog
+from nccl_insight.facts.progress.instances import UNNAMED
+from nccl_insight.facts.said.clock import clock_text, with_time
+from nccl_insight.facts.said.course import course
+from nccl_insight.facts.said.ends import CRASHED, ENDED, FAILED, FIRST_FAILURE, KILLED, End, ends
+from nccl_insight.facts.said.last_words import tails
 from nccl_insight.readers.embedded.endings import BEGUN, DONE, STEP
 from nccl_insight.readers.embedded.forms import step_words
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT, UNEXPLAINED

@@ -9,7 +9,7 @@ import polars as pl
 from nccl_insight.base import toml
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Coverage, InputInfo, Job, ToolOutput
-from nccl_insight.facts.ends import ends
+from nccl_insight.facts.said.ends import ends
 from nccl_insight.tables.run import Run
 
 _TEMPLATES = 20

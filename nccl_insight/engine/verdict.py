@@ -18,7 +18,7 @@ def status_of(
     """``findings``, ``ok``, ``inconclusive`` or ``not_judged``, and why it is not ok where nothing was found.
 
     ``ok`` needs proof: every rank of every communicator that started finished its init, nothing at warning or above,
-    and the output does not end in the middle (:mod:`nccl_insight.facts.journey`).
+    and the output does not end in the middle (:mod:`nccl_insight.facts.progress.journey`).
     """
     if not has_matter(run):
         return "not_judged", ("no line of NCCL and no trace in the inputs",)

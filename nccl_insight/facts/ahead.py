@@ -4,8 +4,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Final
 
-from nccl_insight.facts.calls import count_calls
-from nccl_insight.facts.choices import choices
+from nccl_insight.facts.progress.calls import count_calls
+from nccl_insight.facts.setup.choices import choices
 from nccl_insight.tables.once import beside
 from nccl_insight.tables.run import Run
 

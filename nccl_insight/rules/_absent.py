@@ -7,12 +7,12 @@ import polars as pl
 
 from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import capital, rank_words
-from nccl_insight.facts.absent import Absent
-from nccl_insight.facts.claims import Claim
-from nccl_insight.facts.last_said import last_said
-from nccl_insight.facts.members import joining
-from nccl_insight.facts.settings import refs
-from nccl_insight.facts.watchdog import WHO, apart, group_words
+from nccl_insight.facts.progress.absent import Absent
+from nccl_insight.facts.progress.claims import Claim
+from nccl_insight.facts.progress.last_said import last_said
+from nccl_insight.facts.progress.watchdog import WHO, apart, group_words
+from nccl_insight.facts.setup.settings import refs
+from nccl_insight.facts.who.members import joining
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
 

@@ -6,9 +6,9 @@ import polars as pl
 
 from nccl_insight.base.model import Ref
 from nccl_insight.base.natures import names
-from nccl_insight.facts.course import in_order
-from nccl_insight.facts.errors import CONSEQUENCE, causes, present
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.said.course import in_order
+from nccl_insight.facts.said.errors import CONSEQUENCE, causes, present
+from nccl_insight.facts.said.topics import told
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 

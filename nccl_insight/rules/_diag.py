@@ -6,8 +6,8 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.diagnostics import findings, hosts_in
-from nccl_insight.facts.settings import hosts_of, named
+from nccl_insight.facts.said.diagnostics import findings, hosts_in
+from nccl_insight.facts.setup.settings import hosts_of, named
 from nccl_insight.language.load import playing
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run

@@ -10,9 +10,9 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.errors import causes, present
-from nccl_insight.facts.settings import hosts_of, named, ranks_of
-from nccl_insight.facts.topics import telling
+from nccl_insight.facts.said.errors import causes, present
+from nccl_insight.facts.said.topics import telling
+from nccl_insight.facts.setup.settings import hosts_of, named, ranks_of
 from nccl_insight.tables.run import Run
 
 TITLE_MOST: Final = 110

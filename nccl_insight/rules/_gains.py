@@ -8,9 +8,9 @@ from typing import Any, Final
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.base.units import capital, format_ns, plural, rank_words
-from nccl_insight.facts.overlap import wait_share
-from nccl_insight.facts.replay import IDLE, Gain, what_if
-from nccl_insight.facts.waiting import awaited
+from nccl_insight.facts.figures.overlap import wait_share
+from nccl_insight.facts.lateness.replay import IDLE, Gain, what_if
+from nccl_insight.facts.lateness.waiting import awaited
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts

@@ -4,11 +4,11 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.versions import at_least
-from nccl_insight.facts.expected import gpu_of
-from nccl_insight.facts.gdr import gdr_lines
-from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import setting
+from nccl_insight.facts.fabric.gdr import gdr_lines
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.figures.expected import gpu_of
+from nccl_insight.facts.said.mentions import mentions
+from nccl_insight.facts.setup.settings import setting
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 

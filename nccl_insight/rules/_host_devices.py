@@ -13,9 +13,9 @@ from nccl_insight.base import toml
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import listed, plural
-from nccl_insight.facts.errors import present
-from nccl_insight.facts.host_facts import Fact, by_device, named
-from nccl_insight.facts.paths import has_nvlink
+from nccl_insight.facts.fabric.paths import has_nvlink
+from nccl_insight.facts.said.errors import present
+from nccl_insight.facts.said.host_facts import Fact, by_device, named
 from nccl_insight.rules._host_words import Beside, Judge, Said, tools
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run

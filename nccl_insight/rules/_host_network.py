@@ -12,9 +12,9 @@ from nccl_insight.base import toml
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.natures import shown_by
 from nccl_insight.base.units import listed
-from nccl_insight.facts.errors import present
-from nccl_insight.facts.host_facts import Counter, Fact, by_device, counters, named
-from nccl_insight.facts.settings import setting
+from nccl_insight.facts.said.errors import present
+from nccl_insight.facts.said.host_facts import Counter, Fact, by_device, counters, named
+from nccl_insight.facts.setup.settings import setting
 from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
 from nccl_insight.tables.run import Run
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.facts.host_facts import Fact
+from nccl_insight.facts.said.host_facts import Fact
 from nccl_insight.rules.context import hit, worded
 from nccl_insight.tables.run import Run
 

@@ -7,11 +7,11 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
-from nccl_insight.facts.calls import log_is_cut
-from nccl_insight.facts.errors import BENIGN, causes
-from nccl_insight.facts.journey import goes_on
-from nccl_insight.facts.parts.processes import processes_of
-from nccl_insight.facts.unread import unread
+from nccl_insight.facts.progress.calls import log_is_cut
+from nccl_insight.facts.progress.journey import goes_on
+from nccl_insight.facts.said.errors import BENIGN, causes
+from nccl_insight.facts.said.unread import unread
+from nccl_insight.facts.who.parts.processes import processes_of
 from nccl_insight.tables.run import Run, fact
 
 # Lines of a communicator that exists, so the bootstrap was over.

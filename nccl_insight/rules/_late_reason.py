@@ -10,9 +10,9 @@ import polars as pl
 from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import format_ns
-from nccl_insight.facts.idle import Why as Idle
-from nccl_insight.facts.idle import why_idle
-from nccl_insight.facts.late_reason import reason
+from nccl_insight.facts.lateness.idle import Why as Idle
+from nccl_insight.facts.lateness.idle import why_idle
+from nccl_insight.facts.lateness.late_reason import reason
 from nccl_insight.tables.run import Run
 
 _LOOK: Final = texts.of_file(Path(__file__).with_suffix(".txt"))

@@ -3,10 +3,10 @@
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.expected import HARDWARE, Band, beside, expected, machine_of
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.transports import links
-from nccl_insight.facts.wire import recorded, transfers
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.figures.expected import HARDWARE, Band, beside, expected, machine_of
+from nccl_insight.facts.lateness.wire import recorded, transfers
+from nccl_insight.facts.who.transports import links
 from nccl_insight.rules._traces import on_one_node
 from nccl_insight.tables.run import Run, fact
 

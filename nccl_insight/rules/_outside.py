@@ -9,13 +9,13 @@ import polars as pl
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
-from nccl_insight.facts.clock import SKEW_S, clock_text
-from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
-from nccl_insight.facts.errors import CONSEQUENCE, causes, present
-from nccl_insight.facts.last_words import tails, unwell
-from nccl_insight.facts.settings import named
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.said.clock import SKEW_S, clock_text
+from nccl_insight.facts.said.course import course
+from nccl_insight.facts.said.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
+from nccl_insight.facts.said.errors import CONSEQUENCE, causes, present
+from nccl_insight.facts.said.last_words import tails, unwell
+from nccl_insight.facts.said.topics import told
+from nccl_insight.facts.setup.settings import named
 from nccl_insight.language.load import playing
 from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.normalise.ends import GONE

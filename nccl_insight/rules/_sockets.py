@@ -4,10 +4,10 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.words import words
-from nccl_insight.facts.mentions import library_missing, mentions, no_device
-from nccl_insight.facts.networks import ipoib, nics
-from nccl_insight.facts.settings import setting, settings, switched_on
-from nccl_insight.facts.transports import TCP_NETWORKS
+from nccl_insight.facts.fabric.networks import ipoib, nics
+from nccl_insight.facts.said.mentions import library_missing, mentions, no_device
+from nccl_insight.facts.setup.settings import setting, settings, switched_on
+from nccl_insight.facts.who.transports import TCP_NETWORKS
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run, fact
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from nccl_insight.base.units import capital, rank_words
-from nccl_insight.facts.outliers import Outlier
-from nccl_insight.facts.settings import named
+from nccl_insight.facts.setup.outliers import Outlier
+from nccl_insight.facts.setup.settings import named
 
 
 def ranks_on(ranks: Iterable[int], hosts: Sequence[str]) -> str:

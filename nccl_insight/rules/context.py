@@ -13,10 +13,10 @@ from nccl_insight.base.model import CannotJudge, Confidence, Hit, Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.base.pages import Page
 from nccl_insight.base.words import words
-from nccl_insight.facts.errors import causes, present
-from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.reach import needs_no_network
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.fabric.reach import needs_no_network
+from nccl_insight.facts.said.errors import causes, present
+from nccl_insight.facts.said.mentions import mentions
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
 from nccl_insight.language.help import filled
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.says import said

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from nccl_insight.base import texts
 from nccl_insight.base.model import Action, Confidence, Severity
-from nccl_insight.facts.clock import clock_text
-from nccl_insight.facts.settings import named
+from nccl_insight.facts.said.clock import clock_text
+from nccl_insight.facts.setup.settings import named
 from nccl_insight.rules import discover
 from nccl_insight.rules._errors import cut
 

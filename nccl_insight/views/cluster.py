@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.transports import net_links
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.who.transports import net_links
 from nccl_insight.tables.run import Run
 from nccl_insight.views.place import Place, place, rank_pairs
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts import copies
+from nccl_insight.facts.lateness import copies
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 

@@ -1,5 +1,5 @@
 """What NCCL's model expects of a run's communicators."""
 
-from nccl_insight.facts.expected import Band, Prediction, predictions
+from nccl_insight.facts.figures.expected import Band, Prediction, predictions
 
 __all__ = ["Band", "Prediction", "predictions"]

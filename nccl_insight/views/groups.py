@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts import flight_recorder, watchdog
-from nccl_insight.facts.absent import absences
-from nccl_insight.facts.claims import WATCHDOG
-from nccl_insight.facts.instances import PAIRS, Instance
-from nccl_insight.facts.waitfor import verdict
+from nccl_insight.facts.progress import flight_recorder, watchdog
+from nccl_insight.facts.progress.absent import absences
+from nccl_insight.facts.progress.claims import WATCHDOG
+from nccl_insight.facts.progress.instances import PAIRS, Instance
+from nccl_insight.facts.progress.waitfor import verdict
 from nccl_insight.tables.run import Run
 
 

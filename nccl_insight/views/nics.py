@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.gpu_nics import topology
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.transports import net_links
+from nccl_insight.facts.fabric.gpu_nics import topology
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.who.transports import net_links
 from nccl_insight.tables.run import Run
 from nccl_insight.views.place import place
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.gpu_nics import Gpu, Nic, Topology, topology
-from nccl_insight.facts.members import main_comm
-from nccl_insight.facts.transports import net_links
+from nccl_insight.facts.fabric.gpu_nics import Gpu, Nic, Topology, topology
+from nccl_insight.facts.who.members import main_comm
+from nccl_insight.facts.who.transports import net_links
 from nccl_insight.tables.run import Run
 
 __all__ = ["Gpu", "Nic", "Node", "NodeGpu", "NodeNic", "Nodes", "Topology", "nodes"]

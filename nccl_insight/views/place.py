@@ -6,8 +6,8 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.members import main_comm
-from nccl_insight.facts.transports import is_rdma, pairs
+from nccl_insight.facts.who.members import main_comm
+from nccl_insight.facts.who.transports import is_rdma, pairs
 from nccl_insight.loading.assemble.places import rank_hosts
 from nccl_insight.tables.run import Run, fact
 

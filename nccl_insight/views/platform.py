@@ -3,9 +3,9 @@
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.expected import gpu_of
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.figures.expected import gpu_of
+from nccl_insight.facts.setup.user_settings import user_settings
 from nccl_insight.tables.run import Run
 
 _NAMES = 8

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.apart import figures
+from nccl_insight.facts.figures.apart import figures
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED
 from nccl_insight.views.place import place

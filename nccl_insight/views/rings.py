@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.transports import net_links
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.who.transports import net_links
 from nccl_insight.tables.run import Run
 from nccl_insight.views.place import Place, in_main, place, rank_pairs
 

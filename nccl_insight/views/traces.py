@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.expected import efficiency, expected
-from nccl_insight.facts.replay import what_if
+from nccl_insight.facts.figures.expected import efficiency, expected
+from nccl_insight.facts.lateness.replay import what_if
 from nccl_insight.rules._links import expected_busbw
 from nccl_insight.tables.run import Run
 from nccl_insight.views.listed import LISTED

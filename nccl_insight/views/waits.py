@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.waiting import awaited, matched
+from nccl_insight.facts.lateness.waiting import awaited, matched
 from nccl_insight.tables.run import Run
 
 _COLLECTIVES = 60

@@ -8,7 +8,7 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Evidence
 from nccl_insight.engine.evidence import paths_of
-from nccl_insight.facts.standings import standings
+from nccl_insight.facts.progress.standings import standings
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.run import Run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import nccl_insight
 from nccl_insight.base.model import Analysis, NotJudged
 from nccl_insight.engine.several import merged_status, part_label, unjudged
-from nccl_insight.facts.parts import Part, parts
+from nccl_insight.facts.who.parts import Part, parts
 
 RESTART = (
     "[2026-01-02 03:04:05,123] torch.distributed.elastic.agent.server.api: [INFO] "

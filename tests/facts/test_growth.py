@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from nccl_insight import analyze
-from nccl_insight.facts.outliers import outliers
+from nccl_insight.facts.setup.outliers import outliers
 
 
 def test_many_communicators_of_the_same_members_are_still_a_leak(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.base.units import listed
-from nccl_insight.facts.placement import Layout, layout
+from nccl_insight.facts.who.placement import Layout, layout
 from nccl_insight.report import explain_log
 from nccl_insight.report.prose import chain
 from nccl_insight.share import api

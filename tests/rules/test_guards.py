@@ -8,7 +8,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.model import CannotJudge, Hit, Severity
-from nccl_insight.facts.ends import ends
+from nccl_insight.facts.said.ends import ends
 from tests.checks import check, page
 
 

@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
-from nccl_insight.facts.calls import POINT_TO_POINT
-from nccl_insight.facts.ends import ENDED, ends
+from nccl_insight.facts.progress.calls import POINT_TO_POINT
+from nccl_insight.facts.said.ends import ENDED, ends
 from nccl_insight.readers.embedded.endings import DONE
 from nccl_insight.tables.run import Run
 

@@ -1,6 +1,6 @@
 """NCCL finds no usable network interface for its bootstrap."""
 
-from nccl_insight.facts.settings import value_of
+from nccl_insight.facts.setup.settings import value_of
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.model import Severity
-from nccl_insight.facts.members import completed
+from nccl_insight.facts.who.members import completed
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.said.errors import causes
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits

@@ -4,8 +4,8 @@ import polars as pl
 
 from nccl_insight.advise.settings.interfaces import VIRTUAL
 from nccl_insight.base.model import Confidence, Hit, Severity
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs, value_of
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.setup.settings import hosts_of, refs, value_of
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
 from nccl_insight.rules.context import Context, Hits, says

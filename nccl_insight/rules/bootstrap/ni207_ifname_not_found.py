@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.settings import setting
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.setup.settings import setting
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
 

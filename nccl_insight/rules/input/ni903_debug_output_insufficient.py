@@ -3,8 +3,8 @@
 import polars as pl
 
 from nccl_insight.base.words import words
-from nccl_insight.facts.errors import VAGUE, present
-from nccl_insight.facts.settings import refs
+from nccl_insight.facts.said.errors import VAGUE, present
+from nccl_insight.facts.setup.settings import refs
 from nccl_insight.rules.context import Context, Hits
 
 _SUBSTANCE = words("""ranks communicators connections rings trees net_devices interfaces networks env graphs

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_ranks, plural
-from nccl_insight.facts.members import comms
-from nccl_insight.facts.wire import missing_members
+from nccl_insight.facts.lateness.wire import missing_members
+from nccl_insight.facts.who.members import comms
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import plural
-from nccl_insight.facts.parts import part_run, parts
+from nccl_insight.facts.who.parts import part_run, parts
 from nccl_insight.rules._notes import noted
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

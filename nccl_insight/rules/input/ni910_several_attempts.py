@@ -1,6 +1,6 @@
 """The inputs hold several attempts of one job."""
 
-from nccl_insight.facts.parts import parts
+from nccl_insight.facts.who.parts import parts
 from nccl_insight.rules.context import Context, Hits
 
 

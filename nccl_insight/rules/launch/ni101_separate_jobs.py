@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.readers.embedded.endings import AT_THE_END
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

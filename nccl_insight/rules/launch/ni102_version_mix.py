@@ -6,11 +6,11 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.members import comms, members
-from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.facts.wording import source_clashes, wording_clashes
+from nccl_insight.facts.said.mentions import mentions
+from nccl_insight.facts.said.wording import source_clashes, wording_clashes
+from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.setup.settings import hosts_of, named, refs
+from nccl_insight.facts.who.members import comms, members
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

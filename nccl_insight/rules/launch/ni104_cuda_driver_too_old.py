@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.members import completed
-from nccl_insight.facts.settings import hosts_of
+from nccl_insight.facts.setup.settings import hosts_of
+from nccl_insight.facts.who.members import completed
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

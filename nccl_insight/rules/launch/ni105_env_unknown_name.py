@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.advise.settings.check import check_name
-from nccl_insight.facts.settings import hosts_of
+from nccl_insight.facts.setup.settings import hosts_of
 from nccl_insight.language.load import playing
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run

@@ -6,8 +6,8 @@ import polars as pl
 
 from nccl_insight.advise.settings.check import check_deprecated
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.settings import hosts_of
-from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.facts.setup.settings import hosts_of
+from nccl_insight.facts.setup.user_settings import user_settings
 from nccl_insight.language.load import playing
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

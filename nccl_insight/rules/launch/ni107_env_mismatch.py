@@ -6,9 +6,9 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.words import words
-from nccl_insight.facts.members import begun, members, unambiguous
-from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.settings import settings
+from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.setup.settings import settings
+from nccl_insight.facts.who.members import begun, members, unambiguous
 from nccl_insight.rules._diag import settings_differ
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits, says

@@ -1,7 +1,7 @@
 """Settings for experiments are left in force."""
 
 from nccl_insight.advise.settings.check import check_pinned
-from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.facts.setup.user_settings import user_settings
 from nccl_insight.rules.context import Context, Hits
 
 _SHOWN = 5

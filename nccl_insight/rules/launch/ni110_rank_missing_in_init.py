@@ -7,10 +7,10 @@ import polars as pl
 
 from nccl_insight.base.model import CannotJudge, Hit
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.journey import last_of_input
-from nccl_insight.facts.settings import refs
-from nccl_insight.facts.topics import plays
+from nccl_insight.facts.progress.journey import last_of_input
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.said.topics import plays
+from nccl_insight.facts.setup.settings import refs
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import places, task_numbers
 from nccl_insight.rules._errors import Trouble

@@ -4,7 +4,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.settings import hosts_of, named, ranks_of, refs
+from nccl_insight.facts.setup.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.units import format_bytes
-from nccl_insight.facts.memory import device_memory
+from nccl_insight.facts.setup.memory import device_memory
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 

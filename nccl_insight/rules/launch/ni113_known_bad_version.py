@@ -4,8 +4,8 @@ from pathlib import Path
 
 from nccl_insight.base import toml
 from nccl_insight.base.natures import names
-from nccl_insight.facts.errors import causes, present
-from nccl_insight.facts.members import processes
+from nccl_insight.facts.said.errors import causes, present
+from nccl_insight.facts.who.members import processes
 from nccl_insight.rules._closed import accepting
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits

@@ -8,9 +8,9 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import check_value
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.versions import at_least
-from nccl_insight.facts.members import comms, processes
-from nccl_insight.facts.settings import hosts_of
-from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.facts.setup.settings import hosts_of
+from nccl_insight.facts.setup.user_settings import user_settings
+from nccl_insight.facts.who.members import comms, processes
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits, hit, says

@@ -5,7 +5,7 @@ import shlex
 
 import polars as pl
 
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 

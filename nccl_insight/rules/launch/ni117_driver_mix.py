@@ -1,8 +1,8 @@
 """Hosts of one communicator have different CUDA drivers or toolkits."""
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.members import members, unambiguous
-from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.who.members import members, unambiguous
 from nccl_insight.rules._diag import drivers_differ
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits, says

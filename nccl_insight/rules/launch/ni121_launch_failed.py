@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.facts.course import signs_of_life
-from nccl_insight.facts.members import completed
-from nccl_insight.facts.topics import plays
+from nccl_insight.facts.said.course import signs_of_life
+from nccl_insight.facts.said.topics import plays
+from nccl_insight.facts.who.members import completed
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits

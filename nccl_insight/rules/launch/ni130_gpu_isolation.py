@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.settings import hosts_of, refs, setting, switched_on
-from nccl_insight.facts.transports import links
+from nccl_insight.facts.setup.settings import hosts_of, refs, setting, switched_on
+from nccl_insight.facts.who.transports import links
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -2,7 +2,7 @@
 
 from nccl_insight.base.model import Confidence, Severity
 from nccl_insight.base.units import format_bytes
-from nccl_insight.facts.errors import SHM_FAILED, present
+from nccl_insight.facts.said.errors import SHM_FAILED, present
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 

@@ -1,6 +1,6 @@
 """GPU memory of a peer process could not be mapped."""
 
-from nccl_insight.facts.errors import ALLOC_FAILED, CONSEQUENCE, present
+from nccl_insight.facts.said.errors import ALLOC_FAILED, CONSEQUENCE, present
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run

@@ -1,7 +1,7 @@
 """A GPU ran out of memory while NCCL allocated its buffers."""
 
 from nccl_insight.base.model import Confidence
-from nccl_insight.facts.errors import ALLOC_FAILED, present
+from nccl_insight.facts.said.errors import ALLOC_FAILED, present
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 

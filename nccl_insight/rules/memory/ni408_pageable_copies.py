@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.units import format_bytes, format_ns
-from nccl_insight.facts.overlap import step_summary
+from nccl_insight.facts.figures.overlap import step_summary
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 

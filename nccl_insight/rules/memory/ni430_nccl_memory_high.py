@@ -2,7 +2,7 @@
 
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes
-from nccl_insight.facts.memory import connection_memory, device_memory, possible_savings
+from nccl_insight.facts.setup.memory import connection_memory, device_memory, possible_savings
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -5,9 +5,9 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit
 from nccl_insight.base.units import plural
-from nccl_insight.facts.paths import gpu_paths, has_nvlink, nvlink_mesh
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, switched_on
-from nccl_insight.facts.transports import links
+from nccl_insight.facts.fabric.paths import gpu_paths, has_nvlink, nvlink_mesh
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, setting, switched_on
+from nccl_insight.facts.who.transports import links
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

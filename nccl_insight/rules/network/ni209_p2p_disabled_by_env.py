@@ -4,9 +4,9 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.members import members
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
-from nccl_insight.facts.transports import links
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
+from nccl_insight.facts.who.members import members
+from nccl_insight.facts.who.transports import links
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

@@ -3,10 +3,10 @@
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.facts.networks import process_networks, socket_processes
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.transports import rdma_expr
+from nccl_insight.facts.fabric.networks import process_networks, socket_processes
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.setup.settings import hosts_of, refs
+from nccl_insight.facts.who.transports import rdma_expr
 from nccl_insight.rules._sockets import Cause, causes, chosen_by_user, plugin_failures, rdma_hints
 from nccl_insight.rules.context import Context, Hits, says
 

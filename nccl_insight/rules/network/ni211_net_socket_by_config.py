@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.facts.networks import socket_processes
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.fabric.networks import socket_processes
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules._sockets import chosen_by_user, plugin_failures
 from nccl_insight.rules.context import Context, Hits
 

@@ -5,10 +5,10 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.facts.mentions import mentions, no_device
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.said.mentions import mentions, no_device
+from nccl_insight.facts.said.topics import told
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run

@@ -1,8 +1,8 @@
 """NCCL found no InfiniBand or RoCE device."""
 
-from nccl_insight.facts.mentions import no_device
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs, setting
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.said.mentions import no_device
+from nccl_insight.facts.setup.settings import hosts_of, refs, setting
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -1,9 +1,9 @@
 """libibverbs is not installed, so that NCCL cannot use InfiniBand or RoCE."""
 
-from nccl_insight.facts.mentions import library_missing
-from nccl_insight.facts.networks import socket_processes
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.fabric.networks import socket_processes
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.said.mentions import library_missing
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules._sockets import chosen_by_user, rdma_hints
 from nccl_insight.rules.context import Context, Hits
 

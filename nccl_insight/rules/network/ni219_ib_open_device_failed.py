@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.said.mentions import mentions
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules.context import Context, Hits
 
 

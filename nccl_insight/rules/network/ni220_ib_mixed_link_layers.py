@@ -4,10 +4,10 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.natures import names
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs, setting
-from nccl_insight.facts.transports import net_links
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.setup.settings import hosts_of, refs, setting
+from nccl_insight.facts.who.transports import net_links
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

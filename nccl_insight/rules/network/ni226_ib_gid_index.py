@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.natures import names
-from nccl_insight.facts.settings import value_of
+from nccl_insight.facts.setup.settings import value_of
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 

@@ -1,6 +1,6 @@
 """InfiniBand packets were not acknowledged in spite of all retries."""
 
-from nccl_insight.facts.links import devices_of
+from nccl_insight.facts.fabric.links import devices_of
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.facts.links import Flap, failed_after, flaps
+from nccl_insight.facts.fabric.links import Flap, failed_after, flaps
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run

@@ -3,12 +3,12 @@
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.gdr import gdr_by_host
-from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.networks import networks_in_use, nics
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.transports import is_rdma, net_links
+from nccl_insight.facts.fabric.gdr import gdr_by_host
+from nccl_insight.facts.fabric.networks import networks_in_use, nics
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.said.mentions import mentions
+from nccl_insight.facts.setup.settings import hosts_of, refs
+from nccl_insight.facts.who.transports import is_rdma, net_links
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

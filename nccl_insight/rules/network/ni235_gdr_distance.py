@@ -1,6 +1,6 @@
 """GPUDirect RDMA is off because GPU and NIC are too far apart."""
 
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules._gdr import paths_blocked
 from nccl_insight.rules.context import Context, Hits
 

@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.errors import present
-from nccl_insight.facts.mentions import mentions
+from nccl_insight.facts.said.errors import present
+from nccl_insight.facts.said.mentions import mentions
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from nccl_insight.facts.networks import socket_processes
-from nccl_insight.facts.reach import nodes_are_processes, spans_hosts
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.transports import links
+from nccl_insight.facts.fabric.networks import socket_processes
+from nccl_insight.facts.fabric.reach import nodes_are_processes, spans_hosts
+from nccl_insight.facts.setup.settings import hosts_of, refs
+from nccl_insight.facts.who.transports import links
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import comms
-from nccl_insight.facts.networks import member_networks, process_networks, used_networks
-from nccl_insight.facts.outliers import Outlier, outliers
-from nccl_insight.facts.transports import is_rdma
+from nccl_insight.facts.fabric.networks import member_networks, process_networks, used_networks
+from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.who.members import comms
+from nccl_insight.facts.who.transports import is_rdma
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run

@@ -3,10 +3,10 @@
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.transports import rdma_expr
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.said.mentions import mentions
+from nccl_insight.facts.setup.settings import hosts_of, refs
+from nccl_insight.facts.who.transports import rdma_expr
 from nccl_insight.rules._diag import ports_missing
 from nccl_insight.rules.context import Context, Hits, says
 

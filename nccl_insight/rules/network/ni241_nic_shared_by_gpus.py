@@ -3,9 +3,9 @@
 import polars as pl
 
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, named, refs
-from nccl_insight.facts.traffic import nic_load
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.fabric.traffic import nic_load
+from nccl_insight.facts.setup.settings import hosts_of, named, refs
 from nccl_insight.rules.context import Context, Hits
 
 

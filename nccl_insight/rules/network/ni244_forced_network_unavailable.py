@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.facts.settings import value_of
+from nccl_insight.facts.setup.settings import value_of
 from nccl_insight.rules.context import Context, Hits
 
 

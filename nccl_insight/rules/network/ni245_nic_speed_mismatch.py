@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.transports import rdma_expr
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.setup.settings import hosts_of, refs
+from nccl_insight.facts.who.transports import rdma_expr
 from nccl_insight.rules._diag import ports_differ
 from nccl_insight.rules.context import Context, Hits
 

@@ -1,7 +1,7 @@
 """A port of a NIC went down and came back."""
 
 from nccl_insight.base.model import Ref
-from nccl_insight.facts.links import failed_after, flaps
+from nccl_insight.facts.fabric.links import failed_after, flaps
 from nccl_insight.rules.context import Context, Hits
 
 _MANY = 3

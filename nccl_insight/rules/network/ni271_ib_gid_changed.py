@@ -1,7 +1,7 @@
 """The GID table of a NIC changed while the job ran."""
 
-from nccl_insight.facts.course import in_order
-from nccl_insight.facts.links import devices_of
+from nccl_insight.facts.fabric.links import devices_of
+from nccl_insight.facts.said.course import in_order
 from nccl_insight.rules._outside import loud_besides
 from nccl_insight.rules.context import Context, Hits
 

@@ -1,6 +1,6 @@
 """A queue of an InfiniBand device reported a fatal event."""
 
-from nccl_insight.facts.links import devices_of
+from nccl_insight.facts.fabric.links import devices_of
 from nccl_insight.rules.context import Context, Hits
 
 

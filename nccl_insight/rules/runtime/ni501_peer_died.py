@@ -6,11 +6,11 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import format_ranks
-from nccl_insight.facts.course import in_order
-from nccl_insight.facts.ends import ends
-from nccl_insight.facts.errors import CONSEQUENCE, causes
-from nccl_insight.facts.members import completed
-from nccl_insight.facts.settings import named
+from nccl_insight.facts.said.course import in_order
+from nccl_insight.facts.said.ends import ends
+from nccl_insight.facts.said.errors import CONSEQUENCE, causes
+from nccl_insight.facts.setup.settings import named
+from nccl_insight.facts.who.members import completed
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._closed import accepting

@@ -8,15 +8,15 @@ from nccl_insight.base.data import replace
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts import flight_recorder
-from nccl_insight.facts.absent import absences
-from nccl_insight.facts.calls import CALL, collectives_at, judgeable, log_is_cut, sums
-from nccl_insight.facts.claims import DUMPS, WATCHDOG
-from nccl_insight.facts.flight_recorder.differences import Mismatch
-from nccl_insight.facts.instances import UNNAMED
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.facts.waitfor import Crossed, verdict
-from nccl_insight.facts.watchdog import Odd, odd_calls
+from nccl_insight.facts.progress import flight_recorder
+from nccl_insight.facts.progress.absent import absences
+from nccl_insight.facts.progress.calls import CALL, collectives_at, judgeable, log_is_cut, sums
+from nccl_insight.facts.progress.claims import DUMPS, WATCHDOG
+from nccl_insight.facts.progress.flight_recorder.differences import Mismatch
+from nccl_insight.facts.progress.instances import UNNAMED
+from nccl_insight.facts.progress.waitfor import Crossed, verdict
+from nccl_insight.facts.progress.watchdog import Odd, odd_calls
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import places, ranks_in_job
 from nccl_insight.rules._errors import Trouble

@@ -2,11 +2,11 @@
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts import flight_recorder
-from nccl_insight.facts.absent import Absent, absences
-from nccl_insight.facts.claims import DUMPS, RAS
-from nccl_insight.facts.waitfor import verdict
-from nccl_insight.facts.watchdog import DEFAULT, far_apart, mixed
+from nccl_insight.facts.progress import flight_recorder
+from nccl_insight.facts.progress.absent import Absent, absences
+from nccl_insight.facts.progress.claims import DUMPS, RAS
+from nccl_insight.facts.progress.waitfor import verdict
+from nccl_insight.facts.progress.watchdog import DEFAULT, far_apart, mixed
 from nccl_insight.rules._absent import subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
 

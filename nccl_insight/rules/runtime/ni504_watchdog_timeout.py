@@ -5,8 +5,8 @@ from textwrap import shorten
 import polars as pl
 
 from nccl_insight.base.units import listed
-from nccl_insight.facts.topics import plays
-from nccl_insight.facts.watchdog import given_up
+from nccl_insight.facts.progress.watchdog import given_up
+from nccl_insight.facts.said.topics import plays
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules.context import Context, Hits
 

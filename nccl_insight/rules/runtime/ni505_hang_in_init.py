@@ -1,7 +1,7 @@
 """Init started on all ranks and never finished."""
 
-from nccl_insight.facts.settings import hosts_of
-from nccl_insight.facts.unread import unread
+from nccl_insight.facts.said.unread import unread
+from nccl_insight.facts.setup.settings import hosts_of
 from nccl_insight.rules._init import waiting, waiting_early
 from nccl_insight.rules.context import Context, Hits
 

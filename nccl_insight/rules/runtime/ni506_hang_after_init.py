@@ -5,15 +5,15 @@ import polars as pl
 from nccl_insight.base.model import Hit
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
-from nccl_insight.facts.absent import absences
-from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import ends
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.last_words import unwell
-from nccl_insight.facts.members import completed
-from nccl_insight.facts.nvls import one_sided
-from nccl_insight.facts.settings import refs
-from nccl_insight.facts.transports import links
+from nccl_insight.facts.fabric.nvls import one_sided
+from nccl_insight.facts.progress.absent import absences
+from nccl_insight.facts.said.course import course
+from nccl_insight.facts.said.ends import ends
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.said.last_words import unwell
+from nccl_insight.facts.setup.settings import refs
+from nccl_insight.facts.who.members import completed
+from nccl_insight.facts.who.transports import links
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.normalise.ends import TIMED_OUT

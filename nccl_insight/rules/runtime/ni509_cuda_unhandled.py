@@ -6,7 +6,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
-from nccl_insight.facts.topics import telling, told
+from nccl_insight.facts.said.topics import telling, told
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.ends import TIMED_OUT

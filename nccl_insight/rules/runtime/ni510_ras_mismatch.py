@@ -6,9 +6,9 @@ from dataclasses import replace
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.facts.absent import absences
-from nccl_insight.facts.claims import RAS
-from nccl_insight.facts.course import in_order
+from nccl_insight.facts.progress.absent import absences
+from nccl_insight.facts.progress.claims import RAS
+from nccl_insight.facts.said.course import in_order
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

@@ -6,9 +6,9 @@ import polars as pl
 
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import plural, rank_words
-from nccl_insight.facts.absent import tells
-from nccl_insight.facts.claims import RAS
-from nccl_insight.facts.settings import named as named_hosts
+from nccl_insight.facts.progress.absent import tells
+from nccl_insight.facts.progress.claims import RAS
+from nccl_insight.facts.setup.settings import named as named_hosts
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run

@@ -6,13 +6,13 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import rank_words
-from nccl_insight.facts.absent import Absent, absences
-from nccl_insight.facts.calls import log_is_cut
-from nccl_insight.facts.claims import CALLS, WATCHDOG
-from nccl_insight.facts.settings import refs
-from nccl_insight.facts.tallies import counted
-from nccl_insight.facts.waitfor import ended_ranks, verdict
-from nccl_insight.facts.watchdog import waited
+from nccl_insight.facts.progress.absent import Absent, absences
+from nccl_insight.facts.progress.calls import log_is_cut
+from nccl_insight.facts.progress.claims import CALLS, WATCHDOG
+from nccl_insight.facts.progress.tallies import counted
+from nccl_insight.facts.progress.waitfor import ended_ranks, verdict
+from nccl_insight.facts.progress.watchdog import waited
+from nccl_insight.facts.setup.settings import refs
 from nccl_insight.rules._absent import READ_LAST, subject, with_others
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

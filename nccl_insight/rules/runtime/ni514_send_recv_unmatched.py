@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
-from nccl_insight.facts import drained, flight_recorder
-from nccl_insight.facts.absent import held_up
-from nccl_insight.facts.calls import unmatched, waits_for
-from nccl_insight.facts.claims import CALLS
-from nccl_insight.facts.settings import refs
-from nccl_insight.facts.tallies import counted
-from nccl_insight.facts.waitfor import verdict, waiting
+from nccl_insight.facts.progress import drained, flight_recorder
+from nccl_insight.facts.progress.absent import held_up
+from nccl_insight.facts.progress.calls import unmatched, waits_for
+from nccl_insight.facts.progress.claims import CALLS
+from nccl_insight.facts.progress.tallies import counted
+from nccl_insight.facts.progress.waitfor import verdict, waiting
+from nccl_insight.facts.setup.settings import refs
 from nccl_insight.loading.assemble.places import ranks_in_job
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

@@ -9,9 +9,9 @@ import polars as pl
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.model import Action, Hit, Ref, Severity
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, remedies, weight
-from nccl_insight.facts.ends import ends
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.said.ends import ends
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.said.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import gpus_at, places
 from nccl_insight.rules._diag import events

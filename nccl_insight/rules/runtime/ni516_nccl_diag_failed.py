@@ -6,9 +6,9 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
-from nccl_insight.facts.diagnostics import findings
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.said.diagnostics import findings
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.said.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.rules._diag import lines_of, located, slow_pairs
 from nccl_insight.rules._errors import Trouble

@@ -9,10 +9,10 @@ import polars as pl
 from nccl_insight.base import texts
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
-from nccl_insight.facts.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
-from nccl_insight.facts.members import completed
-from nccl_insight.facts.topics import telling, told
-from nccl_insight.facts.unread import unread
+from nccl_insight.facts.said.errors import BENIGN, CONSEQUENCE, OTHER, VAGUE, causes
+from nccl_insight.facts.said.topics import telling, told
+from nccl_insight.facts.said.unread import unread
+from nccl_insight.facts.who.members import completed
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._outside import passed_on_alone

@@ -10,10 +10,10 @@ from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.data import replace
 from nccl_insight.base.model import Hit, Step
 from nccl_insight.base.natures import names
-from nccl_insight.facts.course import in_order, signs_of_life
-from nccl_insight.facts.ends import ENDED, FAILED, LAST_WORDS, End, ends
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.said.course import in_order, signs_of_life
+from nccl_insight.facts.said.ends import ENDED, FAILED, LAST_WORDS, End, ends
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.said.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import TITLE_MOST

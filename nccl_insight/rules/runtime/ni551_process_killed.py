@@ -3,10 +3,10 @@
 import polars as pl
 
 from nccl_insight.base.model import Step
-from nccl_insight.facts.clock import DAY_S, SKEW_S
-from nccl_insight.facts.ends import KILLED, End
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.settings import named
+from nccl_insight.facts.said.clock import DAY_S, SKEW_S
+from nccl_insight.facts.said.ends import KILLED, End
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.setup.settings import named
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import before_the_close
 from nccl_insight.rules.context import Context, Hits, says

@@ -9,7 +9,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
-from nccl_insight.facts.ends import CRASHED, ENDED, KILLED, End
+from nccl_insight.facts.said.ends import CRASHED, ENDED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.forms import SIGNAL_OF
 from nccl_insight.rules import _outside as outside

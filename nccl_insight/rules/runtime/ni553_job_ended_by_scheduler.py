@@ -7,12 +7,12 @@ from typing import Any, Final
 import polars as pl
 
 from nccl_insight.base.natures import names
-from nccl_insight.facts.course import course
-from nccl_insight.facts.ends import BARE, ENDED, FAILED, End, ends
-from nccl_insight.facts.errors import CONSEQUENCE, causes
-from nccl_insight.facts.scheduler import scheduler
-from nccl_insight.facts.settings import named
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.said.course import course
+from nccl_insight.facts.said.ends import BARE, ENDED, FAILED, End, ends
+from nccl_insight.facts.said.errors import CONSEQUENCE, causes
+from nccl_insight.facts.said.topics import told
+from nccl_insight.facts.setup.settings import named
+from nccl_insight.facts.who.scheduler import scheduler
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import after_the_close

@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, plural
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

@@ -1,7 +1,7 @@
 """CUDA reported broken hardware."""
 
 from nccl_insight.base.model import Ref, Severity
-from nccl_insight.facts.topics import plays, telling
+from nccl_insight.facts.said.topics import plays, telling
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import cut, with_who
 from nccl_insight.rules.context import Context, Hits

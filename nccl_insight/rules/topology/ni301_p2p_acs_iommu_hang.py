@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.mentions import mentions
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.said.mentions import mentions
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
 from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.ends import TIMED_OUT

@@ -3,8 +3,8 @@
 import polars as pl
 
 from nccl_insight.base.model import Severity
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.nvls import failures, one_sided
+from nccl_insight.facts.fabric.nvls import failures, one_sided
+from nccl_insight.facts.said.errors import causes
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.ends import TIMED_OUT

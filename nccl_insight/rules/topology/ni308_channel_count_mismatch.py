@@ -1,7 +1,7 @@
 """Ranks of one communicator have different numbers of channels."""
 
-from nccl_insight.facts.members import unambiguous
-from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.who.members import unambiguous
 from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits

@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from nccl_insight.facts.networks import networks_in_use
-from nccl_insight.facts.outliers import outliers
-from nccl_insight.facts.paths import ring_graphs
-from nccl_insight.facts.reach import spans_hosts
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs
-from nccl_insight.facts.transports import is_rdma
+from nccl_insight.facts.fabric.networks import networks_in_use
+from nccl_insight.facts.fabric.paths import ring_graphs
+from nccl_insight.facts.fabric.reach import spans_hosts
+from nccl_insight.facts.setup.outliers import outliers
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.who.transports import is_rdma
 from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")

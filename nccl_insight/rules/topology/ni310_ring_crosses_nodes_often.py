@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import comms
-from nccl_insight.facts.settings import refs, setting
-from nccl_insight.facts.traffic import ring_crossings
+from nccl_insight.facts.fabric.traffic import ring_crossings
+from nccl_insight.facts.setup.settings import refs, setting
+from nccl_insight.facts.who.members import comms
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -5,11 +5,11 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.versions import at_least
-from nccl_insight.facts.members import comms
-from nccl_insight.facts.networks import nics
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.traffic import nic_load
-from nccl_insight.facts.transports import links
+from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.fabric.traffic import nic_load
+from nccl_insight.facts.setup.settings import hosts_of, refs
+from nccl_insight.facts.who.members import comms
+from nccl_insight.facts.who.transports import links
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 

@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.facts.outliers import outliers
-from nccl_insight.facts.paths import gpu_paths, nvlink_per_gpu, ring_graphs
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs, settings
+from nccl_insight.facts.fabric.paths import gpu_paths, nvlink_per_gpu, ring_graphs
+from nccl_insight.facts.setup.outliers import outliers
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, settings
 from nccl_insight.rules.context import Context, Hits
 
 _FAR = ("PHB", "NODE", "SYS")

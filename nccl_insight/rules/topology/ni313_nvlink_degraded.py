@@ -6,9 +6,9 @@ import polars as pl
 
 from nccl_insight.advise.expect.hardware import find_gpu
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.fabric import fabric_health
-from nccl_insight.facts.paths import nvlink_per_gpu, nvlinks
-from nccl_insight.facts.settings import hosts_of, refs
+from nccl_insight.facts.fabric.health import fabric_health
+from nccl_insight.facts.fabric.paths import nvlink_per_gpu, nvlinks
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules._diag import links_degraded
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits, says

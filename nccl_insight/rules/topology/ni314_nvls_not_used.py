@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.members import members, unambiguous
-from nccl_insight.facts.outliers import outliers
-from nccl_insight.facts.settings import hosts_of, ranks_of, refs, setting
+from nccl_insight.facts.setup.outliers import outliers
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, setting
+from nccl_insight.facts.who.members import members, unambiguous
 from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

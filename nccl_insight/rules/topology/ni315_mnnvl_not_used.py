@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import comms
-from nccl_insight.facts.settings import hosts_of, refs, setting
+from nccl_insight.facts.setup.settings import hosts_of, refs, setting
+from nccl_insight.facts.who.members import comms
 from nccl_insight.rules.context import Context, Hits
 
 _READY = 3

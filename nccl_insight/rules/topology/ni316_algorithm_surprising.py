@@ -7,8 +7,8 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, format_ns, plural
-from nccl_insight.facts.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
-from nccl_insight.facts.settings import refs, settings
+from nccl_insight.facts.setup.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
+from nccl_insight.facts.setup.settings import refs, settings
 from nccl_insight.rules.context import Context, Hits, says
 
 _PINS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_NTHREADS", "NCCL_TUNER_PLUGIN")

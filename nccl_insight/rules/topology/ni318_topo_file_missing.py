@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.facts.errors import causes
-from nccl_insight.facts.settings import hosts_of, refs
-from nccl_insight.facts.topics import told
+from nccl_insight.facts.said.errors import causes
+from nccl_insight.facts.said.topics import told
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 

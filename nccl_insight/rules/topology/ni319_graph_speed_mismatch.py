@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.members import members, unambiguous
-from nccl_insight.facts.outliers import Outlier, outliers
+from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.who.members import members, unambiguous
 from nccl_insight.loading.assemble.places import placed
 from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits

@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.model import Ref
-from nccl_insight.facts.paths import gpu_paths, has_nvlink
+from nccl_insight.facts.fabric.paths import gpu_paths, has_nvlink
 from nccl_insight.rules.context import Context, Hits
 
 

@@ -5,8 +5,8 @@ import polars as pl
 from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_ns
-from nccl_insight.facts.calls import first_small, median_size, small_calls
-from nccl_insight.facts.settings import refs
+from nccl_insight.facts.progress.calls import first_small, median_size, small_calls
+from nccl_insight.facts.setup.settings import refs
 from nccl_insight.rules._traces import ranks_of
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

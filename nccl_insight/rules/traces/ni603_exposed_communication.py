@@ -6,8 +6,8 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
-from nccl_insight.facts.exposed import asked_by, exposed_by
-from nccl_insight.facts.overlap import step_summary, wait_share
+from nccl_insight.facts.figures.exposed import asked_by, exposed_by
+from nccl_insight.facts.figures.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first, mostly_waits
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits, says

@@ -3,8 +3,8 @@
 import polars as pl
 
 from nccl_insight.base.units import format_ns
-from nccl_insight.facts.overlap import step_summary
-from nccl_insight.facts.pipeline import schedule_waits
+from nccl_insight.facts.figures.overlap import step_summary
+from nccl_insight.facts.lateness.pipeline import schedule_waits
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 

@@ -1,7 +1,7 @@
 """Ranks, a host or a stage for which the others wait."""
 
 from nccl_insight.base.model import CannotJudge
-from nccl_insight.facts.replay import LATE, what_if
+from nccl_insight.facts.lateness.replay import LATE, what_if
 from nccl_insight.rules._gains import late_hit, mended, uneven
 from nccl_insight.rules.context import Context, Hits
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from nccl_insight.base.model import Severity
-from nccl_insight.facts.replay import LATE
-from nccl_insight.facts.routed import routed_ranks
+from nccl_insight.facts.lateness.replay import LATE
+from nccl_insight.facts.lateness.routed import routed_ranks
 from nccl_insight.rules._gains import mended, uneven, uneven_hit
 from nccl_insight.rules.context import Context, Hits
 

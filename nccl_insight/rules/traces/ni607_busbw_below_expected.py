@@ -8,7 +8,7 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, rank_words
-from nccl_insight.facts.wire import transfers
+from nccl_insight.facts.lateness.wire import transfers
 from nccl_insight.rules._links import expected_busbw, traced_efficiency, transport_text
 from nccl_insight.rules._traces import trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits

@@ -6,8 +6,8 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_ns, format_ranks
-from nccl_insight.facts.replay import TRANSFERS, WIRE
-from nccl_insight.facts.wire import transfers
+from nccl_insight.facts.lateness.replay import TRANSFERS, WIRE
+from nccl_insight.facts.lateness.wire import transfers
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, wire_hit
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._traces import nodes_of_ranks, trace_refs, with_hosts

@@ -3,7 +3,7 @@
 import polars as pl
 
 from nccl_insight.base.units import format_bytes
-from nccl_insight.facts.replay import LATE
+from nccl_insight.facts.lateness.replay import LATE
 from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits

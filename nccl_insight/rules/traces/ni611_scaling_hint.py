@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.facts.overlap import step_summary
-from nccl_insight.facts.wire import transfers
+from nccl_insight.facts.figures.overlap import step_summary
+from nccl_insight.facts.lateness.wire import transfers
 from nccl_insight.rules._links import expected_busbw
 from nccl_insight.rules._traces import trace_refs
 from nccl_insight.rules.context import Context, Hits

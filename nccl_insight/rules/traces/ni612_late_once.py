@@ -1,6 +1,6 @@
 """Ranks that were late in a single step."""
 
-from nccl_insight.facts.replay import LATE
+from nccl_insight.facts.lateness.replay import LATE
 from nccl_insight.rules._gains import late_hit, mended
 from nccl_insight.rules.context import Context, Hits
 

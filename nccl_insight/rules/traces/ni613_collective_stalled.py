@@ -6,11 +6,11 @@ import polars as pl
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import capital
-from nccl_insight.facts import flight_recorder
-from nccl_insight.facts.absent import absences, refuted
-from nccl_insight.facts.claims import DUMPS, WATCHDOG
-from nccl_insight.facts.journey import last_of_input
-from nccl_insight.facts.waitfor import Stalled, verdict
+from nccl_insight.facts.progress import flight_recorder
+from nccl_insight.facts.progress.absent import absences, refuted
+from nccl_insight.facts.progress.claims import DUMPS, WATCHDOG
+from nccl_insight.facts.progress.journey import last_of_input
+from nccl_insight.facts.progress.waitfor import Stalled, verdict
 from nccl_insight.language.load import playing
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules._errors import Trouble

@@ -1,8 +1,8 @@
 """Steps became slower from a moment on and stayed so."""
 
 from nccl_insight.base.units import format_ns, rank_words
-from nccl_insight.facts.replay import LATE
-from nccl_insight.facts.steps import Regression, regression
+from nccl_insight.facts.lateness.replay import LATE
+from nccl_insight.facts.lateness.steps import Regression, regression
 from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits

@@ -6,10 +6,10 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_span_s
-from nccl_insight.facts.clock import clock_text
-from nccl_insight.facts.ends import ends
-from nccl_insight.facts.last_words import unwell
-from nccl_insight.facts.progress import stalled
+from nccl_insight.facts.lateness.printed import stalled
+from nccl_insight.facts.said.clock import clock_text
+from nccl_insight.facts.said.ends import ends
+from nccl_insight.facts.said.last_words import unwell
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 

@@ -2,8 +2,8 @@
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
-from nccl_insight.facts.clock import clock_text
-from nccl_insight.facts.progress import Periodic, Series, Shift, periodic, shift
+from nccl_insight.facts.lateness.printed import Periodic, Series, Shift, periodic, shift
+from nccl_insight.facts.said.clock import clock_text
 from nccl_insight.rules.context import Context, Hits, says
 
 

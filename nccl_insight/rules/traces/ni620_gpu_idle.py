@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.replay import IDLE, what_if
+from nccl_insight.facts.lateness.replay import IDLE, what_if
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit
 from nccl_insight.rules._late_reason import why_all_idle
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts

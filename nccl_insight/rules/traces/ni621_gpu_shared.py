@@ -1,7 +1,7 @@
 """Ranks take turns on one GPU."""
 
-from nccl_insight.facts.replay import LATE
-from nccl_insight.facts.shared_gpu import shared_gpu
+from nccl_insight.facts.lateness.replay import LATE
+from nccl_insight.facts.who.shared_gpu import shared_gpu
 from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits

@@ -7,8 +7,8 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, format_gbps, plural
-from nccl_insight.facts.copies import host_copies, peer_copies
-from nccl_insight.facts.expected import efficiency, machine_of
+from nccl_insight.facts.figures.expected import efficiency, machine_of
+from nccl_insight.facts.lateness.copies import host_copies, peer_copies
 from nccl_insight.rules._traces import trace_refs
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run

@@ -13,7 +13,7 @@ from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import format_bytes, plural
 from nccl_insight.base.words import pairs
-from nccl_insight.facts.user_settings import user_settings
+from nccl_insight.facts.setup.user_settings import user_settings
 from nccl_insight.share.replay.groups import Shape
 from nccl_insight.share.replay.mix import Mix, Pattern
 from nccl_insight.tables.run import Run

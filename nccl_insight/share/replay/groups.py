@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.placement import layout, places
+from nccl_insight.facts.who.placement import layout, places
 from nccl_insight.tables.run import Run
 
 

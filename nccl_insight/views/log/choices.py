@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts import expected
-from nccl_insight.facts.members import main_comm
-from nccl_insight.facts.memory import RankMemory, device_memory
-from nccl_insight.facts.settings import settings as set_values
-from nccl_insight.facts.transports import pairs
-from nccl_insight.facts.user_settings import UserSetting, user_settings
+from nccl_insight.facts.figures import expected
+from nccl_insight.facts.setup.memory import RankMemory, device_memory
+from nccl_insight.facts.setup.settings import settings as set_values
+from nccl_insight.facts.setup.user_settings import UserSetting, user_settings
+from nccl_insight.facts.who.members import main_comm
+from nccl_insight.facts.who.transports import pairs
 from nccl_insight.tables.run import Run
 from nccl_insight.views.place import in_main
 from nccl_insight.views.ranks import PHASES

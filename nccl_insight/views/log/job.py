@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.members import Comm, comms, main_comm, processes
-from nccl_insight.facts.placement import Layout, layout, places
+from nccl_insight.facts.who.members import Comm, comms, main_comm, processes
+from nccl_insight.facts.who.placement import Layout, layout, places
 from nccl_insight.tables.run import Run
 
 __all__ = ["Comm", "CommKind", "Communicators", "Job", "Layout", "communicators", "job"]

@@ -4,9 +4,9 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.grouping import grouped
-from nccl_insight.facts.members import main_comm
-from nccl_insight.facts.networks import networks_in_use, nics
-from nccl_insight.facts.transports import pairs
+from nccl_insight.facts.fabric.networks import networks_in_use, nics
+from nccl_insight.facts.who.members import main_comm
+from nccl_insight.facts.who.transports import pairs
 from nccl_insight.tables.run import Run
 from nccl_insight.views.place import in_main
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nccl_insight
 from nccl_insight.advise.expect.memory import connection_bytes, savings
-from nccl_insight.facts.memory import device_memory
+from nccl_insight.facts.setup.memory import device_memory
 
 HEAD = "devgpu263:557295:558643 [0] NCCL INFO "
 INIT = f"{HEAD}ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xab - Init "

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import nccl_insight
-from nccl_insight.facts.errors import causes
+from nccl_insight.facts.said.errors import causes
 from nccl_insight.loading import load
 from nccl_insight.loading.assemble.places import Places, places
 

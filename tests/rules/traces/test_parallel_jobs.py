@@ -12,7 +12,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.model import Finding
-from nccl_insight.facts.replay import what_if
+from nccl_insight.facts.lateness.replay import what_if
 from tests import job_shapes
 from tests.job_maker import Group, Layout, Op, Simulation, training
 from tests.job_shapes import Plan

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from nccl_insight.base.model import Hit
-from nccl_insight.facts.replay import what_if
+from nccl_insight.facts.lateness.replay import what_if
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.readers.kineto import format as kineto
 from nccl_insight.rules import discover

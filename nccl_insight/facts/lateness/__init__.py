@@ -1,0 +1,1 @@
+"""Where the time of steps goes, who is late and why, and what mending it would gain."""

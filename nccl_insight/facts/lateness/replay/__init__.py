@@ -1,0 +1,276 @@
+"""What would the job take if a rank, host, link or step were as its peers?
+
+The recorded job of all ranks is run again on its own dependencies (kernels, streams, collectives, transfers) with
+some durations replaced; the difference is what mending them gains. After Lin et al., "Understanding Stragglers in
+Large Model Training Using What-if Analysis", OSDI 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from nccl_insight.base.data import dataclass, field, replace
+from nccl_insight.facts.lateness.replay.barriers import with_barriers
+from nccl_insight.facts.lateness.replay.order import Order, order
+from nccl_insight.facts.lateness.replay.passes import Change, Replay
+from nccl_insight.facts.lateness.replay.peers import compared, excess_of, places, roles
+from nccl_insight.facts.lateness.replay.recorded import recorded
+from nccl_insight.facts.lateness.replay.scenarios import (
+    IDLE,
+    TRANSFERS,
+    Scenario,
+    evenly,
+    ideal,
+    of_ranks,
+    of_stages,
+    of_steps,
+    of_transfers,
+)
+from nccl_insight.facts.lateness.replay.timeline import Timeline, gpu_work, timeline
+from nccl_insight.facts.lateness.wire import missing_members
+from nccl_insight.tables.run import Run, Tables, fact
+
+__all__ = ["BASE_ERROR", "IDLE", "LATE", "TRANSFERS", "WIRE", "Gain", "Scenario", "WhatIf", "what_if"]
+
+BASE_ERROR: Final = 0.02
+LATE: Final = frozenset({"rank", "ranks", "host", "compute"})
+WIRE: Final = frozenset({"group", "pair", "rail"})
+"""Kinds of scenarios: ranks, hosts and stages by their own work, and transfers."""
+_EQUAL: Final = 0.01
+_UNEVEN: Final = 0.1
+_UNEVENLY: Final = 0.05
+_WORK: Final = 0.02
+_ROUNDS: Final = 6
+_UNIONS: Final = ("ranks", "rail")
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Shares of the recorded time: the ``least`` that a mend gains beside those before it, and how ``much`` more
+    several at once; ``uneven``: whether work can be uneven without a guilty rank."""
+
+    least: float = 0.01
+    much: float = 0.1
+    uneven: bool = True
+
+
+_WHOLE: Final = _Limits()
+# Of collectives alone, without and with those of CPUs, whose scheduling makes work uneven anyhow.
+_COARSE: Final = (_Limits(0.03), _Limits(0.05, 0.5, uneven=False))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A scenario with what it gains over the recorded time.
+
+    ``alone_ns``: mended alone; ``gain_ns``: together with everything before it in the list; ``step_ns``: the time of a
+    step then.
+    """
+
+    scenario: Scenario
+    alone_ns: int
+    gain_ns: int
+    gain_share: float
+    step_ns: int
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The scenarios in the order in which to mend, and how far the replay can be trusted.
+
+    ``base_error``: difference of the replayed to the recorded time when nothing is changed; ``refused``: why no
+    scenario is given; ``coarse``: of collectives alone. ``excess``: what each rank takes more than its
+    peers in each step, nanoseconds.
+    """
+
+    gains: tuple[Gain, ...] = ()
+    window_ns: int = 0
+    ideal_ns: int | None = None
+    base_error: float | None = None
+    ranks: int = 0
+    steps: int = 0
+    refused: str = ""
+    coarse: bool = False
+    excess: Mapping[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def late(self) -> tuple[Gain, ...]:
+        """What is late by its own work or pauses, not by transfers."""
+        return tuple(g for g in self.gains if g.scenario.kind in LATE)
+
+
+@fact
+def what_if(run: Run) -> WhatIf:
+    """What mending would gain in the traces of a run."""
+    jobs = run.table("trace_info").drop_nulls("job").group_by("job").agg(pl.col("input_id")).sort("job")
+    found = [_of_job(_part(run, inputs)) for inputs in jobs["input_id"]] if jobs.height > 1 else [_of_job(run)]
+    # Of several jobs the one in which most is to be mended.
+    return max(found, key=lambda w: (not w.refused, _in_all(w.gains) / max(w.window_ns, 1)))
+
+
+@fact
+def gains(run: Run) -> tuple[Gain, ...]:
+    """The scenarios in the order in which to mend."""
+    return what_if(run).gains
+
+
+def _part(run: Run, inputs: pl.Series) -> Run:
+    names = ("gpu_work", "collectives", "trace_info")
+    kept = {n: run.table(n).filter(pl.col("input_id").is_in(inputs.implode())) for n in names if run.has(n)}
+    return Run(Tables(kept, {}))
+
+
+def _of_job(run: Run) -> WhatIf:
+    found = _mended(timeline(run, gpu_work(run))) if run.has("gpu_work") else None
+    if (found is None or found.refused) and _on_cpu(run) and missing_members(run):
+        return WhatIf(refused="a rank without a trace may have come last", coarse=True)
+    if found is None or found.refused:
+        # Where the GPUs' work says too little, what ranks do between their collectives counts as theirs.
+        found = replace(_mended(timeline(run, recorded(run), coarse=True), _COARSE[_on_cpu(run)]), coarse=True)
+    return found
+
+
+def _mended(line: Timeline | str, limits: _Limits = _WHOLE) -> WhatIf:
+    if isinstance(line, str):
+        return WhatIf(refused=line)
+    role = roles(line)
+    line = with_barriers(line, role)
+    dependencies = order(line)
+    try:
+        replay = _again(line, dependencies)
+    except ValueError as error:
+        return WhatIf(ranks=len(line.ranks), refused=str(error))
+    rows = places(line, dependencies, role)
+    each, alone_in_role = compared(line, rows)
+    window = float(line.end.max())
+    stages = of_stages(line, rows, window)
+    whole = {s.ranks for s in stages if len(s.ranks) > 1}
+    candidates = [
+        *(c for c in of_ranks(line, each, alone_in_role, window) if c.kind != "ranks" or c.ranks not in whole),
+        *stages,
+        *of_transfers(line, replay, window),
+        *of_steps(line, rows, replay, window),
+    ]
+    candidates = [c for c in candidates if limits.uneven or not c.uneven]
+    spans = replay.spans([Change.none(), ideal(line, rows, replay), *(c.change for c in candidates)])
+    job = _Replayed(replay, line, float(spans[0]), window)
+    found = WhatIf(
+        window_ns=round(window),
+        ideal_ns=round(float(spans[1])),
+        base_error=job.base_ns / window - 1,
+        ranks=len(line.ranks),
+        steps=line.steps,
+        excess=excess_of(line, each),
+    )
+    if refused := _refused(job):
+        return replace(found, refused=refused)
+    saved = [job.base_ns - float(span) for span in spans[2:]]
+    return replace(found, gains=_best(job, candidates, saved, rows, limits))
+
+
+def _again(line: Timeline, dependencies: Order) -> Replay:
+    """The replay, the one of two that reproduces the recording. Raises ValueError as :class:`Replay` does."""
+    replay = Replay(line, dependencies, lone_wait=False)
+    off = float(replay.spans([Change.none()])[0]) / float(line.end.max()) - 1
+    return Replay(line, dependencies) if abs(off) > BASE_ERROR else replay
+
+
+def _refused(job: _Replayed) -> str:
+    """Why a replay is not to be trusted; empty where it is."""
+    line, off = job.line, job.base_ns / job.window_ns - 1
+    if abs(off) > BASE_ERROR:
+        return f"the replay differs from the recording by {abs(off):.0%}"
+    if line.unmatched > 2 * len(line.groups):
+        return "most collectives have no partners in the other traces"
+    if float((line.end - line.start)[~line.comm].sum()) < _WORK * job.window_ns * len(line.ranks):
+        return "the traces hold next to no compute, only communication"
+    return ""
+
+
+def _best(
+    job: _Replayed, candidates: list[Scenario], saved: list[float], rows: pl.DataFrame, limits: _Limits
+) -> tuple[Gain, ...]:
+    """What to mend, in order, of candidates that save so much each."""
+    tried = [
+        (c, own)
+        for c, own in zip(candidates, saved, strict=True)
+        if own >= (_UNEVENLY * job.window_ns if c.uneven else 0.0)
+    ]
+    candidates, alone = [c for c, _ in tried], [own for _, own in tried]
+    both = [_greedy(job, candidates, alone, limits.least, unions=unions) for unions in (False, True)]
+    # Several at once only where none of them gains by itself.
+    single, several = (_in_all(gains) for gains in both)
+    best = both[several > single + max(limits.least * job.window_ns, limits.much * several)]
+    # Uneven work without a guilty rank: only what no rank, link or step explains.
+    rest = evenly(job.line, rows) if limits.uneven else []
+    even = [job.base_ns - float(s) for s in job.replay.spans([s.change for s in rest])]
+    if max(even, default=0.0) >= max(_UNEVEN * job.window_ns, 2 * _in_all(best)):
+        steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
+        return _greedy(job, rest, even, limits.least, unions=True, ahead_of=steady)
+    return best
+
+
+def _on_cpu(run: Run) -> bool:
+    """Whether CPUs communicate."""
+    sources = run.table("collectives")["source"].cast(pl.String)
+    return not sources.is_in(["kernel", "inspector"]).any()
+
+
+def _in_all(gains: tuple[Gain, ...]) -> int:
+    return gains[-1].gain_ns if gains else 0
+
+
+@dataclass(frozen=True)
+class _Replayed:
+    """A recording and its replay: as long as ``base_ns`` where nothing is mended, ``window_ns`` as recorded."""
+
+    replay: Replay
+    line: Timeline
+    base_ns: float
+    window_ns: float
+
+    def gain(self, scenario: Scenario, alone: float, ahead: float) -> Gain:
+        """What a scenario gains by itself and with those before it."""
+        left = round((self.base_ns - ahead) / self.line.steps)
+        return Gain(scenario, round(alone), round(ahead), ahead / self.window_ns, left)
+
+
+def _greedy(
+    job: _Replayed,
+    candidates: list[Scenario],
+    alone: list[float],
+    least: float,
+    *,
+    unions: bool,
+    ahead_of: tuple[Gain, ...] = (),
+) -> tuple[Gain, ...]:
+    """What gains most first, then what gains most beside it, until less than the share ``least`` is left.
+
+    ``ahead_of``: what is mended before.
+    """
+    chosen = list(ahead_of)
+    change = Change.none()
+    for gain in chosen:
+        change = change.joined(gain.scenario.change)
+    left = [i for i, c in enumerate(candidates) if unions or c.kind not in _UNIONS]
+    before = float(_in_all(ahead_of))
+    ahead = alone
+    for turn in range(_ROUNDS):
+        if turn or chosen:
+            spans = job.replay.spans([candidates[i].change.joined(change) for i in left])
+            ahead = [0.0] * len(candidates)
+            for i, span in zip(left, spans, strict=True):
+                ahead[i] = job.base_ns - float(span)
+        best = max((ahead[i] for i in left), default=0.0)
+        if best - before < least * job.window_ns:
+            break
+        equal = [i for i in left if ahead[i] >= best - _EQUAL * job.window_ns]
+        pick = min(equal, key=lambda i: (len(candidates[i].ranks or job.line.ranks), -ahead[i]))
+        chosen.append(job.gain(candidates[pick], alone[pick], ahead[pick]))
+        change = change.joined(candidates[pick].change)
+        before = ahead[pick]
+        left.remove(pick)
+    return tuple(chosen)

@@ -1,0 +1,118 @@
+"""Who is compared with whom, and what each rank takes more than its peers.
+
+Peers of a rank are those of its role: ranks that run the same kernels and operations equally often. A node is compared
+with the nodes of the same kernel name at the same place of the same step.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from nccl_insight.facts.lateness.replay.order import Order
+from nccl_insight.facts.lateness.replay.timeline import Bools, Ints, Timeline
+
+_ALIKE: Final = 0.95
+_ALIKE_WORK: Final = 0.7
+_ALIKE_ORDER: Final = 0.8
+PLACE: Final = ("role", "step", "name", "nth")
+"""What nodes that are compared have in common."""
+
+
+def roles(line: Timeline) -> Ints:
+    """Per rank (index) the number of its role; one role for all where most ranks would be alone in theirs."""
+    common = _in_common(line)
+    met = _counts(line, line.what, common & (line.what >= 0))
+    ran = _counts(line, line.name, common)
+    by = np.lexsort((np.where(np.isfinite(line.launch), line.launch, line.start), line.rank))
+    by = by[common[by] & (line.received[by] >= 0)]
+    got = [line.received[by[line.rank[by] == rank]] for rank in range(len(line.ranks))]
+    found: list[list[int]] = []
+    for rank in range(len(line.ranks)):
+        for role in found:
+            if (
+                _alike(met[rank], met[role[0]]) >= _ALIKE
+                and (not got[rank].size or _alike(ran[rank], ran[role[0]]) >= _ALIKE_WORK)
+                and _in_order(got[rank], got[role[0]])
+            ):
+                role.append(rank)
+                break
+        else:
+            found.append([rank])
+    numbers = np.zeros(len(line.ranks), np.int64)
+    for number, role in enumerate(found):
+        numbers[role] = number
+    return numbers
+
+
+def _in_common(line: Timeline) -> Bools:
+    """Which nodes stand in steps that all ranks recorded; all of them where there are none."""
+    ranks = pl.DataFrame({"step": line.step, "rank": line.rank}).select(pl.col("rank").n_unique().over("step"))
+    common = (line.step >= 0) & (ranks["rank"].to_numpy() == len(line.ranks))
+    return common if common.any() else np.ones(line.step.size, bool)
+
+
+def _counts(line: Timeline, kinds: Ints, of: Bools) -> list[Counter[int]]:
+    found = [Counter[int]() for _ in line.ranks]
+    each, counts = np.unique(np.stack((line.rank[of], kinds[of])), axis=1, return_counts=True)
+    for rank, kind, count in zip(*each.tolist(), counts.tolist(), strict=True):
+        found[rank][kind] = count
+    return found
+
+
+def _alike(one: Counter[Any], other: Counter[Any]) -> float:
+    most = max(one.total(), other.total())
+    return (one & other).total() / most if most else 1.0
+
+
+def _in_order(one: Ints, other: Ints) -> bool:
+    """Whether ranks receive in one order; stages of a pipeline go forward and back in orders of their own."""
+    most, both = max(one.size, other.size), min(one.size, other.size)
+    return int((one[:both] == other[:both]).sum()) >= _ALIKE_ORDER * most
+
+
+def places(line: Timeline, order: Order, role: Ints) -> pl.DataFrame:
+    """Per node ``node, rank, role, step, name, nth`` (of its name in the step), ``took, gap`` (ns).
+
+    Without communication whose partners are not known.
+    """
+    meets = line.meeting >= 0
+    took = np.where(meets, 0.0, line.end - line.start)
+    known = {"node": np.arange(line.start.size), "rank": line.rank, "role": role[line.rank], "step": line.step}
+    rows = pl.DataFrame({**known, "name": line.name, "took": took, "gap": order.gap})
+    rows = rows.with_columns(nth=pl.int_range(pl.len()).over("rank", "step", "name"))
+    return rows.filter(pl.Series(meets | ~line.comm))
+
+
+def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """The rows with ``usual`` (the peers' median) and ``more`` than that (ns), and whether most ranks have no peers.
+
+    Ranks without peers are all compared with each other.
+    """
+    alone = rows.select("role", "rank").unique().group_by("role").len().height > len(line.ranks) / 2
+    if alone:
+        rows = rows.with_columns(role=pl.lit(0, pl.Int64))
+    sizes = rows.group_by("role", "step").agg(of=pl.col("rank").n_unique())
+    usual = (
+        rows.group_by(PLACE)
+        .agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
+        .join(sizes, on=["role", "step"])
+        .with_columns(
+            # What most of the peers do not have is more than theirs.
+            pl.when(pl.lit(not alone) & (2 * pl.col("n") <= pl.col("of"))).then(0.0).otherwise(c).alias(c)
+            for c in ("usual", "pause")
+        )
+        .drop("n", "of")
+    )
+    # Of two the median is the mean, and the other is as far from it on its other side.
+    twice = pl.when((pl.len().over(PLACE) == 2) & (pl.col("rank").n_unique().over("role", "step") == 2)).then(2)
+    more = (pl.col("took") - pl.col("usual") + pl.col("gap") - pl.col("pause")) * twice.otherwise(1)
+    return rows.join(usual, on=PLACE).with_columns(more=more), alone
+
+
+def excess_of(line: Timeline, each: pl.DataFrame) -> dict[tuple[int, int], int]:
+    """What each rank takes more than its peers by rank and step (0 where there are no steps), ns."""
+    inside = each.filter(pl.col("step") >= 0) if line.steps > 1 else each.with_columns(step=pl.lit(0))
+    sums = inside.group_by("rank", "step").agg(pl.col("more").sum()).sort("rank", "step")
+    return {(line.ranks[r], step): round(more) for r, step, more in sums.iter_rows()}

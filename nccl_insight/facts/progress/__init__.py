@@ -1,0 +1,1 @@
+"""How far each rank got, from every source that tells, and who waits for whom."""

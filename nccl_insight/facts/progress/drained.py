@@ -1,0 +1,137 @@
+"""The last calls of a log, run once more: who waits in them, and who waits for nobody although others wait for it.
+
+A rank's calls run in order, those of a group of sends and receives at once, and each ends when all its ranks are at it.
+What ends so has ended in the job, too, where streams may run side by side.
+"""
+
+from collections import Counter, defaultdict, deque
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from nccl_insight.base.words import words
+from nccl_insight.facts.progress.calls import POINT_TO_POINT, closed, log_is_cut, progress, sums, unheld, unmatched
+from nccl_insight.facts.who.members import completed
+from nccl_insight.loading.assemble.places import rank_in_job
+from nccl_insight.tables.run import Run, fact
+
+_CALLS: Final = 200_000
+_MOST: Final = 4096
+_COLUMNS: Final = words("comm_id rank op peer root op_count host pid input_id line")
+# A communicator, and for transfers who sends to whom.
+_Stream: TypeAlias = tuple[str, tuple[int, ...]]
+
+
+@fact
+def late(run: Run) -> frozenset[int] | None:
+    """The ranks of the job that wait for nobody and have not made calls that others wait in; none where ranks that
+    called no more wait for nobody either, as in a log that was cut while the job ran, and where calls of some ranks are
+    not here. None: the calls do not tell, as where all wait for each other."""
+    if not run.has("calls") or log_is_cut(run):
+        return None
+    if unheld(run):
+        return frozenset()
+    uneven = progress(run).group_by("comm_id").agg(pl.col("calls").n_unique() > 1)["calls"].any()
+    if not uneven and unmatched(run).is_empty():
+        return None
+    made = completed(run).join(closed(run), on="comm_id", how="anti").select("comm_id", "rank").drop_nulls().unique()
+    found = {(str(c), int(r)): rank_in_job(run, c, r) for c, r in made.sort("comm_id", "rank").iter_rows()}
+    places = {at: job for at, job in found.items() if job is not None}
+    if len(places) < len(found) or len(set(places.values())) < 3 or not sums(run).differing.is_empty():
+        return None
+    members: dict[str, list[int]] = defaultdict(list)
+    for (comm, _), job in places.items():
+        members[comm].append(job)
+    rows, total = _tail(run, places), _totals(run, places)
+    waits = _waits(rows, total, members)
+    free = set(places.values()) - waits.keys()
+    lacks = {r: {p for s, n in calls for p in s[1] or members[s[0]] if n >= total[p, s]} for r, calls in waits.items()}
+    missed = frozenset(p for who in lacks.values() for p in who & free)
+    if not missed:
+        return None
+    held = {r for r, who in lacks.items() if who & missed}
+    called = Counter[int]()
+    for (rank, stream), calls in total.items():
+        called[rank] += 0 if stream[1] else calls
+    most = max(called[r] for r in missed)
+    idle = any(0 < called[r] <= most for r in free - missed)
+    # Of an input that ends with the call that lacks another one, that may be cut off.
+    inputs = rows.filter(pl.col("job").n_unique().over("input_id") > 1).group_by("input_id").agg(pl.col("job").last())
+    cut = held.issubset(inputs["job"].to_list()) or len(missed) > max(2, len(free | waits.keys()) // 4)
+    still = len(missed) > 1 and _still(total, members, missed, held)
+    return frozenset() if idle or cut or still else missed
+
+
+def _still(
+    total: Counter[tuple[int, _Stream]], members: dict[str, list[int]], missed: frozenset[int], held: set[int]
+) -> bool:
+    """Whether the ranks are of a group whose data may not move: all its members called as often; or of one that all who
+    wait for them are of, too, and lack one call of it, which may be cut off."""
+    made = Counter[tuple[int, str]]()
+    for (rank, stream), calls in total.items():
+        made[rank, stream[0]] += calls
+    for comm, who in members.items():
+        if missed.issubset(who):
+            if not held.issubset(who):
+                if len({made[p, comm] or p for p in who}) == 1:
+                    return True
+            elif max(made[p, comm] for p in who) == max(made[p, comm] for p in missed) + 1:
+                return True
+    return False
+
+
+def _tail(run: Run, places: dict[tuple[str, int], int]) -> pl.DataFrame:
+    """The last calls of each process, with ``job`` and ``other``: the ranks of the job that call, and are called."""
+    many, rows = min(_MOST, _CALLS // len(places)), pl.DataFrame()
+    for frame in run.pieces("calls", *_COLUMNS):
+        rows = pl.concat([rows, frame], how="diagonal").group_by("host", "pid", maintain_order=True).tail(many)
+    rows = rows.sort("input_id", "line").with_columns(other=pl.coalesce("peer", "root"))
+    told = pl.DataFrame([(*at, job) for at, job in places.items()], ["comm_id", "rank", "job"], orient="row")
+    told = told.cast({"rank": rows.schema["rank"]})
+    rows = rows.join(told, on=["comm_id", "rank"], maintain_order="left")
+    told = told.rename({"rank": "other", "job": "whom"}).cast({"other": rows.schema["other"]})
+    return rows.join(told, on=["comm_id", "other"], how="left", maintain_order="left")
+
+
+def _totals(run: Run, places: dict[tuple[str, int], int]) -> Counter[tuple[int, _Stream]]:
+    """How many calls each rank of the job made in each stream."""
+    total = Counter[tuple[int, _Stream]]()
+    for comm, rank, calls in sums(run).progress.select("comm_id", "rank", "calls").iter_rows():
+        total[places.get((comm, rank), -1), (comm, ())] += calls
+    for comm, *pair, sends, recvs in sums(run).pairs.drop("lines").iter_rows():
+        src, dst = (places.get((comm, rank), -1) for rank in pair)
+        total[src, (comm, (src, dst))] += sends
+        total[dst, (comm, (src, dst))] += recvs
+    return total
+
+
+def _waits(
+    rows: pl.DataFrame, total: Counter[tuple[int, _Stream]], members: dict[str, list[int]]
+) -> dict[int, list[tuple[_Stream, int]]]:
+    """The calls that each rank waits in, with their numbers in their streams."""
+    first, batches = dict(total), defaultdict[int, list[list[tuple[_Stream, int]]]](list)
+    calls = defaultdict[int, list[tuple[object, _Stream, int]]](list)
+    cells = rows.reverse().with_row_index("n").select("n", "comm_id", "op", "op_count", "job", "whom")
+    for n, comm, op, count, job, whom in cells.iter_rows():
+        sent = op in POINT_TO_POINT
+        if not sent or (op in ("Send", "Recv") and whom not in (None, job)):
+            stream: _Stream = (comm, () if not sent else (job, whom) if op == "Send" else (whom, job))
+            first[job, stream] -= 1
+            calls[job].append(((comm, count) if sent else n, stream, first[job, stream]))
+    for job, each in calls.items():
+        batches[job] = [[(s, n) for _, s, n in part] for _, part in groupby(reversed(each), key=lambda c: c[0])]
+    left, lacks, ready = Counter[int](), dict[tuple[_Stream, int], int](), deque(sorted(batches))
+    at = dict.fromkeys(batches, -1)
+    while ready:
+        rank = ready.popleft()
+        at[rank] += 1
+        batch = batches[rank][at[rank]] if at[rank] < len(batches[rank]) else []
+        left[rank] = len(batch)
+        for stream, n in batch:
+            who = [p for p in stream[1] or members[stream[0]] if n >= first.get((p, stream), total[p, stream])]
+            lacks[stream, n] = lacks.get((stream, n), len(who)) - 1
+            if not lacks[stream, n]:
+                left.subtract(who)
+                ready.extend(p for p in who if not left[p])
+    return {r: [c for c in batches[r][at[r]] if lacks[c]] for r in batches if left[r]}

@@ -1,0 +1,194 @@
+"""A process group and where its ranks stand, as one source tells it: what ``waitfor`` reads."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Final
+
+import polars as pl
+
+from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
+
+PAIRS: Final = ("SEND", "RECV", "COALESCED")
+"""Operations between two ranks: the numbers of a group's sends and receives differ by rank."""
+_CELLS: Final = words("rank global_rank last_enqueued last_completed timed_out_seq op inside joint")
+UNNAMED: Final = "?"
+"""The name of a group where no line names it."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One process group: where its ranks stand, and its members in the job as far as they are known.
+
+    ``rows``: ``rank`` (in the group), ``global_rank``, ``last_enqueued``, ``last_completed``, ``timed_out_seq`` (the
+    oldest operation that the rank waits in), ``op``, ``input_id``, ``line``; of dumps also ``label`` (the operation
+    and its sizes), ``inside`` (false where the GPU has not come to it) and ``joint`` (no member finishes it before
+    all have come). ``world``: ranks are those of the job. ``comparable``: the rows are of one group, and its numbers
+    can be compared. ``whole``: it has no other members. ``listed``: lists of all operations made
+    the rows, which leave no doubt. ``proof``: what their own numbers prove of ranks that have issued less.
+    """
+
+    name: str
+    rows: pl.DataFrame
+    members: frozenset[int]
+    world: bool
+    comparable: bool
+    whole: bool = True
+    listed: bool = False
+    proof: str = "enqueued"
+
+    def ranks(self, rows: pl.DataFrame) -> frozenset[int]:
+        """The ranks of rows, those of the job where they are known."""
+        told = zip(*(rows[c].to_list() for c in _order(self.world)), strict=True)
+        return frozenset(r for own, other in told if (r := other if own is None else own) is not None)
+
+    @cached_property
+    def _cells(self) -> dict[str, list[Any]]:
+        """The columns as lists: a job has thousands of groups, each too small for expressions."""
+        found = ((name, self.rows.get_column(name, default=None)) for name in _CELLS)
+        return {name: column.to_list() for name, column in found if column is not None}
+
+    @cached_property
+    def _waits(self) -> list[int]:
+        seqs, ops = self._cells["timed_out_seq"], self._cells["op"]
+        inside = self._cells["inside"] if self.listed else [True] * len(seqs)
+        told = enumerate(zip(seqs, ops, inside, strict=True))
+        return [n for n, (seq, op, here) in told if seq is not None and op not in PAIRS and here]
+
+    @cached_property
+    def _behind(self) -> list[int]:
+        seqs, done, waits = self._cells["timed_out_seq"], self._cells["last_completed"], self._waits
+        if not waits:
+            return []
+        low, high = min(seqs[n] for n in waits), max(seqs[n] for n in waits)
+        if self.listed:
+            ended = (d + 1 for s, d in zip(seqs, done, strict=True) if s is None and d is not None)
+            high = max([*ended, *(s for s in seqs if s is not None)])
+            return [n for n in waits if seqs[n] < high and self._cells["joint"][n]]
+        late = [n for n in waits if seqs[n] < high]
+        # Where no line names the group, operations of two kinds are those of two groups.
+        ops = {self._cells["op"][n] for n in waits}
+        unnamed = self.name == UNNAMED and (ops == {None} or len(ops) > 1)
+        ahead = sum(seqs[n] > low for n in waits)
+        late = [n for n in waits if seqs[n] == low] if late else late
+        # Where the ranks behind have issued what the others wait in, all wait for the older operation of somebody.
+        issued = min((e for n in late if (e := self._cells["last_enqueued"][n]) is not None), default=None)
+        caught_up = issued is not None and issued >= high and ahead * 2 <= len(waits)
+        return [] if unnamed or caught_up or len(late) * 2 > len(waits) else late
+
+    @cached_property
+    def _inside(self) -> list[int]:
+        who = list(zip(self._cells["rank"], self._cells["global_rank"], strict=True))
+        behind = {who[n] for n in self._behind}
+        return [n for n in self._waits if who[n] not in behind]
+
+    def _those(self, at: Iterable[int]) -> frozenset[int]:
+        """The ranks of rows by their places."""
+        own, other = (self._cells[c] for c in _order(self.world))
+        return frozenset(r for n in at if (r := other[n] if own[n] is None else own[n]) is not None)
+
+    @cached_property
+    def waits(self) -> pl.DataFrame:
+        """The rows of ranks that wait in one of its collectives."""
+        return self.rows[self._waits]
+
+    @cached_property
+    def standing(self) -> frozenset[int]:
+        """The ranks that wait in any operation, sends and receives included."""
+        return self._those(n for n, seq in enumerate(self._cells["timed_out_seq"]) if seq is not None)
+
+    @cached_property
+    def paired(self) -> frozenset[int]:
+        """The ranks that wait in a send or a receive."""
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["op"], strict=True))
+        return self._those(n for n, (seq, op) in told if seq is not None and op in PAIRS)
+
+    @cached_property
+    def behind(self) -> pl.DataFrame:
+        """The rows of ranks that do not finish what another one has finished."""
+        return self.rows[self._behind]
+
+    @cached_property
+    def inside(self) -> pl.DataFrame:
+        """The rows of ranks that wait for others, and are not behind themselves."""
+        return self.rows[self._inside]
+
+    @cached_property
+    def low(self) -> int | None:
+        """The number of the oldest collective that ranks wait in."""
+        return min((self._cells["timed_out_seq"][n] for n in self._inside), default=None)
+
+    @cached_property
+    def entered(self) -> frozenset[int]:
+        """The ranks known to have come to its oldest collective."""
+        low = self.low
+        if low is None:
+            return frozenset()
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
+        return self._those(n for n, two in told if any(seq is not None and seq >= low for seq in two)) - self.outside
+
+    @cached_property
+    def lacking(self) -> frozenset[int]:
+        """The members not known to have come to its oldest collective; none where nobody waits in one."""
+        return self.members - self.entered if self.low is not None else frozenset()
+
+    @property
+    def first_s(self) -> float | None:
+        """When the first rank gave up waiting in one of its collectives, where a line tells."""
+        return earliest(self.waits)
+
+    @cached_property
+    def outside(self) -> frozenset[int]:
+        """The ranks that have issued its oldest collective, and whose GPU has not come to it."""
+        if not self.listed or self.low is None:
+            return frozenset()
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["inside"], strict=True))
+        return self._those(n for n, (seq, inside) in told if seq == self.low and inside is False)
+
+    @cached_property
+    def _never(self) -> list[int]:
+        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
+        rows = [n for n, (seq, last) in told if seq is None and last is not None and last < (self.low or 0)]
+        return rows if len(rows) < self.rows.height else []
+
+    @cached_property
+    def never(self) -> pl.DataFrame:
+        """The rows of ranks that have not issued its oldest collective, by their own words."""
+        return self.rows[self._never]
+
+    @cached_property
+    def ranks_behind(self) -> frozenset[int]:
+        """The ranks of ``behind``."""
+        return self._those(self._behind)
+
+    @cached_property
+    def ranks_inside(self) -> frozenset[int]:
+        """The ranks of ``inside``."""
+        return self._those(self._inside)
+
+    @cached_property
+    def ranks_never(self) -> frozenset[int]:
+        """The ranks of ``never``."""
+        return self._those(self._never)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all members wait in one collective, so that its data does not move."""
+        joint = not self.listed or all(self._cells["joint"][n] is not False for n in self._waits)
+        of_all = len(self.members) > 1 and self.members <= self.entered
+        seqs = {self._cells["timed_out_seq"][n] for n in self._waits}
+        return self.comparable and joint and of_all and len(self._waits) > 1 and len(seqs) == 1
+
+    @property
+    def sound(self) -> bool:
+        """Whether half of the members or more came, so that the others are late and not these astray."""
+        return len(self.entered & self.members) * 2 >= len(self.members)
+
+
+def earliest(rows: pl.DataFrame) -> float | None:
+    """The least of the times of rows, in seconds since 1970; None where none has one."""
+    return min(rows["time_s"].drop_nulls().to_list(), default=None)
+
+
+def _order(world: bool) -> tuple[str, str]:
+    return ("global_rank", "rank") if world else ("rank", "global_rank")

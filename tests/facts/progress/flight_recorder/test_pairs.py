@@ -1,0 +1,50 @@
+"""Sends and receives that have no other side."""
+
+from __future__ import annotations
+
+from nccl_insight.facts.progress.flight_recorder.pairs import in_transfer, unpaired
+from nccl_insight.tables.run import Run
+from tests.by_hand import run
+
+ENTRY = {
+    "process_group": "pp",
+    "group_ranks": [4, 6],
+    "is_p2p": True,
+    "record_id": 1,
+    "input_sizes": "[[8]]",
+    "retired": False,
+}
+
+
+def dumps(*given: dict[str, object]) -> Run:
+    """Entries of a pair's transfers from place 0 to place 1 of its group; each rank has a dump of its own."""
+    return run(
+        flight_recorder=[{**ENTRY, "src": 0, "dst": 1, "input_id": int(str(row["rank"])), **row} for row in given]
+    )
+
+
+SEND = {"rank": 4, "op": "Send", "op_name": "send", "state": "started"}
+RECV = {"rank": 6, "op": "Recv", "op_name": "recv", "state": "started"}
+
+
+def test_a_send_without_a_receive_waits_for_the_other_rank() -> None:
+    (found,) = unpaired(dumps(SEND))
+    assert (found.op, found.src, found.dst, found.count, found.sizes) == ("Send", 4, 6, 1, "[[8]]")
+    assert (found.waits, found.missing) == (4, 6)
+    (back,) = unpaired(dumps(RECV))
+    assert (back.op, back.waits, back.missing) == ("Recv", 6, 4)
+
+
+def test_both_sides_or_what_is_done_lack_nothing() -> None:
+    assert unpaired(dumps(SEND, RECV)) == ()
+    assert unpaired(dumps({**SEND, "state": "completed"})) == ()
+    assert unpaired(dumps({**SEND, "is_p2p": False})) == ()
+    assert unpaired(run()) == ()
+
+
+def test_the_ranks_that_are_in_a_transfer() -> None:
+    assert in_transfer(dumps(SEND, {**RECV, "state": "completed"})) == {4}
+    inside = {**SEND, "state": "scheduled"}
+    over = {**SEND, "record_id": 2, "op": None, "op_name": "coalesced", "state": "completed"}
+    assert in_transfer(dumps(inside, over)) == frozenset()
+    assert in_transfer(run()) == frozenset()
