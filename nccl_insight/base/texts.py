@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from nccl_insight.base import units
+from nccl_insight.base import late, units
 
 _FIELD: Final = re.compile(r"\{([a-z_][a-z0-9_.]*)(?::([^{}]+))?\}")
 _CHOICE: Final = re.compile(r"\[\[(.*?)\]\]")
@@ -104,3 +104,9 @@ def patterns(path: Path) -> Mapping[str, str]:
         whole = "".join(piece[2:] for piece in pieces)
         found[name] = _PART.sub(lambda part: found[part[1]], whole)
     return found
+
+
+@cache
+def compiled(module: str) -> Mapping[str, re.Pattern[str]]:
+    """The patterns of the ``.txt`` beside a module (its ``__file__``), each compiled when it is first used."""
+    return {name: late.compiled(text) for name, text in patterns(Path(module).with_suffix(".txt")).items()}

@@ -5,25 +5,12 @@ import json
 import re
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import texts
+
+_RE: Final = texts.compiled(__file__)
 
 _SAMPLE: Final = 200
 _MOST: Final = 0.6
-_TIMED: Final = late.compiled(
-    r"\W{0,3}(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:"
-    r"|[IWEFD][0-9]{4} [0-9]{2}:|[0-9]{2}:[0-9]{2}:[0-9]{2})"
-)
-_LEVEL: Final = late.compiled(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
-# With the time and the place in the source that a logger puts behind its level.
-_LOUD: Final = late.compiled(
-    r"\b(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b[\d\s:.,\]|/-]{0,40}(?:\[[^\]]{1,80}\][\s:-]{0,3}){0,3}"
-)
-_KEY: Final = late.compiled(r"\s{0,80}(?:- )?[A-Za-z_][\w./-]{0,80}:(?:\s|$)")
-_SHELL: Final = late.compiled(
-    r"\s{0,80}(?:export |#SBATCH|#PBS|#BSUB|srun |mpirun |torchrun |module |set -|if \[|fi$|done$|source |cd |echo )"
-)
-_COLUMNS: Final = late.compiled(r"\s{2,}|\t|\|")
-_PYTHON: Final = late.compiled(r"\s{0,80}(?:import |from \S+ import |def |class |@|return |if __name__)")
 
 
 def form_of(head: bytes) -> str:
@@ -35,7 +22,7 @@ def form_of(head: bytes) -> str:
     first = lines[0].strip()
     if found := _by_first(first, text) or _by_lines(lines):
         return found
-    loud = next((line[match.end() :] for line in reversed(lines) if (match := _LOUD.search(line))), "")
+    loud = next((line[match.end() :] for line in reversed(lines) if (match := _RE["loud"].search(line))), "")
     return f'text that {"warns" if loud else "begins"} "{" ".join((loud or first).split())[:80]}"'
 
 
@@ -67,12 +54,12 @@ def _share(lines: list[str], pattern: re.Pattern[str]) -> float:
 
 
 def _by_lines(lines: list[str]) -> str:
-    if _share(lines, _SHELL) >= 0.3:
+    if _share(lines, _RE["shell"]) >= 0.3:
         return "a shell script"
-    if _share(lines, _PYTHON) >= 0.25:
+    if _share(lines, _RE["python"]) >= 0.25:
         return "Python source"
-    if _share(lines, _TIMED) >= _MOST:
-        levels = sum(bool(_LEVEL.search(line)) for line in lines)
+    if _share(lines, _RE["timed"]) >= _MOST:
+        levels = sum(bool(_RE["level"].search(line)) for line in lines)
         return f"a program's log with times{' and levels' if 2 * levels > len(lines) else ''}, without a line of NCCL"
     header = next(csv.reader([lines[0]]), [])
     wide = len(lines) > 2 and len(header) > 2 and len({re.sub("[0-9.]+", "0", line) for line in lines[:2]}) > 1
@@ -80,10 +67,10 @@ def _by_lines(lines: list[str]) -> str:
         return f"a table (CSV) with the columns {', '.join(cell.strip() for cell in header[:5])}"
     if _share(lines, re.compile(r"\[[\w. -]+\]$|\w[\w.-]* ?= ?\S")) >= _MOST:
         return "a settings file"
-    if _share(lines, _KEY) >= _MOST:
+    if _share(lines, _RE["key"]) >= _MOST:
         keys = dict.fromkeys(line.split(":")[0].strip(" -") for line in lines[:5])
         return f"YAML, or keys with values: {', '.join(keys)}"
-    rows = [[cell for cell in _COLUMNS.split(line.strip()) if cell.strip()] for line in lines[:12]]
+    rows = [[cell for cell in _RE["columns"].split(line.strip()) if cell.strip()] for line in lines[:12]]
     widths = {len(row) for row in rows}
     if len(rows) > 2 and min(widths) > 2 and len(widths) <= 2:
         return f"a table with the columns {', '.join(rows[0])[:80]}"

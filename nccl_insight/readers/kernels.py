@@ -9,7 +9,6 @@ Only the tree entry and the symmetric-memory kernels name their algorithm truly.
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import texts, toml
@@ -25,18 +24,8 @@ MEMSET: Final = 3
 OTHER: Final = 4
 """Communication by something else than NCCL or RCCL: custom all-reduce, DeepEP, NVSHMEM, user buffers."""
 
-# Kernels of NCCL of a release or build that the grammar does not know.
-_LIBRARY: Final = re.compile(r"(?:^|[\s:*&_]|_Z[0-9]+)(?:nccl|rccl|msccl)(?!pp)\w*(?:Kernel|kernel)", re.ASCII)
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
-# Kernels that name a collective, of frameworks that the grammar does not know. What also computes is none, nor is
-# what Inductor fuses around a collective (triton_poi_fused_all_reduce_mul_0) or what prepares one.
-_COLLECTIVE: Final = re.compile(_PATTERNS["collective"], re.ASCII)
-_NO_COLLECTIVE: Final = re.compile(_PATTERNS["no_collective"], re.ASCII | re.IGNORECASE)
+_RE: Final = texts.compiled(__file__)
 _LONGEST_NAME: Final = 4000
-_PATH: Final = re.compile(r"(?<![A-Za-z0-9_:$.~])[A-Za-z0-9_:$.~]+$")
-_NCCL_OP: Final = re.compile(_PATTERNS["nccl_op"])
-_TYPE: Final = re.compile(_PATTERNS["type"], re.ASCII)
-_SYMK: Final = re.compile(_PATTERNS["symk"], re.ASCII)
 _OPS: Final = pairs("""alltoall=AllToAll alltoallv=AllToAllv alltoallpivot=AllToAll sendrecv=SendRecv
     allreduce=AllReduce allgather=AllGather reducescatter=ReduceScatter gather=Gather broadcast=Broadcast
     reduce=Reduce scatter=Scatter""")
@@ -72,13 +61,13 @@ def classify(name: str, communication: tuple[str, ...] = ()) -> KernelName:
         if known.get("kind") == "nccl":
             return _nccl(name)
         return KernelName(OTHER, known.get("op", "Other"), library=known.get("library"))
-    if _LIBRARY.search(name[:400]):
+    if _RE["library"].search(name[:400]):
         return _nccl(name)
     if any(re.search(pattern, name[:_LONGEST_NAME]) for pattern in communication):
         return KernelName(OTHER, "Other", library="configured")
     own = function.rpartition("::")[2]
-    named = _COLLECTIVE.search(own)
-    if named and not _NO_COLLECTIVE.search(own):
+    named = _RE["collective"].search(own)
+    if named and not _RE["no_collective"].search(own):
         return KernelName(OTHER, named.lastgroup)
     return KernelName(COMPUTE)
 
@@ -103,7 +92,7 @@ def function_path(name: str) -> str:
     name = name.replace("(anonymous namespace)::", "")
     if "<" in name:
         name = _without_template_arguments(name)
-    found = _PATH.search(name.split("(", 1)[0].rstrip())
+    found = _RE["path"].search(name.split("(", 1)[0].rstrip())
     return found[0] if found else ""
 
 
@@ -149,11 +138,11 @@ def _demangled_path(name: str) -> str:
 
 def _nccl(name: str) -> KernelName:
     stem = name.split("(", 1)[0]
-    found = _NCCL_OP.search(stem)
+    found = _RE["nccl_op"].search(stem)
     op = _OPS.get(found[1].lower()) if found else None
-    typed = _TYPE.search(stem)
+    typed = _RE["type"].search(stem)
     dtype = typed[1] if typed and op in ("AllReduce", "Reduce", "ReduceScatter") else None
-    symmetric = _SYMK.match(stem)
+    symmetric = _RE["symk"].match(stem)
     if symmetric:
         return KernelName(COMM, op, dtype, symmetric[2].split("_", 1)[0])
     return KernelName(COMM, op, dtype, "Tree" if "_TREE_" in stem else None)

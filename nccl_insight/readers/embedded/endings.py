@@ -5,7 +5,6 @@ Two kinds mean something on the last lines of an input only (``AT_THE_END``): a 
 of a line of NCCL that was not written to its end.
 """
 
-import re
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from nccl_insight.base import texts
 from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, RAISED, SIGNAL_OF, through
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_RE: Final = texts.compiled(__file__)
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
 # the kernel's out-of-memory killer.
 _KINDS: Final = tuple(
@@ -55,12 +55,10 @@ SIGNS: Final = (
     "Exception ignored", "^C",
 )  # fmt: skip
 
-_BARE: Final = re.compile(_PATTERNS["bare"])
-
 
 def shell_signal(text: str) -> tuple[str, int] | None:
     """What a shell prints of a command that a signal ended, alone or behind a progress bar, and the signal's number."""
-    word = _BARE.match(text)
+    word = _RE["bare"].match(text)
     return None if word is None else (word[1], SIGNAL_OF["shell"][word[1]])
 
 

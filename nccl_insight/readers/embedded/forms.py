@@ -18,48 +18,20 @@ COMPLAINT: Final = "complaint"
 FAILURES: Final = frozenset({EXCEPTION, EXIT, SIGNAL, FATAL})
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
-_CODE: Final = late.compiled(_PATTERNS["code"], re.I)
-_NONZERO: Final = late.compiled(r"\bnon-?zero (?:exit |return )?(?:code|status)\b", re.I)
+_RE: Final = texts.compiled(__file__)
 #: Numbers of signals by names, by what shells and by what others print of them.
 SIGNAL_OF: Final = toml.read(Path(__file__).with_name("signals.toml"))
 _NAMES: Final = SIGNAL_OF["names"]
-_SIGNAL: Final = late.compiled(_PATTERNS["signal"], re.I)
-_DIED: Final = late.compiled(_PATTERNS["died"], re.I)
-_CORE: Final = late.compiled(_PATTERNS["core"], re.I)
-# What others ended, for a reason that may follow.
-_KILLED: Final = late.compiled(_PATTERNS["killed"], re.I)
-_FATAL: Final = late.compiled(_PATTERNS["fatal"])
-_ERROR: Final = late.compiled(_PATTERNS["error"])
-_NEGATIVE: Final = late.compiled(_PATTERNS["negative"], re.I)
-# A count of none: "0 errors", "no failures", "Out of bounds values : 0 OK".
-_NONE: Final = late.compiled(_PATTERNS["none"], re.I)
 GOOD: Final = _PATTERNS["good"]
 _GOOD: Final = late.compiled(GOOD)
-# A counter that came to the total that was announced with it.
-_TOTAL: Final = late.compiled(_PATTERNS["total"], re.I)
 # A count that goes up, a loss: the program went on.
 PROGRESS: Final = _PATTERNS["progress"]
 _PROGRESS: Final = late.compiled(PROGRESS)
-_COUNTED: Final = late.compiled(_PATTERNS["counted"])
 #: An exception that names the step, and the line of source that raises it, count nothing.
 RAISED: Final = r"\b[A-Z][A-Za-z]*(?:Error|Exception): |\braise [A-Z][A-Za-z_.]*\("
 _NOT_COUNTED: Final = late.compiled(rf"WARN|ERROR|NCCL |{RAISED}")
-# That the whole program is through, and what ends before it does.
-_THROUGH: Final = late.compiled(_PATTERNS["through"])
-_PART: Final = late.compiled(_PATTERNS["part"])
-_WARNING: Final = late.compiled(_PATTERNS["warning"])
-_SAYS: Final = late.compiled(r"\w")
 _MOST: Final = 1000
 SIGNALS: Final = frozenset(_NAMES.values())
-# Nobody said them now: words that a sentence quotes and goes on about, and what would be so if ("If you see SIGTERM
-# received, please ignore").
-_MENTIONED: Final = re.compile(_PATTERNS["mentioned"])
-# A shell that shows the commands it runs.
-_TRACE: Final = late.compiled(r"^\++ ")
-# What somebody says of the whole, without a code.
-_STATED: Final = late.compiled(_PATTERNS["stated"], re.I)
-# The same of the whole job, which counts at any level.
-_FAILED: Final = late.compiled(_PATTERNS["failed"], re.I)
 # What loggers call the fields of a line that is one JSON object.
 _LEVELS: Final = ("level", "levelname", "severity", "lvl", "log_level")
 _TEXTS: Final = ("message", "msg", "event", "error", "err", "exception", "exc_info", "exc")
@@ -82,61 +54,61 @@ def plain(text: str) -> str:
 
 def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     """What a line says by its form: ``(form, exit code, signal, exception)``; None where it complains of nothing."""
-    text, mentions = _MENTIONED.subn("", plain(text.strip())[:_MOST])
-    if _TRACE.match(text):
+    text, mentions = _RE["mentioned"].subn("", plain(text.strip())[:_MOST])
+    if _RE["trace"].match(text):
         return None
-    found = _CODE.search(text)
+    found = _RE["code"].search(text)
     if found is not None:
         code = int(next(g for g in found.groups() if g is not None))
         # A negative number is a signal only of a process: functions return negative codes, too.
         ended = code > 0 or re.search(r"(?i)exit|terminat|died|returned", found[0])
         return (EXIT, code if ended else None, None, None) if code else None
     raised = exception_in(text)
-    signal = _SIGNAL.search(text)
-    if signal is not None and _DIED.search(text):
+    signal = _RE["signal"].search(text)
+    if signal is not None and _RE["died"].search(text):
         return SIGNAL, None, int(signal[1]) if signal[1] else _NAMES[signal[2].upper()], raised
     if raised is not None:
         return EXCEPTION, None, None, raised
-    if _CORE.search(text):
+    if _RE["core"].search(text):
         return SIGNAL, None, 11, None
-    if _KILLED.search(text):
+    if _RE["killed"].search(text):
         return SIGNAL, None, 9, None
-    if _NONZERO.search(text):
+    if _RE["nonzero"].search(text):
         return EXIT, 1, None, None
-    if _FAILED.search(_NONE.sub("", text)):
+    if _RE["failed"].search(_RE["none"].sub("", text)):
         return EXIT, None, None, None
-    if mentions or _WARNING.search(text):
+    if mentions or _RE["warning"].search(text):
         return None
-    if _STATED.search(_NONE.sub("", text)):
+    if _RE["stated"].search(_RE["none"].sub("", text)):
         return EXIT, None, None, None
-    if _FATAL.search(text):
+    if _RE["fatal"].search(text):
         return FATAL, None, None, None
-    if _ERROR.search(text) or (_NEGATIVE.search(text) and not _NONE.search(text)):
+    if _RE["error"].search(text) or (_RE["negative"].search(text) and not _RE["none"].search(text)):
         return COMPLAINT, None, None, None
     return None
 
 
 def ended_well(text: str) -> bool:
     """Whether a line says that the program, or what it counts, came to its end."""
-    code = _CODE.search(text)
+    code = _RE["code"].search(text)
     if code is not None:
         return int(next(g for g in code.groups() if g is not None)) == 0
-    total = _TOTAL.search(text)
+    total = _RE["total"].search(text)
     if total is not None and int(total[1]) >= int(total[2]) > 1:
         return True
     text = plain(text)
     if _GOOD.search(text) is None:
         return False
-    return _NEGATIVE.search(_NONE.sub("", text)) is None
+    return _RE["negative"].search(_RE["none"].sub("", text)) is None
 
 
 def through(text: str) -> bool:
     """Whether a line says that the whole program, and not one part of its work, came to its end."""
-    said = _THROUGH.search(text)
+    said = _RE["through"].search(text)
     if said is None:
         return False
     clause = re.split(r"[,;]| - ", text[: said.end()])[-1]
-    return _PART.search(clause) is None and _NEGATIVE.search(_NONE.sub("", text)) is None
+    return _RE["part"].search(clause) is None and _RE["negative"].search(_RE["none"].sub("", text)) is None
 
 
 def goes_on(text: str) -> bool:
@@ -146,7 +118,7 @@ def goes_on(text: str) -> bool:
 
 def step_words(text: str) -> str:
     """The step that a line of progress counts, ``step 7 of 900``; empty where it counts none."""
-    found = _COUNTED.search(text) if _PROGRESS.search(text) and not _NOT_COUNTED.search(text) else None
+    found = _RE["counted"].search(text) if _PROGRESS.search(text) and not _NOT_COUNTED.search(text) else None
     return f"{found[1].lower()} {re.sub(' {0,4}(/|of) {0,4}', ' of ', found[2]).rstrip(',')}" if found else ""
 
 
@@ -158,7 +130,7 @@ def bare_number(text: str) -> bool:
 
 def says(text: str) -> bool:
     """Whether there is a word in the line, not only a rule or a blank."""
-    return _SAYS.search(text) is not None
+    return _RE["says"].search(text) is not None
 
 
 def clears_up(text: str) -> bool:

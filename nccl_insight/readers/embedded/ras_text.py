@@ -8,8 +8,10 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base import late
+from nccl_insight.base import texts
 from nccl_insight.tables.schema import of_input
+
+_RE: Final = texts.compiled(__file__)
 
 SCHEMA: Final = of_input("ras")
 MARK = r"Group +Comms +Nodes|Job summary|Communicators\.\.\.|\((?:0x)?[0-9a-f]{6,16}\) (?:MISMATCH|INCOMPLETE|ERROR)"
@@ -21,20 +23,6 @@ NEAR = (
     r"|[0-9]+ job process|Encountered [0-9]+|Communicator ranks have|Communicators\.\.\.|(?:Init|Asynchronous)"
     r"|\[[0-9 :-]+\] [A-Z_]+:)"
 )
-_GROUP = late.compiled(
-    r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})\s+([\d-]{1,20})\s+(\d{1,9})\s+(\d{1,9})\s+([A-Z,]+)\s+([A-Z,]+)$"
-)
-_COMM = late.compiled(r"#(\d+)-\d+ \((?:0x)?([0-9a-fA-F]+)\) ([A-Z,]+)")
-_COUNT = late.compiled(r"(\d{1,12}) (?:job process|ranks?|communication timeouts?)\b")
-_LAUNCHED = late.compiled(r"launched up to operation (\d{1,18})|not launched any operation")
-_STATUS = late.compiled(r"ha(?:ve|s) status ([A-Z]+)")
-_RANK = late.compiled(r"Rank (\d{1,12})\b")
-_OWNER = late.compiled(
-    r"(?:managed by process|^Process) (\d{1,12}) on node (\S{1,255})(?: managing GPUs? ([\d,()NVML \-]+))?"
-)
-_GPU = late.compiled(r"-- GPU ([^ ]+)")
-_KIND = late.compiled(r"Communicator ranks have different ([A-Za-z]+)(?: operation counts)?")
-_PEER = late.compiled(r"\[([0-9 :-]+)\] ([A-Z_]+): ")
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
@@ -71,18 +59,18 @@ class _Reader:
         if text.startswith("Communicators..."):
             self._report += 1
             self._section, self._comm = "", None
-        elif match := _GROUP.match(text):
+        elif match := _RE["group"].match(text):
             groups = {"group": 1, "comms": 2, "n_nodes": 3, "ranks_per_comm": 5, "ranks_in_group": 6}
             counts = {name: int(match[n]) for name, n in groups.items()}
             self._add(line, text, "group", **counts, ranks_per_node=match[4], status=match[7], errors=match[8])
-        elif match := _COMM.match(text):
+        elif match := _RE["comm"].match(text):
             self._section, self._group = match[3].split(",")[0].lower(), int(match[1][:9])
             self._comm, self._op, self._claim = match[2].lower().rjust(16, "0"), None, {}
         elif text in ("INCOMPLETE", "DEAD", "TIMEOUT"):
             self._section, self._comm, self._group, self._op = text.lower(), None, None, None
-        elif match := _PEER.match(text):
+        elif match := _RE["peer"].match(text):
             self._add(line, text, "peer", status=match[2], **_owner(text[match.end() :]))
-        elif match := _KIND.match(text):
+        elif match := _RE["kind"].match(text):
             self._op = match[1]
         elif self._section:
             self._detail(line, text)
@@ -92,11 +80,11 @@ class _Reader:
             for number in re.findall(r"\d{1,12}", text.split(":", 1)[-1])[:1000]:
                 self._add(line, text, "incomplete_member", comm_hash=self._comm, group=self._group, rank=int(number))
             return
-        member = _RANK.match(text) or text.startswith("Process ")
+        member = _RE["rank"].match(text) or text.startswith("Process ")
         columns = self._columns(text)
         if member:
-            number = _RANK.match(text)
-            gpu = _GPU.search(text)
+            number = _RE["rank"].match(text)
+            gpu = _RE["gpu"].search(text)
             columns = {**self._claim, **columns, **_owner(text)}
             columns["rank"] = int(number[1]) if number else None
             columns["gpu"] = gpu[1] if gpu else columns.get("gpu")
@@ -105,7 +93,7 @@ class _Reader:
                 line, text, f"{self._section}_member", comm_hash=self._comm, group=self._group, op=self._op, **columns
             )
             return
-        count = _COUNT.search(text)
+        count = _RE["count"].search(text)
         self._claim = columns
         where = {"comm_hash": self._comm, "group": self._group, "op": self._op}
         self._add(line, text, self._section, **where, count=int(count[1]) if count else None, **columns)
@@ -113,9 +101,9 @@ class _Reader:
     @staticmethod
     def _columns(text: str) -> dict[str, object]:
         found: dict[str, object] = {}
-        if match := _LAUNCHED.search(text):
+        if match := _RE["launched"].search(text):
             found["op_count"] = int(match[1]) if match[1] else 0
-        if match := _STATUS.search(text):
+        if match := _RE["status"].search(text):
             found["status"] = match[1]
         return found
 
@@ -124,7 +112,7 @@ class _Reader:
 
 
 def _owner(text: str) -> dict[str, object]:
-    match = _OWNER.search(text)
+    match = _RE["owner"].search(text)
     if match is None:
         return {}
     return {"pid": int(match[1]), "host": match[2], **({"gpu": match[3].strip()} if match[3] else {})}

@@ -1,13 +1,12 @@
 """What a launcher, collector or service puts in front of a process's lines: its rank, local rank, number and host."""
 
 import re
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_RE: Final = texts.compiled(__file__)
 _RANK: Final = (
     late.compiled(r"\[rank ?:? ?([0-9]{1,7})\]"),
     late.compiled(r"\brank[= ]([0-9]{1,7})\b", re.I),
@@ -18,8 +17,6 @@ _RANK: Final = (
     late.compiled(r"TP([0-9]{1,4})\b(?! DP)"),
     late.compiled(r"\[[a-z]+[0-9]{1,7}\|([0-9]{1,7})\]:"),
 )
-# torchrun counts the processes of its node: [default3]: is on each node.
-_LOCAL: Final = late.compiled(r"\[(?!rank)[a-z]+([0-9]{1,4})\]:")
 _SYSLOG: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) "
 _PID: Final = late.compiled(r"\bpid=([0-9]{1,9})|" + _SYSLOG + r"[A-Za-z][\w.@/-]*\[([0-9]{1,9})\]:")
 _SURE: Final = (
@@ -56,7 +53,7 @@ def read_tag(text: str | None) -> Tag:
     if not text:
         return Tag()
     pid = _PID.search(text)
-    local = _LOCAL.search(text)
+    local = _RE["local"].search(text)
     return Tag(
         rank=next((int(m[1]) for p in _RANK if (m := p.search(text))), None),
         local_rank=int(local[1]) if local is not None else None,
@@ -64,14 +61,6 @@ def read_tag(text: str | None) -> Tag:
         hosts=tuple(m[1] for p in _SURE if (m := p.search(text))),
         maybe=tuple(m[1] for p in _WIDE if (m := p.search(text))),
     )
-
-
-# Words of file and directory names that number processes, and those that number anything.
-_RANKS: Final = late.compiled(_PATTERNS["ranks"])
-_LOCAL_DIR: Final = late.compiled(r"(?:^|/)attempt_[0-9]+/([0-9]{1,4})/[^/]*$")
-_NAME: Final = late.compiled(r"^[A-Za-z][A-Za-z0-9-]*?[-_]?[0-9]{1,5}$")
-_NO_HOST: Final = late.compiled(_PATTERNS["no_host"])
-_ENDINGS: Final = late.compiled(_PATTERNS["endings"])
 
 
 @dataclass(frozen=True)
@@ -87,10 +76,10 @@ class PathPlace:
 def read_path(path: str) -> PathPlace:
     """The rank, local rank and host that the last four names of a path state by their words."""
     parts = path.replace("\\", "/").split("/")[-4:]
-    names = [_ENDINGS.sub("", part) for part in parts]
-    rank = next((int(m[1]) for n in reversed(names) if (m := _RANKS.search(n))), None)
-    local = _LOCAL_DIR.search("/".join(parts))
-    host = next((n for n in reversed(names) if _NAME.match(n) and not _NO_HOST.search(n)), None)
+    names = [_RE["endings"].sub("", part) for part in parts]
+    rank = next((int(m[1]) for n in reversed(names) if (m := _RE["ranks"].search(n))), None)
+    local = _RE["local_dir"].search("/".join(parts))
+    host = next((n for n in reversed(names) if _RE["name"].match(n) and not _RE["no_host"].search(n)), None)
     return PathPlace(rank, int(local[1]) if local else None, host, _numbers(parts))
 
 
@@ -98,10 +87,7 @@ def _numbers(parts: list[str]) -> tuple[tuple[str, int], ...]:
     """Each number of the names, with all that stands around it: the same in the paths of the other processes."""
     text = "/".join(parts[-3:])
     return tuple(
-        (f"{_ANY.sub('#', text[: m.start()])}<>{_ANY.sub('#', text[m.end() :])}", int(m[0]))
-        for m in _ANY.finditer(text)
+        (f"{_RE['any'].sub('#', text[: m.start()])}<>{_RE['any'].sub('#', text[m.end() :])}", int(m[0]))
+        for m in _RE["any"].finditer(text)
         if len(m[0]) <= 7
     )
-
-
-_ANY: Final = late.compiled(r"[0-9]+")

@@ -23,24 +23,16 @@ SIGNS: Final = (
 )  # fmt: skip
 _MARK: Final = "Traceback (most recent call last)"
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_RE: Final = texts.compiled(__file__)
 _CLASS: Final = _PATTERNS["class"]
 # Names that are words as well: only a traceback makes exceptions of them.
 _WORDS: Final = frozenset({"Exception", "StopIteration", "TimeoutExpired", "Unsupported"})
 NEAR: Final = _PATTERNS["near"]
 _EXCEPTION: Final = late.compiled(rf"^(?P<cls>{_CLASS})(?:\((?P<inner>[A-Za-z_]\w*)\))?(?:: (?P<text>.*))?$")
 _START: Final = late.compiled(rf"(?:^|(?<=[\])>:|] )|(?<=\]:)){_CLASS}(?:\([A-Za-z_]\w*\))?(?:: |$)")
-_FRAME: Final = late.compiled(r"  File \"([^\"]+)\", line ([0-9]+)")
 # What Python says of exceptions in destructors and on the way out, in front of the traceback: it goes on.
 _IGNORED: Final = "Exception ignored in"
 _CHAIN: Final = ("During handling of the above exception", "above exception was the direct cause")
-# torch.multiprocessing.spawn, in front of the traceback of a child.
-_SPAWNED: Final = late.compiled(r"-- Process ([0-9]{1,7}) terminated with the following error:")
-_CHANGING: Final = late.compiled(_PATTERNS["changing"])
-# `cat -n`, and the places of `grep -n` in files of a rank each.
-_NUMBERED: Final = late.compiled(r"^ *[0-9]+\t|(?<=\.(?:log|txt|out|err):)[0-9]+:")
-_TIME: Final = late.compiled(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?")
-_LIBRARY: Final = late.compiled(r"site-packages|dist-packages|/lib/python|<frozen|<string>|/bin/[\w.-]+$")
-_PACKAGE: Final = late.compiled(_PATTERNS["package"])
 _REACH: Final = 400
 _NEXT: Final = 3
 _TAG_MOST: Final = 300
@@ -70,7 +62,7 @@ class _Reader:
     ignored: int = -1
 
     def take(self, line: int, text: str) -> None:
-        child = _SPAWNED.search(text)
+        child = _RE["spawned"].search(text)
         if child is not None:
             self.spawned = int(child[1])
             return
@@ -90,7 +82,7 @@ class _Reader:
             self.spawned = None
             self.chained.discard(key)
             return
-        frame = _FRAME.search(text)
+        frame = _RE["frame"].search(text)
         if frame is not None:
             tag = text[: frame.start()]
             opened = self._of(_key(tag), line)
@@ -98,9 +90,9 @@ class _Reader:
                 # The beginning of the traceback is not in the log.
                 opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
             if opened is not None:
-                place, package = f"{frame[1]}:{frame[2]}", _PACKAGE.search(frame[1])
+                place, package = f"{frame[1]}:{frame[2]}", _RE["package"].search(frame[1])
                 opened.package = package[1] if package else None
-                if _LIBRARY.search(frame[1]):
+                if _RE["library"].search(frame[1]):
                     opened.library = place
                 else:
                     opened.place = place
@@ -146,7 +138,7 @@ class _Reader:
         return found if found is not None and line - found.line <= (_NEXT if found.cut else _REACH) else None
 
     def _add(self, line: int, found: re.Match[str], tag: str, opened: _Open | None) -> None:
-        name, inner, before, time = str(found["cls"]), found["inner"], read_tag(tag), _TIME.search(tag)
+        name, inner, before, time = str(found["cls"]), found["inner"], read_tag(tag), _RE["time"].search(tag)
         who = {"host": next(iter(before.hosts), None), "pid": before.pid, "rank": before.rank, "tag": tag.strip()}
         what = {"exception": f"{name}({inner})" if inner else name, "text": (found["text"] or "").strip()[:1000]}
         where = {"line": line, "timestamp": time[0] if time else None}
@@ -156,15 +148,9 @@ class _Reader:
         self.rows.append({"chained": False, "traceback": opened is not None, **where, **who, **what})
 
 
-# What alone on a line may be an exception: a class and its text, at the beginning or behind a tag.
-_ALONE: Final = late.compiled(_PATTERNS["alone"])
-# A class with its package and nothing else: an exception without a text.
-_BARE: Final = late.compiled(_PATTERNS["bare"])
 _FAILS: Final = ("Error", "Exception", "Failure", "Abort", "Fault", "Timeout", "Exit")
 _WARNS: Final = ("Warning", "Info", "Notice")
 _SINGLE: Final = frozenset({"StopIteration", "Unsupported", "KeyboardInterrupt", "SystemExit"})
-# Behind it the line says that the program did without.
-_WITHOUT: Final = late.compiled(_PATTERNS["without"], re.I)
 
 # What Lustre's modules put in front of their lines.
 _OF_KERNEL: Final = frozenset({"LustreError", "LNetError"})
@@ -175,10 +161,10 @@ def exception_in(text: str) -> str | None:
 
     By its package, by a name that only classes have, or one of Python's own.
     """
-    if _BARE.match(text.strip()):
+    if _RE["bare"].match(text.strip()):
         return text.strip()
-    found = _ALONE.search(text[:1000])
-    if found is None or _WITHOUT.search(found["text"]):
+    found = _RE["alone"].search(text[:1000])
+    if found is None or _RE["without"].search(found["text"]):
         return None
     name = str(found["cls"])
     package, _, last = name.rpartition(".")
@@ -188,16 +174,13 @@ def exception_in(text: str) -> str | None:
     return name if classy and package and package[:1].islower() and ".." not in name else None
 
 
-_ENDS_TRACE: Final = late.compiled(r"^(?:[\w.]+\.)?[A-Za-z_]\w{2,100}(?:: .*)?$")
-
-
 def ends_traceback(text: str) -> str | None:
     """The class in the first line behind the frames of a traceback, whatever its name; None where it is no class."""
-    return text.partition(":")[0].strip() if _ENDS_TRACE.match(text.strip()) else None
+    return text.partition(":")[0].strip() if _RE["ends_trace"].match(text.strip()) else None
 
 
 def _key(tag: str) -> str:
-    return " ".join(_CHANGING.sub("", _NUMBERED.sub("", tag)).split())
+    return " ".join(_RE["changing"].sub("", _RE["numbered"].sub("", tag)).split())
 
 
 def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:

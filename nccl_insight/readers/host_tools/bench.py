@@ -3,13 +3,11 @@
 import re
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, number
 
-_P2P_TITLE: Final = re.compile(
-    r"(?P<dir>Unidirectional|Bidirectional)? ?P2P=(?P<on>Enabled|Disabled) (?P<what>Bandwidth"
-    r"|Latency)(?: \((?P<how>[^)]*)\))? Matrix \((?P<unit>[^)]*)\)"
-)
+_RE: Final = texts.compiled(__file__)
 
 
 def _matrices(out: Output, title: re.Pattern[str]) -> list[tuple[re.Match[str] | None, list[tuple[int, str]]]]:
@@ -44,7 +42,7 @@ def _p2p(out: Output, found: Found) -> str:
             found.fact(line, f"GPU {match[1]}", "gpu.bus_id", f"{domain:04x}:{bus:02x}:{slot:02x}.0")
         elif match := re.match(r"Device=([0-9]+) (CAN(?:NOT)?) Access Peer Device=([0-9]+)", text):
             found.fact(line, f"{match[1]}->{match[3]}", "p2p.access", "yes" if match[2] == "CAN" else "no")
-    for title, lines in _matrices(out, _P2P_TITLE):
+    for title, lines in _matrices(out, _RE["p2p_title"]):
         if title is None:
             continue
         access = title["on"] == "Enabled"
@@ -65,13 +63,6 @@ def _p2p(out: Output, found: Found) -> str:
         if values and one_way:
             says.append(f"{kind} with P2P {'on' if access else 'off'} {_range(values)} {title['unit']}")
     return "; ".join(says) or "no complete matrix"
-
-
-_NVB_TITLE: Final = re.compile(
-    r"(?P<what>memcpy|memory latency|[A-Za-z ]{0,40}?) ?(?P<how>CE"
-    r"|SM)? ?(?P<row>[CG]PU)\(row\) ?(?P<arrow><?->?) ?(?P<col>[CG]PU)\(column\) (?P<kind>bandwidth"
-    r"|latency) \((?P<unit>[^)]*)\)"
-)
 
 
 def _nvbandwidth(out: Output, found: Found) -> str:
@@ -97,7 +88,7 @@ def _nvbandwidth(out: Output, found: Found) -> str:
         if match := re.match(r"Running (\S+?)\.$", text):
             _nvb_matrix(found, test, title, part, says)
             test, title, part = match[1], None, []
-        elif match := _NVB_TITLE.search(text):
+        elif match := _RE["nvb_title"].search(text):
             _nvb_matrix(found, test, title, part, says)
             title, part = match, []
         else:
@@ -127,12 +118,6 @@ def _nvb_matrix(
         says.append(f"{test} {_range(values)} {title['unit']}")
 
 
-_HEADS: Final = re.compile(
-    r"\s*(?:Dual-port|Number of qps|Connection type|Mtu|Link type|GID index|Transport type|Device"
-    r"|Data ex\. method|TX depth)\s*:"
-)
-
-
 def _perftest(out: Output, found: Found) -> str:
     """ib_write_bw and its kin: what was set, and a row per size."""
     values: dict[str, str] = {}
@@ -144,7 +129,7 @@ def _perftest(out: Output, found: Found) -> str:
         ):
             test = f"{match[1]} {match[2]}"
         for key, value in (
-            re.findall(r"([A-Z][a-zA-Z.]*(?: [A-Za-z.]+)*)\s*:\s+(\S+)", text) if _HEADS.match(text) else ()
+            re.findall(r"([A-Z][a-zA-Z.]*(?: [A-Za-z.]+)*)\s*:\s+(\S+)", text) if _RE["heads"].match(text) else ()
         ):
             values.setdefault(key.strip(), value)
             device = values.get("Device")

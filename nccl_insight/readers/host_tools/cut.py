@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.readers.host_tools.model import Lines, Output, Tool
 
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_RE: Final = texts.compiled(__file__)
 ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
 _ANSI: Final = late.compiled(ANSI)
-# A time, what a launcher puts in front of each line (pdsh, srun -l, Open MPI, docker compose, kubectl), a quotation.
-_STAMP: Final = late.compiled(_PATTERNS["stamp"])
-_LABEL: Final = late.compiled(_PATTERNS["label"])
-# A prompt or an echo of the shell, and headings that name a host.
-_PROMPT: Final = late.compiled(_PATTERNS["prompt"])
-_HEADING: Final = late.compiled(_PATTERNS["heading"])
-_RULE: Final = late.compiled(r"-{4,}$")
-_NAME: Final = late.compiled(r"[A-Za-z][\w.-]*[0-9](?:[\w.-]*\w)?$")
 # So many lines of others in an output do not end it; blank ones never do.
 _STRAY: Final = 2
 _LONGEST_LINE: Final = 4000
@@ -48,7 +39,7 @@ class _Front:
     def bare(self, text: str) -> str | None:
         """The line without it; None for a line of another."""
         if self.stamp:
-            match = _STAMP.match(text)
+            match = _RE["stamp"].match(text)
             if match is None:
                 return None
             text = text[match.end() :]
@@ -68,7 +59,7 @@ class Cutter:
         self._signs = re.compile(
             "|".join(sorted({re.escape(s) for t in tools for s in t.signs}, key=len, reverse=True))
         )
-        front = f"^(?:{_STAMP.pattern})?(?:{_LABEL.pattern})?(?:"
+        front = f"^(?:{_RE['stamp'].pattern})?(?:{_RE['label'].pattern})?(?:"
         #: Any line with which an output begins, for polars.
         self.start = re.sub(r"\(\?P<[a-z]+>", "(?:", front + "|".join(tool.starts for tool in tools) + ")")
 
@@ -77,14 +68,14 @@ class Cutter:
         if self._signs.search(text) is None:
             return None
         fronts = [_PLAIN]
-        stamp = _STAMP.match(text)
+        stamp = _RE["stamp"].match(text)
         at = stamp.end() if stamp else 0
         if stamp:
             fronts.append(_Front(True, "", None))
-        label = _LABEL.match(text, at)
+        label = _RE["label"].match(text, at)
         if label:
             host = label["host"] or label["tag"]
-            named = host if host and _NAME.match(host) else None
+            named = host if host and _RE["name"].match(host) else None
             fronts.append(_Front(bool(stamp), label[0], named))
         for front in fronts:
             body = front.bare(text)
@@ -144,7 +135,7 @@ class _Cut:
         started = self._cutter.begin(text, self._command)
         if (started is None or tools[started[0]][0].weak) and self._continues(number, text):
             return
-        prompt, heading = _PROMPT.match(text), _heading(text, self._before)
+        prompt, heading = _RE["prompt"].match(text), _heading(text, self._before)
         self._before = [self._before[1], text]
         if started is not None:
             index, front = started
@@ -211,9 +202,9 @@ class _Open:
 
 def _heading(text: str, before: list[str]) -> str | None:
     """The host that a heading names: ``=== gpu07 ===``, ``gpu07 | CHANGED | rc=0 >>``, or as dshbak writes it."""
-    match = _HEADING.match(text)
+    match = _RE["heading"].match(text)
     if match:
         return match["a"] or match["b"] or match["c"]
-    if _RULE.match(text) and _RULE.match(before[0]) and _NAME.match(before[1]):
+    if _RE["rule"].match(text) and _RE["rule"].match(before[0]) and _RE["name"].match(before[1]):
         return before[1]
     return None

@@ -6,11 +6,10 @@ What their lines mean stands in the grammar. Here it is only told that a text is
 import re
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.readers.host_tools.model import Found, Output, count, listed
 
-_DAEMON: Final = re.compile(
-    r"\[(?P<time>[A-Z][a-z]{2} +[0-9]+ [0-9]{4} [0-9:]{8})\] \[(?P<level>[A-Z]+)\] \[tid [0-9]+\] (?P<text>.*)"
-)
+_RE: Final = texts.compiled(__file__)
 
 
 def _daemon(out: Output, found: Found) -> str:
@@ -18,7 +17,7 @@ def _daemon(out: Output, found: Found) -> str:
     bad: list[str] = []
     kinds: dict[str, int] = {}
     for line, text in out.lines:
-        if match := _DAEMON.match(text):
+        if match := _RE["daemon"].match(text):
             first, last = first or match["time"], match["time"]
             if match["level"] not in ("INFO", "DEBUG"):
                 found.fact(line, None, f"daemon.{match['level'].lower()}", match["text"])
@@ -88,9 +87,6 @@ def _imex(out: Output, found: Found) -> str:
     return listed(says, 6) or count(len(out.lines), "line")
 
 
-_SWITCH_PORT: Final = re.compile(r"(?:Interface|Port) ([A-Za-z][\w/.-]*),? .*?\b(?:is|to) (up|down)\b")
-
-
 def _syslog(out: Output, found: Found) -> str:
     bad = []
     for line, text in out.lines:
@@ -100,7 +96,7 @@ def _syslog(out: Output, found: Found) -> str:
         if storm := re.search(r"detected PFC storm on port ([\w/.-]+),? (queue index [0-9]+)?", text):
             found.fact(line, storm[1], "switch.pfc_storm", storm[2] or "a queue")
             bad.append(storm[0])
-        if port := _SWITCH_PORT.search(text):
+        if port := _RE["switch_port"].search(text):
             found.fact(line, port[1], "kernel.link", port[2])
             bad += [port[0]]
     return "; ".join([count(len(out.lines), "line"), *bad[:3]])

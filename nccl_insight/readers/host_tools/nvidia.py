@@ -3,21 +3,11 @@
 import re
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import texts
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed, number, slug
 
-_VERSIONS: Final = late.compiled(r"(Driver|CUDA) Version: *([0-9][0-9.]*)")
-_USED: Final = late.compiled(r"([0-9]+)MiB / +([0-9]+)MiB")
-_PROCESS: Final = late.compiled(
-    r"\|\s+(?P<gpu>[0-9]+)\s+(?:\S+\s+\S+\s+)?(?P<pid>[0-9]+)\s+"
-    r"(?P<type>[CGM+]{1,5})\s+(?P<name>\S.*?)\s+(?P<used>[0-9]+)MiB\s*\|"
-)
-_LOST: Final = late.compiled(
-    r"Unable to determine the device handle for (?:GPU\s?[0-9]*:? ?)?(?P<a>[0-9A-Fa-f:.]+): (?P<why>.*)|"
-    r"(?P<none>No devices were found)|NVIDIA-SMI has failed because (?P<driver>.*)|"
-    r"Failed to initialize NVML: (?P<nvml>.*)"
-)
+_RE: Final = texts.compiled(__file__)
 
 
 def _table(out: Output, found: Found) -> str:
@@ -26,13 +16,13 @@ def _table(out: Output, found: Found) -> str:
     device = None
     index, pids, driver = "", 0, ""
     for line, text in out.lines:
-        for what, version in _VERSIONS.findall(text):
+        for what, version in _RE["versions"].findall(text):
             found.fact(line, None, f"host.{what.lower()}_version", version)
             driver = version if what == "Driver" else driver
-        if lost := _LOST.search(text):
+        if lost := _RE["lost"].search(text):
             _lost(found, line, lost)
             broken.append(" ".join(text.split())[:120])
-        if process := _PROCESS.match(text):
+        if process := _RE["process"].match(text):
             pids += 1
             where = f"GPU {process['gpu']}/pid {process['pid']}"
             found.fact(line, where, "process.name", process["name"])
@@ -49,7 +39,7 @@ def _table(out: Output, found: Found) -> str:
             gpus.append(first[2])
             if (ecc := cells[2].split()[:1]) and ecc[0].isdigit():
                 found.fact(line, device, "gpu.ecc.uncorrectable", ecc[0], "errors")
-        elif device and (used := _USED.search(cells[1])):
+        elif device and (used := _RE["used"].search(cells[1])):
             found.fact(line, device, "gpu.memory_used", used[1], "MiB")
             found.fact(line, device, "gpu.memory_total", used[2], "MiB")
             state = next((w for w in cells[0].split() if re.fullmatch(r"P[0-9]+", w)), "")
@@ -113,16 +103,11 @@ def _query(out: Output, found: Found) -> str:
     return "; ".join([count(len(gpus), "GPU") + names, *dict.fromkeys(says[:12])])
 
 
-_TAG: Final = late.compiled(
-    r"\s*<(?P<end>/)?(?P<tag>\w+)(?: id=\"(?P<id>[^\"]*)\")?[^>/]*>(?:(?P<value>[^<]*)</\w+>)?\s*$"
-)
-
-
 def _xml(out: Output, found: Found) -> str:
     """Line by line, so that a cut file is read to its cut."""
     device, says, gpus, path = None, [], [], [""]
     for line, text in out.lines:
-        tag = _TAG.match(text)
+        tag = _RE["tag"].match(text)
         if tag is None:
             continue
         if tag["id"]:

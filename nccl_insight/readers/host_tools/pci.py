@@ -3,19 +3,15 @@
 import re
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed
+
+_RE: Final = texts.compiled(__file__)
 
 _HEAD: Final = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
 _DEVICE: Final = late.compiled(
     rf"(?P<id>{_HEAD[:-1]}) \"?(?P<class>[A-Z0-9][^:\"\[]{{2,60}}?)(?: \[[0-9a-f]{{4}}\])?(?:: |\" )(?P<name>.*)"
 )
-_LINK: Final = late.compiled(
-    r"Lnk(Cap|Sta):.*?Speed ([0-9.]+) ?GT/s(?: \((ok|downgraded)\))?,? Width x([0-9]+)(?: \((ok|downgraded)\))?"
-)
-_ACS: Final = late.compiled(r"ACSCtl:\s*(.*)")
-_BUSES: Final = late.compiled(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
-_TYPE: Final = late.compiled(r"Express \(v[0-9]+\) ([A-Za-z ]+?(?: \(Slot[+-]\))?)(?:,|$)")
 _PLAIN: Final = (
     (late.compiled(r"NUMA node: ([0-9]+)"), "pci.numa_node", None),
     (late.compiled(r"Kernel driver in use: (\S+)"), "pci.driver", None),
@@ -39,7 +35,7 @@ def _lspci(out: Output, found: Found) -> str:
             found.fact(line, device, "pci.name", head["name"])
             found.fact(line, device, "pci.kind", kind)
             continue
-        link = _LINK.search(text)
+        link = _RE["link"].search(text)
         if link:
             what = "link_max" if link[1] == "Cap" else "link"
             found.fact(line, device, f"pci.{what}_speed", link[2], "GT/s")
@@ -48,13 +44,13 @@ def _lspci(out: Output, found: Found) -> str:
                 found.fact(line, device, "pci.link_downgraded", "speed" if link[3] == "downgraded" else "width")
             if link[1] == "Sta" and kinds.get(device or "") in ("gpu", "nic"):
                 says.append(f"{(device or '')[5:]} {link[2]} GT/s x{link[4]}")
-        elif acs := _ACS.search(text):
+        elif acs := _RE["acs"].search(text):
             found.fact(line, device, "pci.acs", acs[1])
             if "ReqRedir+" in acs[1]:
                 redirected.append((device or "a device")[5:])
-        elif buses := _BUSES.search(text):
+        elif buses := _RE["buses"].search(text):
             found.fact(line, device, "pci.buses", f"{buses[2]}-{buses[3]}")
-        elif (kind_ := _TYPE.search(text)) and device:
+        elif (kind_ := _RE["type"].search(text)) and device:
             found.fact(line, device, "pci.port", kind_[1])
         else:
             hidden += "<access denied>" in text

@@ -3,9 +3,11 @@
 import re
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import texts
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, count, listed, number, slug
+
+_RE: Final = texts.compiled(__file__)
 
 _STATES: Final = (
     ("Active", r"\bactive\b(?!_defer)|PORT_ACTIVE\b"),
@@ -80,16 +82,10 @@ def _devinfo(out: Output, found: Found) -> str:
     return _ports(found) + (f"; {count(gids, 'GID')}" if gids else "")
 
 
-_GID: Final = late.compiled(
-    r"(?P<dev>\S+)\s+(?P<port>[0-9]+)\s+(?P<index>[0-9]+)\s+(?P<gid>[0-9a-f:]{15,39})\s+"
-    r"(?:(?P<ip>[0-9.]{7,15})\s+)?(?P<ver>v[12]|IB)?\s*(?P<net>\S+)?\s*$"
-)
-
-
 def _gids(out: Output, found: Found) -> str:
     total = 0
     for line, text in out.lines:
-        if match := _GID.match(text):
+        if match := _RE["gid"].match(text):
             total += 1
             address = f"{match['gid']} {match['ver'] or ''} {match['ip'] or ''} {match['net'] or ''}"
             found.fact(line, f"{match['dev']}/{match['port']}", f"gid.{match['index']}", address)
@@ -173,16 +169,10 @@ def _words(name: str) -> str:
     return slug(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name))
 
 
-_SYSFS: Final = late.compiled(
-    r"(?:.*/)?infiniband/(?P<dev>[^/]+)/ports/(?P<port>[0-9]+)/(?:(?:hw_)?counters/)?(?P<name>[A-Za-z0-9_]+)"
-    r"(?:\s*[:=]\s*|\s+)(?P<value>\S.*)$"
-)
-
-
 def _sysfs(out: Output, found: Found) -> str:
     before = len(found.facts)
     for line, text in out.lines:
-        if match := _SYSFS.match(text):
+        if match := _RE["sysfs"].match(text):
             device = f"{match['dev']}/{match['port']}"
             if "counters/" in text:
                 _counters(found, line, device, match["name"], match["value"])

@@ -3,8 +3,10 @@
 import re
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import texts
 from nccl_insight.readers.host_tools.model import Found, Output, count, listed
+
+_RE: Final = texts.compiled(__file__)
 
 _SHOWN: Final = 4
 _RANK: Final = r"(?:global[_-]?)?rank[=_ :.-]*([0-9]{1,6})\b"
@@ -51,9 +53,6 @@ class _Thread:
         return f"{who}: {count(max(self.threads, 1), 'thread')}{at}"
 
 
-_PYSPY_FRAME: Final = late.compiled(r"\s{4}(?P<what>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>[0-9]+))?\)\s*$")
-
-
 def _py_spy(out: Output, found: Found) -> str:
     now = _Thread(out, found)
     for line, text in out.lines:
@@ -61,16 +60,11 @@ def _py_spy(out: Output, found: Found) -> str:
             now.process(match[1], match[2])
         elif match := re.match(r"Thread (\S+) \(([^)]*)\)(?:: \"(.*)\")?", text):
             now.thread(f"{match[3] or match[1]} ({match[2]})")
-        elif frame := _PYSPY_FRAME.match(text):
+        elif frame := _RE["pyspy_frame"].match(text):
             native = frame["line"] is None or frame["file"].endswith(".so") or ".so." in frame["file"]
             library, file = (frame["file"], None) if native else (None, frame["file"])
             now.frame(line, frame["what"], library, file, frame["line"])
     return now.says()
-
-
-_GDB_FRAME: Final = late.compiled(
-    r"#(?P<n>[0-9]+)\s+(?:0x[0-9a-f]+ in )?(?P<what>(?:<[^>]*> ?)?[^\s(][^(]*?)\s*(?P<args>\(.*)?$"
-)
 
 
 def _gdb(out: Output, found: Found) -> str:
@@ -99,7 +93,7 @@ def _gdb(out: Output, found: Found) -> str:
         ):
             kernels.append(kernel["call"].split("(")[0])
             found.fact(line, f"GPU {kernel['dev']}", f"kernel.{kernel['state'].lower()}", kernel["call"])
-        elif frame := _GDB_FRAME.match(text):
+        elif frame := _RE["gdb_frame"].match(text):
             now.depth = int(frame["n"])
             args = frame["args"] or ""
             library = re.search(r"\) from (\S+)|from (\S+)\s*$", args)
@@ -131,12 +125,6 @@ def _faulthandler(out: Output, found: Found) -> str:
     return now.says()
 
 
-_BACKTRACE: Final = late.compiled(
-    r"(?:\[[^\]]{0,80}:(?P<pid>[0-9]+)(?::[^\]]*)?\]\s*)?(?:\[\s*)?(?P<n>[0-9]+)\]?\s+"
-    r"(?P<library>/\S+?)\((?P<what>[^)+]*)(?:\+0x[0-9a-f]+)?\)\s*\[(?:0x)?[0-9a-f]+\]"
-)
-
-
 def _backtrace(out: Output, found: Found) -> str:
     """What UCX, Open MPI and glibc print at a signal."""
     now = _Thread(out, found)
@@ -147,7 +135,7 @@ def _backtrace(out: Output, found: Found) -> str:
             now.process(match["pid"])
         elif match := re.search(r"backtrace \(tid:\s*([0-9]+)\)", text):
             now.thread(match[1])
-        elif frame := _BACKTRACE.search(text):
+        elif frame := _RE["backtrace"].search(text):
             if frame["pid"]:
                 now.pid = int(frame["pid"])
             now.depth = int(frame["n"])

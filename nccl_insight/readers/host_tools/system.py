@@ -3,14 +3,12 @@
 import re
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import texts
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, count, listed, number, slug
 
-# What bash's ulimit prints is translated; its option letters are not. Sizes with their unit in bytes.
-_ULIMIT: Final = re.compile(
-    r"(?P<what>\S.*?)\s*\((?:(?P<unit>[^(),]*), ?)?-(?P<letter>[a-zA-Z])\)\s+(?P<value>\S+)\s*$"
-)
+_RE: Final = texts.compiled(__file__)
+
 # zsh's has the unit behind the name.
 _ZSH: Final = r"-(?P<letter>[a-zA-Z]): [^()]{3,40}?(?:\((?P<unit>\w+)\))?\s+(?P<value>[0-9]+|unlimited)\s*$"
 
@@ -19,7 +17,7 @@ def _ulimit(out: Output, found: Found) -> str:
     says = []
     for line, text in out.lines:
         name, value, scale = "", "", 1
-        if match := _ULIMIT.match(text):
+        if match := _RE["ulimit"].match(text):
             name, value = vocabulary.table("ulimit").get(match["letter"], ""), match["value"]
             scale = 1024 if re.match(r"k", match["unit"] or "", re.I) else 1
         elif match := re.match(_ZSH, text):
@@ -36,16 +34,10 @@ def _ulimit(out: Output, found: Found) -> str:
     return listed(says, 6)
 
 
-_CONCERNS: Final = late.compiled(
-    r"(?:.*iommu|pci=|pcie_|numa_balancing|mitigations|isolcpus|nohz|hugepages|transparent|nvidia"
-    r"|modprobe|amd_|idle|processor)"
-)
-
-
 def _cmdline(out: Output, found: Found) -> str:
     line, text = out.lines[0]
     found.fact(line, None, "host.cmdline", text)
-    told = [word for word in text.split() if _CONCERNS.match(word)]
+    told = [word for word in text.split() if _RE["concerns"].match(word)]
     for word in told:
         key, _, value = word.partition("=")
         found.fact(line, None, f"cmdline.{slug(key)}", value or "on")

@@ -3,26 +3,21 @@
 import re
 from typing import Any, Final
 
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.units import plural
 from nccl_insight.readers.embedded.tags import read_path
 from nccl_insight.share.redact.addresses import AddressBook, parse_v4
 from nccl_insight.share.redact.patterns import COMMON, DOMAIN, FILE_SUFFIXES, PUBLIC_FILE
 
+_RE: Final = texts.compiled(__file__)
+
 # Longer words are taken in parts: some patterns take the square of a word's length.
 LONGEST: Final = 255
 # How many parts of a name or path are looked at: their number is squared.
 MOST_PARTS: Final = 33
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_](?:[\w-]|[.@](?=[A-Za-z0-9]))*", re.ASCII)
-_NUMBERED: Final = re.compile(r"(.*?[A-Za-z][A-Za-z_-]*?)([0-9]+)(.*)", re.S)
-# The number of a task at the end of a file's name: ranks go by it (``slurm-81234_7.out``).
-_TASK: Final = re.compile(r"(?<=[0-9A-Za-z][_-])[0-9]{1,3}(?=(?:\.[A-Za-z][^/]*)?\Z)")
 # Users that are the same everywhere.
 _NOBODY: Final = frozenset({"root", "git"})
-# What network devices of containers are called, before digits of their own.
-_VIRTUAL: Final = re.compile("(?:veth|docker|virbr|cali|flannel|cni|tap|tun|cilium|lxc)(?=[0-9a-f])")
-# Names that look like numbers, among which words of a line would have to be looked at one by one.
-_LIKE_NUMBERS: Final = re.compile(r"[0-9a-fA-FxTZ.:+-]+")
 
 
 def certain(name: str) -> bool:
@@ -88,9 +83,9 @@ class Names:
             else:
                 self.hosts[name] = self._new("node")
                 self._remember(name)
-                if not _PLAIN.fullmatch(name) and len(name) > 3:
+                if not _RE["plain"].fullmatch(name) and len(name) > 3:
                     self.odd[name] = self.hosts[name]
-                match = _NUMBERED.fullmatch(name[:LONGEST])
+                match = _RE["numbered"].fullmatch(name[:LONGEST])
                 if match and len(match[1]) >= 2 and match[1].lower() not in COMMON:
                     self._stems[match[1], len(match[2]), match[3]] = True
         return self.hosts[name]
@@ -119,7 +114,7 @@ class Names:
             cache.clear()
 
     def _note(self, name: str) -> None:
-        if _LIKE_NUMBERS.fullmatch(name) and certain(name):
+        if _RE["like_numbers"].fullmatch(name) and certain(name):
             self.like_numbers = True
 
     def user(self, name: str) -> str:
@@ -149,7 +144,7 @@ class Names:
     def word(self, found: str) -> str:
         """Pseudonym of a word that is not ordinary."""
         if found not in self.words:
-            begin = _VIRTUAL.match(found)
+            begin = _RE["virtual"].match(found)
             self.words[found] = self._new(begin[0] if begin else "word")
         return self.words[found]
 
@@ -159,7 +154,7 @@ class Names:
             return path
         if path not in self.inputs:
             suffixes = [s for s in path.rsplit("/", 1)[-1].split(".")[1:] if s.lower() in {*FILE_SUFFIXES, "sqlite"}]
-            place, task = read_path(path), _TASK.search(path)
+            place, task = read_path(path), _RE["task"].search(path)
             host, rank = self._named_by(path), "" if place.rank is None else f"rank{place.rank}"
             number = task[0] if task and not host and read_path(path.rsplit("/", 1)[-1]).rank is None else ""
             told = filter(None, [f"input{len(self.inputs) + 1}", host, rank, number])
@@ -234,7 +229,7 @@ class Names:
         """Whether a word looks like a collected host with another number of as many digits."""
         if not self._stems or found.isdigit():
             return False
-        match = _NUMBERED.fullmatch(found)
+        match = _RE["numbered"].fullmatch(found)
         return match is not None and (match[1], len(match[2]), match[3]) in self._stems and found not in self.given
 
     def file(self, name: str) -> str:

@@ -10,34 +10,21 @@ from functools import cache, partial
 from importlib import resources
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.language.load import grammar_files
 from nccl_insight.share.redact import patterns
 from nccl_insight.share.redact.names import Names
 from nccl_insight.share.redact.said import numbered_part
 from nccl_insight.share.redact.vocabulary import listed
 
+_RE: Final = texts.compiled(__file__)
+
 _CACHE: Final = 200_000
-_PIECE: Final = re.compile(r"0[xX][0-9a-fA-F]+|remoteGids(?=[0-9a-f]{4}:)|[^\W_]+")
-_LETTERS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_GLUED: Final = re.compile(r"[A-Za-z]{2,40}[0-9][A-Za-z0-9]*")
-_RUNS: Final = re.compile(r"[A-Za-z]+")
-_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # So long may be units and versions, and a figure with its marks.
 _SHORT: Final = 2
 _MIXED: Final = 7
 _SHORTEST_PLURAL: Final = 5
-# So long may be the number of a machine or an account: no time, and not the largest numbers or a little less.
-_NUMBER: Final = re.compile("(?!1[4-9][0-9]{15,17}$|922337203685477|1844674407370955)[1-9][0-9]{16,}")
 _PLURALS: Final = (("s", ""), ("es", ""), ("ies", "y"))
-# Kinds of a path within a name (``isAllCudaP2p``).
-_PATHS: Final = re.compile("[PpDdHhCcNn]2[PpDdHhCcNn]")
-_MASK: Final = re.compile("[a-f]{4}|[a-f]{8}")
-_HEX: Final = re.compile(
-    r"(?![a-fA-F](?!\w?00\w\Z)\w{2,3}\Z)(?:[0-9a-f]{1,8}|[0-9A-F]{1,8})|0{6}[0-9a-f]*|[0-9]{8}T[0-9]{4,9}Z?"
-)
-# Names that redaction gives to files and to hardware.
-_OURS: Final = re.compile(r"(?:dir|file|input|id)[0-9]+")
-_LAST_NAME: Final = re.compile(r"(?:node|user|job)[0-9]+\Z")
 _NUMBERED: Final = listed("numbered")
 _COUNTED: Final = _NUMBERED - listed("machines")
 
@@ -46,14 +33,14 @@ _COUNTED: Final = _NUMBERED - listed("machines")
 def _known() -> frozenset[str]:
     """The ordinary words and those of the grammar, in lower case."""
     listed = resources.files(__package__).joinpath("words.txt").read_text("ascii").split()
-    spoken = (word.lower() for text in grammar_files().values() for word in _LETTERS.findall(text))
+    spoken = (word.lower() for text in grammar_files().values() for word in _RE["letters"].findall(text))
     return frozenset({*listed, *spoken, *_NUMBERED})
 
 
 @cache
 def _glued() -> frozenset[str]:
     """Words of the grammar with a figure in them (``INET6``), and models of GPUs and machines in lower case."""
-    return listed("models").union(*map(_GLUED.findall, grammar_files().values()))
+    return listed("models").union(*map(_RE["glued"].findall, grammar_files().values()))
 
 
 @cache
@@ -73,12 +60,12 @@ class Ordinary:
 
     def replaced(self, text: str) -> str:
         """The text without words that nobody has to know."""
-        return _PIECE.sub(self._piece, patterns.COMPOUND.sub(self._compound, text))
+        return _RE["piece"].sub(self._piece, patterns.COMPOUND.sub(self._compound, text))
 
     def learned(self, text: str) -> str:
         """The text with the words replaced that were replaced before, for texts of our own."""
         words = self._names.words
-        for pattern in (patterns.COMPOUND, _PIECE) if words else ():
+        for pattern in (patterns.COMPOUND, _RE["piece"]) if words else ():
             text = pattern.sub(lambda m: words.get(m[0], m[0]), text)
         return text
 
@@ -106,22 +93,25 @@ class Ordinary:
 
     def _ordinary(self, found: str) -> bool:
         if found.isdecimal():
-            return not _NUMBER.fullmatch(found)
+            return not _RE["number"].fullmatch(found)
         if found.startswith(("0x", "0X")) or found in self._names.given:
             return True
-        name = _LAST_NAME.search(found)
+        name = _RE["last_name"].search(found)
         if name and name[0] in self._names.given:  # what is left of a line that another was written into: 80node1
             return self._ordinary(found[: name.start()])
         if not found.isascii():
             return False
         if found.isalpha():
-            return _spoken(found) or _MASK.fullmatch(found) is not None
-        runs = _RUNS.findall(found)
+            return _spoken(found) or _RE["mask"].fullmatch(found) is not None
+        runs = _RE["runs"].findall(found)
         if len(found) <= _SHORT or (found[0].isdigit() and max(map(len, runs)) <= _SHORT and len(found) <= _MIXED):
             return True
-        if any(p.fullmatch(found) for p in (_HEX, _OURS, patterns.MEASURED)) or {found, found.lower()} & _glued():
+        if (
+            any(p.fullmatch(found) for p in (_RE["hex"], _RE["ours"], patterns.MEASURED))
+            or {found, found.lower()} & _glued()
+        ):
             return True
-        plain = _PATHS.sub("", found)
+        plain = _RE["paths"].sub("", found)
         if not plain or plain.isalpha():
             return _spoken(plain)
         return runs[0].lower() in _NUMBERED and all(len(r) <= _SHORT or r.lower() in _NUMBERED for r in runs[1:])
@@ -131,7 +121,7 @@ def _spoken(word: str) -> bool:
     """Whether a word, or each hump of a camel's, is ordinary."""
     if len(word) <= _SHORT or _listed(word.lower()):
         return True
-    humps = _HUMP.split(word)
+    humps = _RE["hump"].split(word)
     return len(humps) > 1 and all(len(hump) <= _SHORT or _listed(hump.lower()) for hump in humps)
 
 

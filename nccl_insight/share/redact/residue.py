@@ -1,19 +1,14 @@
 """What looks like an identifier in redacted text and was left: for whoever reads before sharing."""
 
-import re
 from collections import Counter
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.share.redact.patterns import FILE_SUFFIXES, KNOWN_DOMAINS, PUBLIC_FILE
 
-_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{5,254}")
-# Names that redaction gives, and forms that are the same everywhere.
-_OURS: Final = re.compile(
-    r"(?:node|user|job|secret|dir|file|input)[0-9]+(?:[-._].*)?|[A-Z][A-Z0-9_]+|0x[0-9a-fA-F]+|[0-9.:,+-]+"
-    r"|[0-9]+(?:\.[0-9]+)+\+(?:cuda|cu|rocm)[0-9.]+"
-)
-_LABELS: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+){2,}")
+_RE: Final = texts.compiled(__file__)
+
 _MOST: Final = 50_000
 
 
@@ -29,7 +24,7 @@ class Residue:
 
     def add(self, text: str) -> None:
         """Counts the words of a redacted text."""
-        for word, count in Counter(_WORD.findall(text)).items():
+        for word, count in Counter(_RE["word"].findall(text)).items():
             name = word.rstrip(".-+")
             if (name in self._found or len(self._found) < _MOST) and _suspicious(name):
                 self._found[name] += count
@@ -40,7 +35,7 @@ class Residue:
 
 
 def _suspicious(word: str) -> bool:
-    if _OURS.fullmatch(word) or PUBLIC_FILE.fullmatch(word) or set(word) <= set("0-"):
+    if _RE["ours"].fullmatch(word) or PUBLIC_FILE.fullmatch(word) or set(word) <= set("0-"):
         return False
     ending = word.rsplit(".", 1)[-1].lower()
     if ending in FILE_SUFFIXES or any(word == d or word.endswith("." + d) for d in KNOWN_DOMAINS):
@@ -49,7 +44,7 @@ def _suspicious(word: str) -> bool:
         return not word.partition("@")[2].startswith("node")
     letters = sum(c.isalpha() for c in word)
     digits = sum(c.isdigit() for c in word)
-    if _LABELS.fullmatch(word) and letters > digits and ending.isalpha():
+    if _RE["labels"].fullmatch(word) and letters > digits and ending.isalpha():
         return True
     mixed = min(letters, digits) >= 4 and len(word) >= 12
     return mixed and not word.startswith(("nccl", "0000"))

@@ -5,7 +5,6 @@ then replaced wherever they stand. Behind a plain word of place (``on``, ``from`
 a host counts: letters and a number, where the letters are no part of a machine, a program or a training.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,32 +15,21 @@ from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
-_ALONE: Final = re.compile(_PATTERNS["alone"])
+_RE: Final = texts.compiled(__file__)
 
-# What a shell prints before a command: environment, user and host.
-_PROMPT: Final = re.compile(_PATTERNS["prompt"])
 
-_HOSTS: Final = re.compile(_PATTERNS["hosts"])
-# Lists of hosts behind options and names of fields, and a name or the beginning of several within one.
-_LISTS: Final = re.compile(_PATTERNS["lists"])
-_OF_LIST: Final = re.compile(_PATTERNS["of_list"])
-_USERS: Final = re.compile(_PATTERNS["users"])
-_JOBS: Final = re.compile(_PATTERNS["jobs"])
-_KUBECTL: Final = re.compile(_PATTERNS["kubectl"])
-# Two or more names at once: an owner and a repository or model, parts of a container's name.
-_PAIRS: Final = re.compile(_PATTERNS["pairs"])
-# A number behind a part of a machine or program is no name: rank3, gpu07.
-_NUMBERED_PART: Final = re.compile(_PATTERNS["numbered_part"])
 _ENVIRONMENTS: Final = frozenset({"base", "env", "envs", "conda", "venv", "py"})
 
 # Lines where one of the patterns can match.
-_WANTED: Final = loosened((_PROMPT, _HOSTS, _LISTS, _USERS, _JOBS, _KUBECTL, _PAIRS))
+_WANTED: Final = loosened(
+    (_RE["prompt"], _RE["hosts"], _RE["lists"], _RE["users"], _RE["jobs"], _RE["kubectl"], _RE["pairs"])
+)
 _NCCL: Final = _PATTERNS["nccl"]
 
 
 def numbered_part(name: str) -> bool:
     """Whether a word is a part of a machine, a program or a training and its number: ``rank3``, ``gpu07``."""
-    return _NUMBERED_PART.fullmatch(name) is not None
+    return _RE["numbered_part"].fullmatch(name) is not None
 
 
 def others(lines: Sequence[str]) -> list[str]:
@@ -58,28 +46,33 @@ def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """
     series = as_series(lines).str.strip_chars_end("\r\n")
     for line in series.filter(series.str.contains(_WANTED).fill_null(value=False)):
-        for kind, pattern in (("host", _HOSTS), ("user", _USERS), ("job", _JOBS), ("job", _KUBECTL)):
+        for kind, pattern in (
+            ("host", _RE["hosts"]),
+            ("user", _RE["users"]),
+            ("job", _RE["jobs"]),
+            ("job", _RE["kubectl"]),
+        ):
             for match in pattern.finditer(line):
                 name = match[match.lastindex or 0].rstrip(".-")
                 if kind != "job" or name.lower() not in _ENVIRONMENTS:
                     yield kind, name, ""
-        for match in _LISTS.finditer(line):
+        for match in _RE["lists"].finditer(line):
             yield from _listed(match[1])
-        prompt = _PROMPT.match(line) if "@" in line else None
+        prompt = _RE["prompt"].match(line) if "@" in line else None
         for kind, found in zip(("job", "user", "host"), prompt.groups() if prompt else (), strict=False):
             if found and found.lower() not in _ENVIRONMENTS:
                 yield kind, found, ""
-        for match in _PAIRS.finditer(line):
+        for match in _RE["pairs"].finditer(line):
             found = [group for group in match.groups() if group]
             if found[0].lower() not in PUBLIC_OWNERS:
                 yield from (("job", name.rstrip(".-"), "") for name in found)
 
 
 def _listed(text: str) -> Iterator[tuple[str, str, str]]:
-    for match in _OF_LIST.finditer(text):
+    for match in _RE["of_list"].finditer(text):
         if match[1]:
             yield "series", match[1], match[2]
-        elif match[3] and _ALONE.fullmatch(match[3]):
+        elif match[3] and _RE["alone"].fullmatch(match[3]):
             yield "host", match[3], ""
         elif match[4] and len(text) > len(match[0]):
             yield "host", match[4], ""

@@ -1,6 +1,5 @@
 """The entry points: one file, or the variables of an environment, in; findings with their lines out."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -22,8 +21,11 @@ from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import COMMAND, read_shell
 from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.advise.settings.lint.yaml_ import read_yaml
+from nccl_insight.base import texts
 from nccl_insight.base.model import Severity
 from nccl_insight.base.natures import called
+
+_RE: Final = texts.compiled(__file__)
 
 _READERS: Final[Mapping[str, Callable[[Script, str], object]]] = {
     "shell": read_shell, "csh": partial(read_shell, dialect="csh"), "fish": partial(read_shell, dialect="fish"),
@@ -34,17 +36,7 @@ _READERS: Final[Mapping[str, Callable[[Script, str], object]]] = {
 KINDS = tuple(_READERS)
 _MOST_EMBEDDED: Final = 100
 _COSTLY = frozenset({"COLL", "CALL", "PROXY", "ALL", "ALLOC", "REG"})
-_SEMICOLON = re.compile(
-    r"(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*_[A-Z0-9_]+)=([^\s'\";#]+);([A-Za-z]+[,:;\w]*)[ \t]*(?:#.*)?$"
-)
-_STATEMENT = re.compile(r"(?s)\{%.{0,500}?%\}|<%[^=].{0,500}?%>|\{#.{0,500}?#\}")
-_EXPRESSION = re.compile(r"\{\{.{0,500}?\}\}|<%=.{0,500}?%>")
-_PERF = re.compile(r"\b([a-z_]{3,20})_perf(?:_mpi)?\b")
-_BENCH = re.compile(r"\b(?:[a-z_]{3,20}_perf(?:_mpi)?|nccl[-_](?:bw|tests?|benchmarks?)|ib[-_]loopback)\b")
 _TRAINERS: Final = frozenset({"torchrun", "accelerate", "deepspeed"})
-_ON_GPUS = re.compile(r"(?i)ccl|gpu|cuda|torch|python|train|accelerate|deepspeed|horovod|jax|llm|_perf")
-_PUT_IN = re.compile(r"\$\{?([A-Z_]{4,99})\}?")
-_ULIMIT = re.compile(r"^[ \t]*ulimit[ \t]+(?:-[HS][ \t]*)?(-[HSlsn]+)[ \t]+(\S+)", re.M)
 
 
 def read_script(path: str, text: str, kind: str | None = None) -> Script:
@@ -67,8 +59,8 @@ def _rendered(script: Script, text: str) -> str:
     """A template without its statements; in shell text its values are variables that nobody knows."""
     if "{%" not in text and "<%" not in text and (script.kind != "shell" or "{{" not in text):
         return text
-    text = _STATEMENT.sub(lambda m: "\n" * m[0].count("\n"), text)
-    return _EXPRESSION.sub("$x", text) if script.kind == "shell" else text
+    text = _RE["statement"].sub(lambda m: "\n" * m[0].count("\n"), text)
+    return _RE["expression"].sub("$x", text) if script.kind == "shell" else text
 
 
 def _embedded(script: Script, part: Embedded) -> None:
@@ -92,7 +84,7 @@ def lint_text(path: str, text: str, version: str | None = None, kind: str | None
     version = version or script.version
     rows = text.replace("\r\n", "\n").split("\n")
     alone, amd = one_node(script, text), vendor_of(script, text) == "AMD"
-    bench = _BENCH.search(text) is not None and not _TRAINERS & {launch.program for launch in script.launches}
+    bench = _RE["bench"].search(text) is not None and not _TRAINERS & {launch.program for launch in script.launches}
     found: list[tuple[int, Issue]] = [
         *(_quieter(item, alone, bench, amd) for item in _settings(script, version) if not _served(script, item, text)),
         *script.problems,
@@ -135,7 +127,7 @@ def _named(script: Script) -> Iterator[tuple[int, Issue]]:
             yield line, issue
         own.add(name)
     for setting in script.settings:  # NAME=$MANE
-        put, name = _PUT_IN.fullmatch(setting.value), setting.name
+        put, name = _RE["put_in"].fullmatch(setting.value), setting.name
         if put is None or put[1] in given or len(put[1]) != len(name) or any(map(str.isdigit, put[1])):
             continue
         if not catalog().relevant(put[1]) and edit_distance(put[1], name, 1) == 1:
@@ -152,7 +144,7 @@ def _served(script: Script, item: tuple[int, Issue], text: str) -> bool:
     line, issue = item
     if issue.name != called("no-algorithm"):
         return False
-    named = [(line_at(text, m.start()), m[1].replace("_", "")) for m in _PERF.finditer(text)]
+    named = [(line_at(text, m.start()), m[1].replace("_", "")) for m in _RE["perf"].finditer(text)]
     above = [name for number, name in named if number <= line]
     runs = set(above[-1:] if script.kind == "yaml" and above else [name for _, name in named])
     return bool(runs) and not runs & set(issue.left)
@@ -242,7 +234,7 @@ def _twice(script: Script) -> Iterator[tuple[int, Issue]]:
 def _debug_hints(script: Script, together: Mapping[str, str]) -> Iterator[tuple[int, Issue]]:
     names = {s.name for s in script.settings}
     said = (*names, *(text for _, text in script.directives), *(w for launch in script.launches for w in launch.words))
-    if "NCCL_DEBUG" not in names and script.kind == "shell" and any(map(_ON_GPUS.search, said)):
+    if "NCCL_DEBUG" not in names and script.kind == "shell" and any(map(_RE["on_gpus"].search, said)):
         yield script.launches[0].line, issue_of("debug-set-job")
     level = together.get("NCCL_DEBUG", "").upper()
     chosen = {w.strip().upper() for w in together.get("NCCL_DEBUG_SUBSYS", "").split(",")}
@@ -255,7 +247,7 @@ def _debug_hints(script: Script, together: Mapping[str, str]) -> Iterator[tuple[
 def _limits(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
     if script.kind != "shell":
         return
-    for match in _ULIMIT.finditer(text):
+    for match in _RE["ulimit"].finditer(text):
         line = line_at(text, match.start(1))
         if "l" in match[1] and match[2].isdigit() and int(match[2]) < 1 << 20:
             yield line, issue_of("ulimit-limits-locked", match=match)
@@ -269,7 +261,7 @@ def _traps(script: Script, text: str) -> Iterator[tuple[int, Issue]]:
         return
     if "\r\n" in text:
         yield from _windows(script)
-    for match in _SEMICOLON.finditer(text):
+    for match in _RE["semicolon"].finditer(text):
         name = match[1]
         if catalog().relevant(name):
             yield line_at(text, match.start(1)), issue_of("shell-ends-command", name, match=match)

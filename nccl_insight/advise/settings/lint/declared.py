@@ -12,51 +12,14 @@ from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import not_exported, read_own_shell, read_shell
 from nccl_insight.advise.settings.lint.words import Known, line_at, logical_lines
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, replace
 
-_NAME: Final = re.compile(r"(?<![\w$.{/-])([\"']?)([A-Z][A-Z0-9_]*_[A-Z0-9_]+)([\"']?)[ \t]*(=>|:=|=|:)[ \t]*")
-_NAMED: Final = re.compile(r"\b(?:name|Name|key)[ \t]*[=:][ \t]*[\"']([A-Z][A-Z0-9_]*_[A-Z0-9_]+)[\"']")
-_VALUE: Final = re.compile(r"\b(?:value|Value)[ \t]*[=:][ \t]*(?:([\"'])([^\n]*?)\1|([^\"'\n,}]*))")
+_RE: Final = texts.compiled(__file__)
+
 _PROSE: Final = re.compile(rf"[\"']?(?:{PROSE.pattern})[\"']?\s*[=:]", re.I)
-_STRING: Final = re.compile(r"([\"'])(?:(?!\1)[^\\]|\\.)*\1|\$\{[^{}]*\}|(?:#|//).*")
 _CUT: Final = "\0"  # a line end that is written as \n
-_BARE: Final = re.compile(r"[^\s,;}\])#\"']+")
-_HEREDOC: Final = re.compile(r"<<[-~]?[ \t]*[\"']?(\w+)[\"']?[ \t]*\n")
-_TARGET: Final = re.compile(r"\b(?:destination|path|dest|filename)[ \t]*=[ \t]*\"([^\"]+)\"")
-_EXPRESSION: Final = re.compile(r"(?:var|local|each|module|data|params|env|self)\.[\w.\[\]\"]+|\w+\(.*")
-_GROOVY_SHELL: Final = re.compile(
-    r"\b(?:sh|beforeScript|afterScript|(?:script|shell)[ \t]*:)[ \t]*\(?\s*(?:script[ \t]*:[ \t]*)?(\"\"\"|'''|\"|')"
-)
-_MAKE_SET: Final = re.compile(
-    r"(?:[^\s:=#]+[ \t]*:[ \t]+)?((?:export|override|private|unexport)[ \t]+)*([A-Za-z_][\w.]*)[ \t]*"
-    r"(\?=|:::?=|:=|\+=|=)[ \t]*(.*)",
-    re.S,
-)
-_MAKE_VARIABLE: Final = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|\$)")
-_MAKE_USE: Final = re.compile(r"\$\$?[({]?(\w+)|\{\{[ \t]*(\w+)")
-_LUA: Final = re.compile(
-    r"^[^\n-]*?\b(?:setenv|pushenv)[ \t]*\([ \t]*[\"'](\w+)[\"'][ \t]*,[ \t]*([^\n]*?)\)[ \t]*(?:--[^\n]*)?$", re.M
-)
-_TCL: Final = re.compile(r"^[ \t]*(?:setenv|pushenv)[ \t]+(\w+)[ \t]+([^\n]+?)[ \t]*$", re.M)
-_TCL_SET: Final = re.compile(r"^[ \t]*set[ \t]+([A-Z]\w+)[ \t]+[^\n]", re.M)
-# How programs write into an environment: by a statement (Ruby, Perl, PowerShell, JavaScript, Go, Rust, Julia, C), as
-# one text in a list or behind a cast, by the key of a mapping.
-_PROGRAM: Final = re.compile(
-    r"""(?xm)
-    (?:\bENV\[["']|\$ENV\{["']?|\$env:|process\.env\.|process\.env\[["']
-      |\b(?:Setenv|set_var|setenv|putenv|SetEnvironmentVariable)\(["']
-      |\.env\(["'])
-      (?P<set>[A-Za-z_]\w*)["'\]})]*[ \t]*(?:\|\|=|\?\?=|=(?!=)|,)[ \t]*
-      (?:(["'])(?P<set_value>[^"'\n]*)\2|(?P<set_number>-?\d+))
-    | (?:^|[\[,({=)])[ \t]*(["'`])(?P<one>[A-Z]\w*_\w+)=(?P<one_value>(?:[^"'`\s]*[^"'`\s.])?)\5
-    | (?:(?:^|[{,])[ \t]*|\[?["'])(?P<key>[A-Z]\w*_\w+)(?:["']\]?)?[ \t]*(?:=>|:(?!:))[ \t]*
-      (?:(["'`])(?P<key_value>[^"'`\n]*)\9|(?P<key_number>-?\d+)(?=[ \t]*(?:[,}]|//|$)))
-    | [\[,]\s{0,99}\((["'])(?P<pair>[A-Z]\w*_\w+)["'],[ \t]*(["'])(?P<pair_value>[^"'\n]*)["']\)
-    """
-)
-_SECTION: Final = re.compile(r"^%(\w+)[^\n]*$", re.M)
 _LASTING: Final = frozenset({"environment", "runscript", "startscript", "appenv", "apprun"})
-_CONDOR: Final = re.compile(r"(?im)^[ \t]*\+?env(?:ironment)?[ \t]*=[ \t]*(.*)$")
 _OWN: Final = "Put both into one line: export {name}={value} && COMMAND."
 
 
@@ -66,7 +29,7 @@ def read_declared(script: Script, text: str) -> None:
     around: list[str] = [""]
     above: list[Sequence[str]] = []
     for number, row in enumerate(text.split("\n"), 1):
-        bare, own = _STRING.sub("", row), f"block in line {number}"
+        bare, own = _RE["string"].sub("", row), f"block in line {number}"
         above.append((*around, own) if "{" in bare else tuple(around))
         around += [own] * bare.count("{")
         del around[max(1, len(around) - bare.count("}")) :]
@@ -74,9 +37,9 @@ def read_declared(script: Script, text: str) -> None:
             continue
         for name, value, complete in _pairs(row):
             _add(script, Setting(name, value, number, script.kind, complete=complete, scope=above[-1][-1]))
-    for match in _NAMED.finditer(text):
-        given = _VALUE.search(text, match.end(), match.end() + 200)
-        if given is not None and not _NAMED.search(text, match.end(), given.start()):
+    for match in _RE["named"].finditer(text):
+        given = _RE["value"].search(text, match.end(), match.end() + 200)
+        if given is not None and not _RE["named"].search(text, match.end(), given.start()):
             value = (given[2] or given[3] or "").strip()
             line = line_at(text, given.start())
             outer = above[line_at(text, match.start()) - 1][-2:][0]  # the block holds name and value only
@@ -86,7 +49,7 @@ def read_declared(script: Script, text: str) -> None:
 
 def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
     row = row.replace("\\n", f"{_CUT} ")
-    for match in _NAME.finditer(row):
+    for match in _RE["name"].finditer(row):
         opened, name, closed = match[1], match[2], match[3]
         at = match.end()
         if opened and not closed:  # "NAME=value" as one string
@@ -99,14 +62,19 @@ def _pairs(row: str) -> Iterator[tuple[str, str, bool]]:
                 end += 2 if row[end] == "\\" else 1
             value, quoted = row[at + 1 : end].replace("\\" + quote, quote), True
         else:
-            bare = _BARE.match(row, at)
+            bare = _RE["bare"].match(row, at)
             value, quoted = bare[0].partition(_CUT)[0] if bare else "", False
         if value or quoted:
             yield name, value, not _open(value, quoted)
 
 
 def _open(value: str, quoted: bool) -> bool:
-    return "${" in value or "{{" in value or "$(" in value or (not quoted and _EXPRESSION.fullmatch(value) is not None)
+    return (
+        "${" in value
+        or "{{" in value
+        or "$(" in value
+        or (not quoted and _RE["expression"].fullmatch(value) is not None)
+    )
 
 
 def _add(script: Script, setting: Setting) -> None:
@@ -121,13 +89,13 @@ def _add(script: Script, setting: Setting) -> None:
 def _heredocs(script: Script, text: str) -> str:
     """Reads here-documents by what they become; the text without them."""
     out, at = list[str](), 0
-    while (match := _HEREDOC.search(text, at)) is not None:
+    while (match := _RE["heredoc"].search(text, at)) is not None:
         end = re.compile(rf"^[ \t]*{re.escape(match[1])}[ \t]*$", re.M).search(text, match.end())
         stop = end.start() if end else len(text)
         body = text[match.end() : stop]
         line = line_at(text, match.end())
         near = text[max(0, match.start() - 300) : match.start()] + text[stop : stop + 300].partition("}")[0]
-        target = _TARGET.search(near)
+        target = _RE["target"].search(near)
         inner = re.sub(r"(?m)^[ \t]+(?=#!)", "", body)
         kind = kind_of_target(target[1], inner) if target else None
         if kind is None and re.search(r"\benv[ \t]*=[ \t]*true", near):
@@ -146,7 +114,7 @@ def _heredocs(script: Script, text: str) -> str:
 def _shell_steps(script: Script, text: str) -> str:
     """``sh '...'`` of Jenkins, each a shell of its own; the text without them."""
     out, at = list[str](), 0
-    while (match := _GROOVY_SHELL.search(text, at)) is not None:
+    while (match := _RE["groovy_shell"].search(text, at)) is not None:
         quote = match[1]
         end = match.end()
         while end < len(text) and not text.startswith(quote, end):
@@ -163,7 +131,7 @@ def _shell_steps(script: Script, text: str) -> str:
 
 def read_program(script: Script, text: str) -> None:
     """Programs of languages whose environment is written by name: ``ENV["NAME"] = "value"`` and the like."""
-    for match in _PROGRAM.finditer(text):
+    for match in _RE["program"].finditer(text):
         row = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip()
         if not row.startswith(("#", "//", "*", "--")):
             form, name = next((key, name) for key in ("set", "one", "key", "pair") if (name := match[key]))
@@ -176,7 +144,7 @@ def read_program(script: Script, text: str) -> None:
 
 def read_definition(script: Script, text: str) -> None:
     """Definition files of Apptainer: what ``%environment`` exports and ``%runscript`` starts lasts."""
-    heads = [*_SECTION.finditer(text)]
+    heads = [*_RE["section"].finditer(text)]
     for head, following in zip(heads, [*heads[1:], None], strict=False):
         body = text[head.end() + 1 : following.start() if following else len(text)]
         line = line_at(text, head.end()) + 1
@@ -189,7 +157,7 @@ def read_definition(script: Script, text: str) -> None:
 
 def read_condor(script: Script, text: str) -> None:
     """Submit files of HTCondor: ``environment = "A=1 B='2 3'"``, in the old form ``A=1;B=2``."""
-    for match in _CONDOR.finditer(text):
+    for match in _RE["condor"].finditer(text):
         raw = match[1].strip()
         quoted = len(raw) > 1 and raw[0] == raw[-1] == '"'
         inner = raw[1:-1].replace('""', '"') if quoted else raw
@@ -203,16 +171,16 @@ def read_condor(script: Script, text: str) -> None:
 
 def read_lua(script: Script, text: str) -> None:
     """Module files of Lmod: ``setenv("NAME", "value")``."""
-    _module(script, text, _LUA, "--")
+    _module(script, text, _RE["lua"], "--")
 
 
 def read_tcl(script: Script, text: str) -> None:
     """Module files of Environment Modules: ``setenv NAME value``."""
-    _module(script, text, _TCL, "#")
+    _module(script, text, _RE["tcl"], "#")
 
 
 def _module(script: Script, text: str, pattern: re.Pattern[str], comment: str) -> None:
-    for match in _TCL_SET.finditer(text) if comment == "#" else ():
+    for match in _RE["tcl_set"].finditer(text) if comment == "#" else ():
         if catalog().relevant(match[1]) and f"${match[1]}" not in text and f"${{{match[1]}}}" not in text:
             script.problems.append((line_at(text, match.start(1)), not_exported(match[1], f"setenv {match[1]} VALUE")))
     for match in pattern.finditer(text):
@@ -232,7 +200,7 @@ def read_make(script: Script, text: str) -> None:
     one_shell = re.search(r"(?m)^\.ONESHELL[ \t]*:", text) is not None
     everything = re.search(r"(?m)^(?:export[ \t]*$|\.EXPORT_ALL_VARIABLES[ \t]*:|set export)", text) is not None
     named = {w for row in re.findall(r"(?m)^export[ \t]+([\w \t]+)$", text) for w in row.split()}
-    used = {a or b for a, b in _MAKE_USE.findall(text)} if "CCL_" in text else set()
+    used = {a or b for a, b in _RE["make_use"].findall(text)} if "CCL_" in text else set()
     known = Known(script.room)
     makefile = _Makefile(known, everything, frozenset(named), frozenset(used), just)
     recipe: list[tuple[int, str]] = []
@@ -260,7 +228,7 @@ class _Makefile:
 
 
 def _variable(script: Script, row: str, number: int, file: _Makefile) -> None:
-    match = _MAKE_SET.match(row)
+    match = _RE["make_set"].match(row)
     if match is None:
         return
     name, raw = match[2], match[4]
@@ -288,7 +256,7 @@ def _variable(script: Script, row: str, number: int, file: _Makefile) -> None:
 
 
 def _filled(text: str, known: Known) -> tuple[str, bool]:
-    value = _MAKE_VARIABLE.sub(
+    value = _RE["make_variable"].sub(
         lambda m: (m[0] if (put := known.put(m[1] or m[2])) is None else put) if m[1] or m[2] else "$", text
     )
     return value, "$" not in value
@@ -313,7 +281,7 @@ def _recipe(script: Script, rows: list[tuple[int, str]], known: Known, one_shell
 
 def _of_make(text: str, known: Known) -> str:
     """A recipe as the shell sees it; what make does not know here stays a variable of the shell."""
-    filled = _MAKE_VARIABLE.sub(
+    filled = _RE["make_variable"].sub(
         lambda m: "$" if not (m[1] or m[2]) else known.put(m[1] or m[2]) or f"${m[1] or m[2]}", text
     )
     return re.sub(r"\$\((\w+)\)", r"$\1", filled)

@@ -17,26 +17,16 @@ from nccl_insight.advise.settings.lint.machine import (
 )
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import line_at
-from nccl_insight.base import toml
+from nccl_insight.base import texts, toml
+
+_RE: Final = texts.compiled(__file__)
 
 _MOST: Final = 200  # no person writes more launches into one script
-_MASTER: Final = re.compile(r"(?m)^(?:export[ \t]+)?MASTER_ADDR=[\"']?([^\s\"';]+)")
-_VISIBLE: Final = re.compile(
-    r"(?m)^(?:export[ \t]+)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=[\"']?([0-9,]+)[\"']?[ \t]*(?:$|;|#)"
-)
 _ADDRESS: Final = frozenset(
     {"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--main_process_ip", "--main-process-ip"}
 )
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
 _GPUS_USED: Final = LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
-_GPUS_PER_NODE: Final = re.compile(
-    r"--gpus-per-node[= ](?:[a-z][\w-]*:)?(\d{1,3})(?!\d)|--gres[= ]gpu(?::[a-z][\w-]*)?:(\d{1,3})(?!\d)"
-)
-_TASKS_PER_NODE: Final = re.compile(r"--n?tasks-per-node[= ](\d{1,3})(?!\d)")
-_PROGRAMS: Final = re.compile(
-    r"(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|python[\d.]*|\w{1,40}_perf(?:_mpi)?)"
-)
-_STARTS_NOTHING: Final = re.compile(r"\b(?:pkill|killall|pgrep|kill|which|pip3?|echo|grep|rm|ls|type|command -v)\b")
 _FRESH: Final[Mapping[str, str]] = toml.beside(__file__)["fresh"]
 
 
@@ -84,9 +74,9 @@ def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
         return
     line = " ".join(launch.words[1:])
     started = any(
-        _PROGRAMS.fullmatch(w.rsplit("/", 1)[-1])
+        _RE["programs"].fullmatch(w.rsplit("/", 1)[-1])
         for part in re.split(r"[;&|\n]+", line)
-        if _STARTS_NOTHING.search(part) is None
+        if _RE["starts_nothing"].search(part) is None
         for w in re.split(r"[\s'\"]+", part)
     )
     if how == "sudo" and re.search(r"^(?:-\S+ )*(?:docker|podman|nerdctl) ", line):
@@ -141,7 +131,7 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
         return
     nodes = max(_nodes(script, launch, text) for launch in many)
     said = set[int]()
-    for match in islice(_MASTER.finditer(text), _MOST):
+    for match in islice(_RE["master"].finditer(text), _MOST):
         line = line_at(text, match.start())
         if is_loopback(match[1]) and script.kind == "shell":
             said.add(line)
@@ -155,20 +145,20 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
 def _more_than_asked(script: Script) -> Iterator[Found]:
     """More processes on a node than the batch job asks GPUs for there."""
     head = "\n".join(directive for _, directive in script.directives)
-    gpus = max((int(m[1] or m[2]) for m in _GPUS_PER_NODE.finditer(head)), default=0)
-    tasks = max((int(m[1]) for m in _TASKS_PER_NODE.finditer(head)), default=1)
+    gpus = max((int(m[1] or m[2]) for m in _RE["gpus_per_node"].finditer(head)), default=0)
+    tasks = max((int(m[1]) for m in _RE["tasks_per_node"].finditer(head)), default=1)
     for launch in script.launches[:_MOST]:
         said = " ".join(launch.words)
-        own = [int(m[1]) for m in _TASKS_PER_NODE.finditer(said)] if launch.program == "srun" else []
+        own = [int(m[1]) for m in _RE["tasks_per_node"].finditer(said)] if launch.program == "srun" else []
         each = next(local_ranks(launch.words), None)
         count = each if each is not None else max(own, default=tasks) if launch.program == "srun" else 0
-        started = each is not None or _PROGRAMS.search(said.partition(" ")[2]) is not None
-        if gpus and count > gpus and started and not _GPUS_PER_NODE.search(said):
+        started = each is not None or _RE["programs"].search(said.partition(" ")[2]) is not None
+        if gpus and count > gpus and started and not _RE["gpus_per_node"].search(said):
             yield launch.line, too_many_processes(count, gpus, "that the job asks for on a node")
 
 
 def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
-    for match in islice(_VISIBLE.finditer(text), _MOST):
+    for match in islice(_RE["visible"].finditer(text), _MOST):
         line = line_at(text, match.start())
         count = len([part for part in match[2].split(",") if part])
         for launch in script.launches[:_MOST]:

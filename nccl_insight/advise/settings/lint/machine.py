@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.advise.expect.hardware import gpus
@@ -13,23 +12,13 @@ from nccl_insight.base import texts
 
 Found = tuple[int, Issue]
 _MOST: Final = 200
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
-# How launchers, batch systems, operators and clouds write a number of nodes.
-_COUNT: Final = re.compile(_PATTERNS["count"])
-_LISTED: Final = re.compile(r"(?<![\w-])(?:-H|--?host|--?hosts|-w|--nodelist)[ =]([\w.:\[\]-]+,[\w.:,\[\]-]+)")
-_SEVERAL: Final = re.compile(_PATTERNS["several"])
-_NODES_BY_NAME: Final = re.compile(_PATTERNS["nodes_by_name"])
-_NVIDIA: Final = re.compile(_PATTERNS["nvidia"])
-_AMD: Final = re.compile(_PATTERNS["amd"])
-_CUDA: Final = re.compile(r"(?i)nvidia\.com/gpu|nvcr\.io|\bcuda/|nvidia-smi")
+_RE: Final = texts.compiled(__file__)
 _NO_AMD: Final = ("NCCL_NVLS_", "NCCL_MNNVL_", "NCCL_CTA_POLICY", "NCCL_CGA_")
 
 
 #: With less shared memory than this, segments of several processes do not fit.
 LEAST_SHM_BYTES: Final = 1 << 30
-_LOCAL_RANKS: Final = re.compile(r"[0-9]{1,3}")
 LOCAL_RANKS: Final = frozenset({"--nproc_per_node", "--nproc-per-node"})
-_SIZE: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([bkmgt]?)i?b?", re.I)
 
 
 def values_of(words: Sequence[str], options: frozenset[str]) -> Iterator[str]:
@@ -43,13 +32,13 @@ def values_of(words: Sequence[str], options: frozenset[str]) -> Iterator[str]:
 def local_ranks(words: Sequence[str]) -> Iterator[int]:
     """How many processes a launcher is told to start on a node."""
     for value in values_of(words, LOCAL_RANKS):
-        if _LOCAL_RANKS.fullmatch(value):
+        if _RE["local_ranks"].fullmatch(value):
             yield int(value)
 
 
 def size_bytes(text: str) -> int | None:
     """``64m``, ``64Mi``, ``1gb`` or a plain number of bytes; None for anything else."""
-    found = _SIZE.fullmatch(text.strip())
+    found = _RE["size"].fullmatch(text.strip())
     return int(float(found[1]) * 1024 ** "bkmgt".index(found[2].lower() or "b")) if found else None
 
 
@@ -65,10 +54,10 @@ def too_many_processes(processes: int, gpus: int, where: str) -> Issue:
 
 def nodes_asked(text: str) -> int:
     """The largest number of nodes that the text asks for; 2 where it names several hosts; 1 when nothing is said."""
-    most = max((int(m[1]) for m in islice(_COUNT.finditer(text), _MOST)), default=1)
-    named = [m[1] for m in islice(_NODES_BY_NAME.finditer(text), _MOST)]
+    most = max((int(m[1]) for m in islice(_RE["count"].finditer(text), _MOST)), default=1)
+    named = [m[1] for m in islice(_RE["nodes_by_name"].finditer(text), _MOST)]
     given = [int(number) for number in named if number]
-    if most < 2 and (_SEVERAL.search(text) or _LISTED.search(text) or (named and not given)):
+    if most < 2 and (_RE["several"].search(text) or _RE["listed"].search(text) or (named and not given)):
         return 2
     return max(most, *given, 1)
 
@@ -96,7 +85,7 @@ def vendor_of(script: Script, text: str) -> str | None:
     lines = {setting.line for setting in script.settings}
     rows = enumerate(_without_comments(text).split("\n"), 1)
     said = "\n".join([script.path, *(row for number, row in rows if number not in lines)])
-    amd, nvidia = _AMD.search(said), _NVIDIA.search(said) or _CUDA.search(said)
+    amd, nvidia = _RE["amd"].search(said), _RE["nvidia"].search(said) or _RE["cuda"].search(said)
     return None if bool(amd) == bool(nvidia) else "AMD" if amd else "NVIDIA"
 
 
@@ -112,8 +101,8 @@ def _vendor(script: Script, text: str) -> Iterator[Found]:
 def _model(text: str) -> set[str]:
     low = text.lower()
     return (
-        {m[1].upper() for m in islice(_NVIDIA.finditer(low), _MOST)}
-        | {m[1].upper() for m in islice(_AMD.finditer(low), _MOST) if m[1]}
+        {m[1].upper() for m in islice(_RE["nvidia"].finditer(low), _MOST)}
+        | {m[1].upper() for m in islice(_RE["amd"].finditer(low), _MOST) if m[1]}
         | {gpu.name for gpu in gpus() if gpu.clouds and re.search(gpu.clouds, low)}
     )
 

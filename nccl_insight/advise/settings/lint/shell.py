@@ -7,6 +7,7 @@ and fish differ in a few words only.
 import re
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue, issue_of
@@ -24,11 +25,12 @@ from nccl_insight.advise.settings.lint.hosts import fresh_environment
 from nccl_insight.advise.settings.lint.kinds import DIRECTIVE, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute, substitutions
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.words import words
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.S)
-_QUOTED = re.compile(r"(?s)^([\"'])([A-Za-z_]\w*=)(.*)\1$")  # export "NAME=value"
+_RE: Final = texts.compiled(__file__)
+
 _EXPORTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "setenv"})
 _QUIET = frozenset(
     words("""grep sed awk unset test [ [[ true false : logger cd pushd popd ulimit umask shift trap
@@ -39,22 +41,8 @@ _REMOTE = frozenset({"ssh", "oarsh", "pdsh", "clush", "pssh", "parallel-ssh", "k
 _BODY_READERS = frozenset({"bash", "sh", "zsh", "srun", "ssh", "sbatch", "qsub", "bsub", "sudo", "kubectl", "docker"})
 _MAX_NESTING = 4
 _MAX_CALLS = 200
-_NAMES_IN = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
-_OPTION = re.compile(r"^(?:-[xeE]|--[\w-]{1,99})[ =](?=[A-Z])")
-_ELEMENT = re.compile(r"^\[[\"']?([A-Z]\w*)[\"']?\]=")  # of an associative array
-_DEFAULT = re.compile(r"\$\{([A-Z]\w{1,99}):?=([^${}]{0,999})\}")
 COMMAND = "command in line "  # scope of what one command alone gets
 _SAYS = _WRITERS | {"grep", "sed", "awk", "logger", "log", "print", "die", "usage", "warn"}
-# A variable that is named alone, and one that is put in.
-_NAMED = re.compile(r"^[\"']?([A-Z][A-Z0-9_]{5,99})[\"']?$|\$\{?[!#]?([A-Z][A-Z0-9_]{5,99})")
-_COMMAND_KEPT = re.compile(
-    r"\s*(?:export[ \t]+|env[ \t]+)?[A-Z_]{0,9}CCL_\w+=\S*\s+(?:[A-Z]\w*=\S*\s+)*[^\s=]+(?:\s|$)"
-)
-# What may follow an assignment behind export: another one, a name, an option, a variable, the end of the line.
-_NEXT = re.compile(r"[A-Za-z_]\w*\+?=|-|[A-Z_][A-Z0-9_]*$|\\?$|\$")
-_PUT_IN = re.compile(r"(?:^|=)[\"']?\$\{?\w+\}?[\"']?$")
-_EXPORTS = re.compile(r"(?m)^[ \t]*export[ \t]+[A-Z_]{0,9}CCL_")
-_LOOP = re.compile(r"\bfor\s+\w+\s+in\s+((?:\\\n|[^;\n])*)")
 
 
 @dataclass
@@ -152,10 +140,10 @@ def _quote(text: str) -> str:
 
 
 def _mentions(script: Script, text: str) -> None:
-    script.mentioned.update(_NAMES_IN.findall(text))
+    script.mentioned.update(_RE["names_in"].findall(text))
     # Names in a list that a loop forwards: for name in NCCL_IB_HCA NCCL_DEBUG; do ... "${!name}".
     if "${!" in text:
-        script.mentioned.update(w for row in _LOOP.findall(text) for w in row.replace("\\\n", " ").split())
+        script.mentioned.update(w for row in _RE["loop"].findall(text) for w in row.replace("\\\n", " ").split())
 
 
 def _run(part: Sequence[Command], everything: Sequence[Command], state: _State) -> None:
@@ -199,7 +187,7 @@ def _subshells(script: Script, found: Sequence[Command]) -> None:
         inside = [c for c in found if c.subshell == shell and c.words]
         first, last = inside[0].words[0].line, inside[-1].words[-1].line
         names = [w.text for c in inside for w in c.words[:1]]
-        if not all(name in _EXPORTERS | _QUIET or _ASSIGNMENT.fullmatch(name) for name in names):
+        if not all(name in _EXPORTERS | _QUIET or _RE["assignment"].fullmatch(name) for name in names):
             continue
         for index, setting in enumerate(script.settings):
             if first <= setting.line <= last and not setting.scope and setting.how in {"export", "setenv"}:
@@ -224,8 +212,8 @@ def _inner_commands(command: Command, state: _State) -> None:
     """What a command names, and the commands within its words: ``X=$(NAME=value COMMAND)``."""
     said = bool(command.words) and command.words[0].text in _SAYS
     for token in () if said else (*command.words, *command.elements):
-        state.script.named += [(token.line, bare or put) for bare, put in _NAMED.findall(token.text)]
-        for name, value in _DEFAULT.findall(token.text):
+        state.script.named += [(token.line, bare or put) for bare, put in _RE["named"].findall(token.text)]
+        for name, value in _RE["default"].findall(token.text):
             _add(state, Setting(name, value, token.line, "default", exported=name in state.exported))
         if "CCL_" in token.text and state.nesting < _MAX_NESTING:
             for above, text in substitutions(token.text):
@@ -241,7 +229,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
         state.known.pop(command.loop, None)
     for element in command.elements:  # of an array, for a launcher
         text, complete = expand(element.text, state.known)
-        pair = _ASSIGNMENT.fullmatch(_ELEMENT.sub(r"\1=", _OPTION.sub("", text)))
+        pair = _RE["assignment"].fullmatch(_RE["element"].sub(r"\1=", _RE["option"].sub("", text)))
         if pair is not None:
             _add(state, Setting(pair[1], pair[2], element.line, "arguments", complete=complete, scope="arguments"))
     if not words:
@@ -249,7 +237,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
     assignments: list[tuple[str, str, bool, int]] = []
     rest = words
     while rest and state.dialect != "csh":
-        match = _ASSIGNMENT.fullmatch(rest[0].text)
+        match = _RE["assignment"].fullmatch(rest[0].text)
         if match is None:
             break
         value, complete = expand(match[2], state.known)
@@ -262,7 +250,7 @@ def _command(command: Command, state: _State, everything: Sequence[Command]) -> 
             for inner, given in kept_settings(value):
                 _add(state, Setting(inner, given, line, "arguments", scope="arguments"))
             state.begun[name] = first = line + ("<<" in words[0].text.partition("\n")[0])
-            kept = _COMMAND_KEPT.match(value) or _EXPORTS.search(value)
+            kept = _RE["command_kept"].match(value) or _RE["exports"].search(value)
             if not complete and kept and state.nesting < _MAX_NESTING:
                 read_shell(state.script, value, first, state.nesting + 1, f"{COMMAND}{line}")
             if value.lstrip()[:1] == "{" and "CCL_" in value:  # JSON, for a launcher
@@ -324,7 +312,7 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
             Launch(launcher, tuple(texts), words[0].line, state.conditional, complete, state.script.seq)
         )
     for index, text in runtime_environments(texts):
-        if _PUT_IN.search(words[index].text) is None:  # else read where the variable was set
+        if _RE["put_in"].search(words[index].text) is None:  # else read where the variable was set
             state.script.embedded.append(Embedded(words[index].line, text, "yaml"))
     if state.nesting < _MAX_NESTING:
         _inside(command, launcher, words, texts, state)
@@ -433,7 +421,7 @@ def _fish_set(words: list[Token], state: _State) -> None:
 
 def _export(program: str, tokens: list[Token], state: _State) -> bool:
     """Settings by ``export`` and its kin; False where the shell has no such command."""
-    words = [replace(token, text=_QUOTED.sub(r"\2\1\3\1", token.text)) for token in tokens[1:]]
+    words = [replace(token, text=_RE["quoted"].sub(r"\2\1\3\1", token.text)) for token in tokens[1:]]
     if program == "setenv":
         if words:
             _setenv(tokens[0].line, words, state)
@@ -448,7 +436,7 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
         return True
     for position, word in enumerate(words):
         following = words[position + 1].text if position + 1 < len(words) else ""
-        match = _ASSIGNMENT.fullmatch(word.text)
+        match = _RE["assignment"].fullmatch(word.text)
         if following.startswith("=") and match is None:
             if catalog().relevant(word.text):
                 _blanks(word.text, word.line, state)
@@ -458,7 +446,7 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
                 state.script.exported_later.add(word.text)
                 state.exported.add(word.text)
             continue
-        if following and catalog().relevant(match[1]) and not _NEXT.match(following):
+        if following and catalog().relevant(match[1]) and not _RE["next"].match(following):
             _blanks(match[1], word.line, state)
             return True
         value, complete = expand(match[2], state.known)
@@ -509,7 +497,9 @@ def _add(state: _State, setting: Setting) -> None:
     if state.prolog and setting.how == "export" and not state.dead:
         _tell(state, line, issue_of("exported-taskprolog-which", name, value=value))
         return
-    blank = sorted(set(_NAMES_IN.findall(value)) & state.empty - state.known.keys()) if not setting.complete else []
+    blank = (
+        sorted(set(_RE["names_in"].findall(value)) & state.empty - state.known.keys()) if not setting.complete else []
+    )
     if blank:
         _tell(state, line, issue_of("empty-there-variable", name, value=value, blank=blank))
     where = replace(setting, name=name, scope=scope or state.scope, conditional=state.conditional)

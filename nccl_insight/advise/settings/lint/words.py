@@ -6,21 +6,19 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.words import words
 
+_RE: Final = texts.compiled(__file__)
+
 _OPERATORS = words("&& || |& ;; <<< <<- << >> &>> &> >& <& >| ; & | ( ) < >")
 _HEREDOC = frozenset({"<<", "<<-"})
-_PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=+?])(.*))?", re.S)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEPTH = 8
 # Quotes within substitutions within quotes.
 _DEEPEST: Final = 50
 _ROOM: Final = 1 << 20
 _MOST_ARITHMETIC: Final = 500
-# A here-document within a substitution, and one whose text is all that the substitution gives.
-_BODY: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w{1,99})\1[^\n]{0,200}\n(?s:.{0,4000}?)\n[ \t]*\2(?=[ \t]*[\n)])")
-_CAT: Final = re.compile(r"\$\(\s*cat[ \t]*<<-?[ \t]*(['\"]?)(\w{1,99})\1[ \t]*\n((?s:.*?))\n[ \t]*\2\s*\)")
 
 
 @dataclass
@@ -186,7 +184,7 @@ def _closing(text: str, position: int, deep: int = 0) -> int:
         elif char in "'\"\\`":
             position = _skip(text, position, deep + 1)
             continue
-        elif char == "<" and (body := _BODY.match(text, position)):
+        elif char == "<" and (body := _RE["body"].match(text, position)):
             position = body.end()
             continue
         position += 1
@@ -216,7 +214,7 @@ def expand(raw: str, known: Known, depth: int = 0, *, joined: bool = True) -> tu
             position += 2
         elif char == "`" or raw.startswith("$(", position):
             end = _skip(raw, position)
-            said = _CAT.fullmatch(raw, position, end)
+            said = _RE["cat"].fullmatch(raw, position, end)
             text = said[3] if said and said[1] else substitute(said[3], known) if said else raw[position:end]
             out.append(text)
             complete = complete and said is not None and (bool(said[1]) or "$" not in text)
@@ -234,7 +232,7 @@ def expand(raw: str, known: Known, depth: int = 0, *, joined: bool = True) -> tu
 def _variable(raw: str, position: int, known: Known, depth: int) -> tuple[str, bool, int]:
     if raw.startswith("${", position):
         end = _closing(raw, position + 1)
-        match = _PARAMETER.fullmatch(raw[position + 2 : end - 1])
+        match = _RE["parameter"].fullmatch(raw[position + 2 : end - 1])
         if match is not None and depth < _DEPTH:
             name, operator, default = match[1], match[2] or "", match[3] or ""
             if operator.lstrip(":") != "+" and (value := known.put(name)) is not None:
@@ -243,15 +241,12 @@ def _variable(raw: str, position: int, known: Known, depth: int) -> tuple[str, b
                 piece, whole = expand(default, known, depth + 1)
                 return piece, whole, end
         return raw[position:end], False, end
-    match = _NAME.match(raw, position + 1)
+    match = _RE["name"].match(raw, position + 1)
     if match is None:
         end = min(position + 2, len(raw))
         return raw[position:end], len(raw) == position + 1, end
     value = known.put(match[0])
     return value if value is not None else f"${match[0]}", value is not None, match.end()
-
-
-_FILLED = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 
 
 def substitute(text: str, known: Known) -> str:
@@ -261,7 +256,7 @@ def substitute(text: str, known: Known) -> str:
         value = known.put(match[1] or match[2])
         return match[0] if value is None else value
 
-    return _FILLED.sub(filled, text)
+    return _RE["filled"].sub(filled, text)
 
 
 def split_pairs(text: str, separator: str = ",") -> list[tuple[str, str, list[str]]]:
@@ -279,7 +274,7 @@ def split_pairs(text: str, separator: str = ",") -> list[tuple[str, str, list[st
     pairs: list[tuple[str, str, list[str]]] = []
     for piece in pieces:
         name, equals, value = piece.strip().partition("=")
-        if equals and _NAME.fullmatch(name):
+        if equals and _RE["name"].fullmatch(name):
             pairs.append((name, value.strip("'\""), []))
         elif pairs and piece:
             pairs[-1][2].append(piece)
