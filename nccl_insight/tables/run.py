@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial, update_wrapper
 from html import escape
-from itertools import count
+from itertools import chain, count, islice, takewhile
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import polars as pl
@@ -219,8 +219,8 @@ class Tables(TableMap):
         )
         if not table.streams or table.height <= _LARGE:
             return frames
-        # The next one is put together while one is looked at.
-        return iter(partial(next, in_order(lambda _: next(frames, None), count(), 1, 1)), None)
+        # The next one is put together while one is looked at; in lists, as a frame compared with an end is a frame.
+        return chain.from_iterable(takewhile(bool, in_order(lambda _: list(islice(frames, 1)), count(), 1, 1)))
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 import pytest
 
 from nccl_insight.base.errors import UsageError
-from nccl_insight.tables.run import Asked, Run, build_run, fact, near, picked
+from nccl_insight.tables.run import Asked, Run, Tables, build_run, fact, near, picked
 from tests.by_hand import run
 
 
@@ -58,3 +59,21 @@ def test_columns_come_in_the_order_in_which_they_are_asked_for() -> None:
     assert found.rows() == [("x", None, 1)]
     assert found.schema["line"] == pl.UInt64
     assert build_run({}).tables().is_empty()
+
+
+class _Calls:
+    """A table of two lines, said to be one that is put together from many while its parts are looked at."""
+
+    height = 1_000_000
+    streams = True
+
+    def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+        return iter([pl.DataFrame({"line": [n]}, schema={"line": pl.UInt64}) for n in (1, 2)])
+
+    last = frames
+
+
+def test_a_large_table_comes_in_all_its_pieces() -> None:
+    many = Run(Tables({}, {"calls": _Calls()}))
+    assert [frame["line"].to_list() for frame in many.pieces("calls", "line")] == [[1], [2]]
+    assert [frame["line"].to_list() for frame in many.pieces("calls")] == [[1], [2]]
