@@ -131,7 +131,7 @@ def kind_of(tables: Mapping[str, pl.DataFrame]) -> str:
 #: Values of ``inputs.kind`` of inputs whose lines are read as those of a log are.
 KINDS: Final = ("host_tool", "smi_topo", "smi_nvlink")
 _KINDS: Final = {"nvidia-smi topo -m": "smi_topo", "ncclras": "ras"}
-_TELLING: Final = frozenset(tool.name for tool in TOOLS if tool.module in ("stacks", "daemons"))
+_TELLING: Final = frozenset(tool.name for tool in TOOLS if tool.reader.startswith(("stacks.", "daemons.")))
 OUTPUTS: Final = of_input("host_tools")
 FACTS: Final = of_input("host_facts")
 ENV: Final = {"line": pl.UInt64, "host": pl.String, "name": pl.String, "value": pl.String}

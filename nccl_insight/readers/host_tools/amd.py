@@ -120,6 +120,3 @@ def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
         elif columns and ids and bus_id(words[0]) and len(words) > len(columns):
             cells += [(number, ids[0], column, cell) for column, cell in zip(columns, words[1:], strict=False)]
     return cells
-
-
-READERS: Final = {"rocm-smi": _rocm, "amd-smi": _amd, "amd-smi monitor": _monitor}

@@ -173,11 +173,3 @@ def _rocm(out: Output, found: Found) -> str:
         if values:
             says.append(f"{title[1] if title else ''} {_range(values)} GB/s")
     return "; ".join(says) or count(len(out.lines), "line")
-
-
-READERS: Final = {
-    "p2pBandwidthLatencyTest": _p2p,
-    "nvbandwidth": _nvbandwidth,
-    "perftest": _perftest,
-    "rocm-bandwidth-test": _rocm,
-}

@@ -2,7 +2,6 @@
 
 import re
 from bisect import bisect_right
-from typing import Final
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, count, listed, slug
@@ -150,14 +149,3 @@ def _queue(out: Output, found: Found) -> str:
                 found.fact(line, device, "job.reason" if "jobid" in row else "node.reason", row[key])
         says.append(" ".join(filter(None, (who, state, row.get("reason")))))
     return listed(says, 5)
-
-
-READERS: Final = {
-    "kubectl describe": _describe,
-    "kubectl get events": _events,
-    "kubectl get": _pods,
-    "kubectl get -o yaml": _yaml,
-    "sacct": _sacct,
-    "scontrol show": _scontrol,
-    "squeue, sinfo": _queue,
-}

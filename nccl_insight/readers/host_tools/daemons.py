@@ -100,14 +100,3 @@ def _syslog(out: Output, found: Found) -> str:
             found.fact(line, port[1], "kernel.link", port[2])
             bad += [port[0]]
     return "; ".join([count(len(out.lines), "line"), *bad[:3]])
-
-
-READERS: Final = {
-    "ncclras": _ras,
-    "fabric manager log": _daemon,
-    "imex log": _daemon,
-    "nvidia-imex-ctl": _imex,
-    "dmesg": _dmesg,
-    "journalctl": _dmesg,
-    "switch log": _syslog,
-}

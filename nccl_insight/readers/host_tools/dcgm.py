@@ -131,12 +131,3 @@ def _dmon(out: Output, found: Found) -> str:
         for name, value in zip(names, values, strict=False):
             found.fact(line, device, vocabulary.table("dcgm_dmon").get(name, f"dcgm.{slug(name)}"), value)
     return f"{listed(sorted(last))}: {listed(names, 8)}"
-
-
-READERS: Final = {
-    "dcgmi diag": _diag,
-    "dcgmi health": _health,
-    "dcgmi discovery": _discovery,
-    "dcgmi nvlink": _nvlink,
-    "dcgmi dmon": _dmon,
-}

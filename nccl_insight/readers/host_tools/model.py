@@ -34,9 +34,11 @@ class Tool:
 
     ``name`` is the command as it is typed, ``what`` says in words what the output is. An output begins with a line that
     ``starts`` matches from its first character, and of which each holds one of ``signs``; ``belongs`` matches its
-    other lines. ``module`` here has its reader in ``READERS``. ``command``: begins only behind an
-    echo of a command that matches. ``weak``: its first line may as well be one of another output that goes on.
-    ``also``: ``topology`` or ``ras``, where its lines are rows of those tables, too.
+    other lines. ``reader``: module here and its function, without ``_``; what its facts are called, and the pattern of
+    what is worth a word or has their value, stand in ``prefix`` and ``telling``, the key whose value is the device in
+    ``device``, for readers of several tools. ``command``: begins only behind an echo of a command that matches.
+    ``weak``: its first line may as well be one of another output that goes on. ``also``: ``topology`` or ``ras``, where
+    its lines are rows of those tables, too.
     """
 
     name: str
@@ -44,15 +46,18 @@ class Tool:
     signs: tuple[str, ...]
     starts: str
     belongs: str
-    module: str
+    reader: str
     command: str = ""
     weak: bool = False
     also: str = ""
+    prefix: str = ""
+    telling: str = ""
+    device: str = ""
 
     def read(self, output: Output, found: Found) -> str:
         """Takes one output apart; in a phrase what it holds."""
-        readers = import_module(f"{__package__}.{self.module}").READERS
-        return cast("str", readers[self.name](output, found))
+        module, _, name = self.reader.partition(".")
+        return cast("str", getattr(import_module(f"{__package__}.{module}"), f"_{name}")(output, found))
 
 
 def described() -> tuple[Tool, ...]:

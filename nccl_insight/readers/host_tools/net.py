@@ -79,6 +79,3 @@ def _ip(out: Output, found: Found) -> str:
         for n, v in sorted(interfaces.items(), key=lambda kv: (kv[0] == "lo", "address" not in kv[1]))
     ]
     return listed(said, 6)
-
-
-READERS: Final = {"ethtool -S": _statistics, "ethtool": _settings, "ip addr": _ip}

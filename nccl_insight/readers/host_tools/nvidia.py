@@ -225,14 +225,3 @@ def _cells(out: Output, found: Found) -> str:
 
 
 _CSV_HEAD: Final = r"(?:[a-z][a-z0-9_.]*(?: \[[^\],]+\])?, ?)+[a-z][a-z0-9_.]*(?: \[[^\],]+\])?$"
-
-READERS: Final = {
-    "nvidia-smi": _table,
-    "nvidia-smi -q": _query,
-    "nvidia-smi -q -x": _xml,
-    "nvidia-smi dmon": _dmon,
-    "nvidia-smi --query-gpu": _csv,
-    "nvidia-smi topo -p2p": _p2p,
-    "nvidia-smi topo -m": _cells,
-    "nvidia-smi -L": _list,
-}

@@ -77,6 +77,3 @@ def _kind(class_: str, name: str) -> str:
     if re.search(r"Ethernet|Network|Infiniband", class_, re.I):
         return "nic"
     return "bridge" if class_.startswith("PCI bridge") else "other"
-
-
-READERS: Final = {"lspci": _lspci}

@@ -202,19 +202,3 @@ def _devices(out: Output, found: Found) -> str:
 def _no_device(out: Output, found: Found) -> str:
     found.fact(out.line, None, "rdma.devices", "0")
     return "no RDMA device"
-
-
-READERS: Final = {
-    "ibstat": _ibstat,
-    "ibstatus": _ibstat,
-    "ibv_devinfo": _devinfo,
-    "ibv_devices": _devices,
-    "show_gids": _gids,
-    "rdma link": _rdma_link,
-    "rdma statistic": _rdma_statistic,
-    "perfquery": _perfquery,
-    "ibportstate": _perfquery,
-    "sysfs infiniband": _sysfs,
-    "ibdev2netdev": _netdev,
-    "ibv_devinfo (none)": _no_device,
-}

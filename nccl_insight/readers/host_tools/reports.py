@@ -1,39 +1,29 @@
 """Tools whose output is keys with values, and nothing that other modules read: a row a tool."""
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from nccl_insight.base import late
-from nccl_insight.base.data import dataclass
 from nccl_insight.readers.host_tools import rdma, shapes
 from nccl_insight.readers.host_tools.model import Found, Lines, Output, bus_id, count, listed, slug
 
 _PAIR: Final = late.compiled(r"(?:#\s*)?(?P<key>[^:=]{0,80}?[^:=\s])\s{0,80}(?::\s+|\s=\s|:$)(?P<value>.*)$")
 
 
-@dataclass(frozen=True)
-class Report:
-    """``prefix``: of the names of its facts. ``device``: key whose value is the device. ``says``: keys worth a word."""
-
-    prefix: str
-    says: str
-    device: str = ""
-
-    def read(self, out: Output, found: Found) -> str:
-        """Each key with a value is a fact."""
-        device = None
-        words: list[str] = []
-        lines: Lines = [(n, t.removeprefix("#")) for n, t in out.lines]
-        for item in shapes.tree(lines, _PAIR):
-            if not item.value:
-                continue
-            if self.device and re.fullmatch(self.device, item.key):
-                device = item.value
-            read = found.fact(item.line, device, f"{self.prefix}.{slug(item.key)}", item.value)
-            if read and re.search(self.says, item.key):
-                words.append(f"{item.key} {item.value}")
-        return listed(list(dict.fromkeys(words)), 8) or count(len(out.lines), "line")
+def _pairs(out: Output, found: Found) -> str:
+    """Each key with a value is a fact."""
+    device = None
+    words: list[str] = []
+    lines: Lines = [(n, t.removeprefix("#")) for n, t in out.lines]
+    for item in shapes.tree(lines, _PAIR):
+        if not item.value:
+            continue
+        if out.tool.device and re.fullmatch(out.tool.device, item.key):
+            device = item.value
+        read = found.fact(item.line, device, f"{out.tool.prefix}.{slug(item.key)}", item.value)
+        if read and re.search(out.tool.telling, item.key):
+            words.append(f"{item.key} {item.value}")
+    return listed(list(dict.fromkeys(words)), 8) or count(len(out.lines), "line")
 
 
 _LINK: Final = (
@@ -180,31 +170,10 @@ def _tree(out: Output, found: Found) -> str:
     return f"{count(gpus, 'GPU')}, {count(nics, 'NIC')}"
 
 
-def _first(pattern: str, name: str) -> Callable[[Output, Found], str]:
-    """A reader of one value, that of the pattern's group."""
-
-    def read(out: Output, found: Found) -> str:
-        for line, text in out.lines:
-            if match := re.search(pattern, text):
-                found.fact(line, None, name, match[1])
-                return match[1]
-        return ""
-
-    return read
-
-
-READERS: Final = {
-    "sysctl": Report("sysctl", r".*").read,
-    "fi_info": Report("fi", r"provider|domain|fi_getinfo").read,
-    "ucx_info": Report("ucx", r"Transport|Device|Library version", "Device").read,
-    "mlxlink": _mlxlink,
-    "systemctl status": _systemctl,
-    "lstopo": _lstopo,
-    "iperf3": _iperf,
-    "iblinkinfo": _links,
-    "ibdiagnet": _ibdiagnet,
-    "strace": _strace,
-    "lspci -t": _tree,
-    "nvcc --version": _first(r"release ([0-9.]+)", "cuda.toolkit_version"),
-    "ofed_info": _first(r"-([0-9][\w.-]*)", "host.ofed_version"),
-}
+def _first(out: Output, found: Found) -> str:
+    """One value, that of the pattern's group."""
+    for line, text in out.lines:
+        if match := re.search(out.tool.telling, text):
+            found.fact(line, None, out.tool.prefix, match[1])
+            return match[1]
+    return ""

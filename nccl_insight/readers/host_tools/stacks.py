@@ -151,14 +151,3 @@ def _kernel(out: Output, found: Found) -> str:
         if match := re.match(r"\[<[0-9a-f]+>\]\s+(\S+?)(?:\+0x\S+)?(?:\s+\[(\w+)\])?\s*$", text):
             now.frame(line, match[1], match[2] or "kernel", None, None)
     return now.says()
-
-
-READERS: Final = {
-    "py-spy dump": _py_spy,
-    "cuda-gdb": _gdb,
-    "torch": _torch,
-    "gdb": _gdb,
-    "faulthandler": _faulthandler,
-    "backtrace": _backtrace,
-    "/proc/PID/stack": _kernel,
-}

@@ -168,17 +168,3 @@ def _module_version(out: Output, found: Found) -> str:
     if match := re.search(r"(?:Kernel Module(?: for \S+)?)\s+([0-9][0-9.]+)", text):
         found.fact(line, None, "host.driver_version", match[1])
     return " ".join(text.split())[:120]
-
-
-READERS: Final = {
-    "ulimit -a": _ulimit,
-    "/proc/cmdline": _cmdline,
-    "lsmod": _lsmod,
-    "numactl": _numactl,
-    "lscpu": _lscpu,
-    "df": _df,
-    "free": _free,
-    "collect_env.py": _collect,
-    "/proc/driver/nvidia/version": _module_version,
-    "env": _env,
-}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from nccl_insight.readers.host_tools.cluster import READERS
 from nccl_insight.readers.host_tools.model import Found, Output, described
 
 
 def read(name: str, text: str) -> tuple[str, dict[tuple[str | None, str], str]]:
     tool = next(tool for tool in described() if tool.name == name)
     found = Found()
-    said = READERS[name](Output(tool, list(enumerate(text.splitlines(), 1))), found)
+    said = tool.read(Output(tool, list(enumerate(text.splitlines(), 1))), found)
     return said, {(device, name): value for _, _, device, name, value, _, _ in found.facts}
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from nccl_insight.readers.host_tools.model import Found, Output, described
-from nccl_insight.readers.host_tools.net import READERS
 
 
 def read(name: str, text: str, command: str = "") -> tuple[str, dict[tuple[str | None, str], str]]:
     tool = next(tool for tool in described() if tool.name == name)
     found = Found()
-    said = READERS[name](Output(tool, list(enumerate(text.splitlines(), 1)), command=command), found)
+    said = tool.read(Output(tool, list(enumerate(text.splitlines(), 1)), command=command), found)
     return said, {(device, name): value for _, _, device, name, value, _, _ in found.facts}
 
 

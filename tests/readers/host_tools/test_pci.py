@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nccl_insight.readers.host_tools.model import Found, Output, described
-from nccl_insight.readers.host_tools.pci import READERS
 
 TEXT = """1b:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)
 	LnkCap:	Port #0, Speed 32GT/s, Width x16, ASPM not supported
@@ -20,7 +19,7 @@ TEXT = """1b:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)
 def read(text: str) -> tuple[str, Found]:
     tool = next(tool for tool in described() if tool.name == "lspci")
     found = Found()
-    return READERS["lspci"](Output(tool, list(enumerate(text.splitlines(), 1))), found), found
+    return tool.read(Output(tool, list(enumerate(text.splitlines(), 1))), found), found
 
 
 def test_links_bridges_and_access_control_are_facts_of_their_devices() -> None:
