@@ -4,24 +4,12 @@ from dataclasses import astuple
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_span_gbps, plural
-from nccl_insight.report.figures.base import (
-    BLUE,
-    ORANGE,
-    OVERLAY,
-    Figure,
-    Trace,
-    axis,
-    cells,
-    grid,
-    label,
-    listing,
-    plot,
-    rounded,
-)
+from nccl_insight.report.figures import base
+from nccl_insight.report.figures.base import Figure, Trace, axis, cells, grid, label, listing, plot, rounded
 from nccl_insight.views.copies import HostCopies, PeerCopies
 
 _MOST_GPUS = 64
-_DIRECTIONS = (("h2d", "host to GPU", BLUE), ("d2h", "GPU to host", ORANGE))
+_DIRECTIONS = (("h2d", "host to GPU", base.BLUE), ("d2h", "GPU to host", base.ORANGE))
 
 
 def host(analysis: Analysis, view: HostCopies) -> Figure:
@@ -35,7 +23,7 @@ def host(analysis: Analysis, view: HostCopies) -> Figure:
                 "name": name,
                 "x": [label(f"rank {c.rank}") for c in part],
                 "y": rounded([c.gbps for c in part]),
-                "marker": {"color": color, **({"pattern": {"shape": "/", **OVERLAY}} if key == "d2h" else {})},
+                "marker": {"color": color, **({"pattern": {"shape": "/", **base.OVERLAY}} if key == "d2h" else {})},
                 "hovertemplate": "%{x}, %{fullData.name}: %{y} GB/s<extra></extra>",
             }
         )

@@ -4,22 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks
-from nccl_insight.report.figures.base import (
-    BLUE,
-    NAMES,
-    RED,
-    SERIES,
-    Figure,
-    Trace,
-    axis,
-    dots,
-    hatched,
-    label,
-    listing,
-    plot,
-    rounded,
-    stripes,
-)
+from nccl_insight.report.figures import base
+from nccl_insight.report.figures.base import Figure, Trace, axis, dots, hatched, label, listing, plot, rounded, stripes
 from nccl_insight.views.ranks import PHASES, InitTimes, Metric
 
 _SHOWN = 40
@@ -34,7 +20,7 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
         if phase not in view.phases:
             continue
         values = [r.phases[phase] or 0.0 for r in shown]
-        marker = hatched(SERIES[number], ("", "/", "", "x", "", ".", "", "\\")[number])
+        marker = hatched(base.SERIES[number], ("", "/", "", "x", "", ".", "", "\\")[number])
         data.append(stripes(_phase(phase), names, values, marker, "%{y}<br>%{fullData.name} %{x:.3f} s"))
     slowest = shown[0]
     known = {p: took for p in PHASES if (took := slowest.phases[p]) is not None}
@@ -54,7 +40,7 @@ def init_timing(analysis: Analysis, view: InitTimes) -> Figure:
         "Where initialization spent its time",
         said + ".",
         listing(columns, rows, "Initialization by rank in seconds, slowest first", view.total),
-        plot(data, barmode="stack", xaxis=axis("seconds"), yaxis=NAMES),
+        plot(data, barmode="stack", xaxis=axis("seconds"), yaxis=base.NAMES),
         "l" if len(shown) > 12 else "m",
     )
 
@@ -76,14 +62,14 @@ def _points(metric: Metric, visible: bool) -> list[Trace]:
     data: list[Trace] = []
     values, odd = metric.values, metric.outliers
     usual = [r for r in values if r not in set(odd)]
-    for name, members, color, symbol in (("ranks", usual, BLUE, "circle"), ("outliers", odd, RED, "x")):
+    for name, members, color, symbol in (("ranks", usual, base.BLUE, "circle"), ("outliers", odd, base.RED, "x")):
         if members:
             marker = {"color": color, "symbol": symbol, "size": 7 if symbol == "circle" else 11}
             hover = f"rank %{{x}}<br>%{{y}} ({label(metric.title)})"
             data.append(dots(name, members, rounded([values[r] for r in members]), marker, hover))
     ends, middle = [min(values), max(values)], rounded([metric.median, metric.median])
     curve: Trace = {"type": "scatter", "mode": "lines", "name": "median", "x": ends, "y": middle}
-    median: Trace = {**curve, "line": {"dash": "dash", "color": SERIES[2], "width": 1.5}, "hoverinfo": "skip"}
+    median: Trace = {**curve, "line": {"dash": "dash", "color": base.SERIES[2], "width": 1.5}, "hoverinfo": "skip"}
     return [{**trace, "visible": visible} for trace in (*data, median)]
 
 

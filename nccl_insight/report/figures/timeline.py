@@ -2,25 +2,8 @@
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import capital, format_bytes, format_ns, plural
-from nccl_insight.report.figures.base import (
-    BLUE,
-    GREEN,
-    GREY,
-    NAMES,
-    ORANGE,
-    RED,
-    SERIES,
-    Figure,
-    Trace,
-    axis,
-    bars,
-    dots,
-    hatched,
-    listing,
-    plot,
-    rounded,
-    stripes,
-)
+from nccl_insight.report.figures import base
+from nccl_insight.report.figures.base import Figure, Trace, axis, bars, dots, hatched, listing, plot, rounded, stripes
 from nccl_insight.views.steps import Steps
 from nccl_insight.views.timeline import Gaps, Timeline
 
@@ -33,7 +16,7 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
     data: list[Trace] = []
     for number, op in enumerate(sorted({s.op for s in view.slices})):
         part = [s for s in view.slices if s.op == op]
-        marker = {"color": SERIES[number % len(SERIES)]}
+        marker = {"color": base.SERIES[number % len(base.SERIES)]}
         drawn = stripes(op, [f"{who} {s.rank}" for s in part], [s.duration_ns / 1e6 for s in part], marker, _HOVER)
         sizes = [format_bytes(s.size_bytes) if s.size_bytes is not None else "unknown size" for s in part]
         data.append({**drawn, "base": rounded([s.at_ns / 1e6 for s in part], 7), "customdata": sizes, "width": 0.7})
@@ -81,13 +64,13 @@ def gaps(analysis: Analysis, view: Gaps) -> Figure:
     rows = tuple((str(g.device), format_ns(g.at_ns), format_ns(g.duration_ns), g.after, g.before) for g in view.longest)
     shown = view.longest[:12]
     names = [f"GPU {g.device}, at {format_ns(g.at_ns)}" for g in shown]
-    drawn = bars(names, [g.duration_ns for g in shown], GREY, " without a collective")
+    drawn = bars(names, [g.duration_ns for g in shown], base.GREY, " without a collective")
     return Figure(
         "gaps",
         "Longest gaps between collectives",
         said + ".",
         listing("GPU#|From#|Gap#|After|Before", rows, "Gaps, the longest first", view.total),
-        plot([drawn], xaxis=axis("ms between two collectives"), yaxis=NAMES),
+        plot([drawn], xaxis=axis("ms between two collectives"), yaxis=base.NAMES),
         "m",
     )
 
@@ -98,10 +81,10 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
     who = "GPU" if view.by_device else "rank"
     names = [f"{who} {r.rank}" for r in view.ranks]
     parts: tuple[tuple[str, str, str, str], ...] = (
-        ("computation", "compute_ns", BLUE, ""),
-        ("communication, exposed", "exposed_comm_ns", RED, "/"),
-        ("copies", "memcpy_ns", ORANGE, "."),
-        ("idle", "idle_ns", GREY, ""),
+        ("computation", "compute_ns", base.BLUE, ""),
+        ("communication, exposed", "exposed_comm_ns", base.RED, "/"),
+        ("copies", "memcpy_ns", base.ORANGE, "."),
+        ("idle", "idle_ns", base.GREY, ""),
     )
     data: list[Trace] = [
         stripes(
@@ -115,7 +98,7 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
         if any(r.means[column] is not None for r in view.ranks)
     ]
     took = rounded([None if (t := r.means["duration_ns"]) is None else t / 1e6 for r in view.ranks])
-    mark = {"symbol": "line-ns-open", "size": 14, "color": GREEN, "line": {"width": 3}}
+    mark = {"symbol": "line-ns-open", "size": 14, "color": base.GREEN, "line": {"width": 3}}
     data.append(dots("whole step", took, names, mark, "%{y}<br>step %{x} ms"))
     whole = view.means["duration_ns"] or 0
     said = f"A step takes {format_ns(whole)} on average over {plural(view.total, who)}"
@@ -137,6 +120,6 @@ def steps(analysis: Analysis, view: Steps) -> Figure:
             f"Mean step by {who}",
             view.total,
         ),
-        plot(data, barmode="stack", xaxis=axis("ms per step"), yaxis=NAMES),
+        plot(data, barmode="stack", xaxis=axis("ms per step"), yaxis=base.NAMES),
         "m",
     )

@@ -4,23 +4,8 @@ from typing import Any
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import capital, format_bytes, format_gbps, format_ns, plural
-from nccl_insight.report.figures.base import (
-    BLUE,
-    GREY,
-    NAMES,
-    RED,
-    SERIES,
-    Figure,
-    Trace,
-    axis,
-    bars,
-    dots,
-    grid,
-    label,
-    listing,
-    plot,
-    rounded,
-)
+from nccl_insight.report.figures import base
+from nccl_insight.report.figures.base import Figure, Trace, axis, bars, dots, grid, label, listing, plot, rounded
 from nccl_insight.views.traces import Bandwidth, Durations, Excess
 
 
@@ -33,7 +18,7 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         "orientation": "h",
         "y": names,
         "name": "5%, 25%, 50%, 75%, 95%",
-        "marker": {"color": BLUE},
+        "marker": {"color": base.BLUE},
     }
     for quantile, field in (
         ("lowerfence", "low"),
@@ -44,7 +29,7 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
     ):
         box[quantile] = rounded([getattr(d, f"{field}_ns") / 1e3 for d in shown])
     longest = rounded([d.longest_ns / 1e3 for d in shown])
-    worst = dots("longest", longest, names, {"symbol": "x", "color": RED, "size": 9}, "%{y}<br>longest %{x} us")
+    worst = dots("longest", longest, names, {"symbol": "x", "color": base.RED, "size": 9}, "%{y}<br>longest %{x} us")
     wide = view.widest
     said = f"{plural(view.total, 'kind')} of collectives by operation and size"
     said += f". The widest spread has {_kind(wide.op, wide.size_bytes)}: "
@@ -63,7 +48,7 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         "How long collectives take",
         said + ".",
         listing("Operation|Size#|Count#|5%#|Median#|95%#|Longest#", rows, "Durations, most time first", view.total),
-        plot([box, worst], xaxis=axis("microseconds", type="log", dtick=1), yaxis=NAMES),
+        plot([box, worst], xaxis=axis("microseconds", type="log", dtick=1), yaxis=base.NAMES),
     )
 
 
@@ -109,7 +94,7 @@ def _measured_points(view: Bandwidth) -> list[Trace]:
     data: list[Trace] = []
     for number, (source, op) in enumerate(dict.fromkeys((p.source, p.op) for p in view.points)):
         part = [p for p in view.points if (p.source, p.op) == (source, op)]
-        color = SERIES[number % len(SERIES)]
+        color = base.SERIES[number % len(base.SERIES)]
         symbol = ("circle", "square", "diamond", "triangle-up", "cross", "star")[number % 6]
         marker, hover = {"symbol": symbol, "size": 9, "color": color}, "%{fullData.name}<br>%{customdata}: %{y} GB/s"
         sizes, speeds = [p.size_bytes for p in part], rounded([p.median_gbps for p in part])
@@ -121,7 +106,7 @@ def _measured_points(view: Bandwidth) -> list[Trace]:
 
 def _peak_line(value_gbps: float, name: str) -> dict[str, Any]:
     """What no transfer passes, as a dashed line with its name at the right."""
-    line = {"color": GREY, "dash": "dash", "width": 1.5}
+    line = {"color": base.GREY, "dash": "dash", "width": 1.5}
     shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value_gbps, "y1": value_gbps, "line": line}
     shown = label(f"{value_gbps:.0f} GB/s {name}", 80)
     place = {"xref": "paper", "x": 1, "y": value_gbps, "text": shown}
@@ -153,7 +138,7 @@ def _expected_curves(view: Bandwidth) -> list[Trace]:
     for number, (op, told) in enumerate(view.expected):
         if len(told) < 2:
             continue
-        color = SERIES[number % len(SERIES)]
+        color = base.SERIES[number % len(base.SERIES)]
         where = [e.size_bytes for e in told]
         curve = {"type": "scatter", "mode": "lines", "x": where}
         edge = {**curve, "showlegend": False, "hoverinfo": "skip", "line": {"color": color, "width": 0}}
@@ -182,7 +167,7 @@ def mends(analysis: Analysis) -> Figure | None:
     if replay.ideal_ns is not None:
         shown.append(("everything even", round(replay.ideal_ns / replay.steps)))
     names = [f"{n}. {name}" if n else name for n, (name, _) in enumerate(shown)]
-    colors = [GREY, *[BLUE] * len(analysis.what_if), *[GREY] * (len(shown) - len(analysis.what_if) - 1)]
+    colors = [base.GREY, *[base.BLUE] * len(analysis.what_if), *[base.GREY] * (len(shown) - len(analysis.what_if) - 1)]
     last = analysis.what_if[-1]
     rows = [
         (m.scenario, format_ns(m.step_ns), f"{m.gain_share:.0%}", f"{m.alone_ns / replay.window_ns:.0%}")
@@ -194,7 +179,9 @@ def mends(analysis: Analysis) -> Figure | None:
         f"{capital(per)} takes {format_ns(shown[0][1])}; with all of these mended {format_ns(last.step_ns)} "
         f"({last.gain_share:.0%} less). Each bar has everything above it mended, too.",
         listing(f"Mended|{capital(per)} takes#|Gain so far#|Gain alone#", rows, "What to mend first"),
-        plot([bars(names, [took for _, took in shown], colors)], xaxis=axis("ms", rangemode="tozero"), yaxis=NAMES),
+        plot(
+            [bars(names, [took for _, took in shown], colors)], xaxis=axis("ms", rangemode="tozero"), yaxis=base.NAMES
+        ),
         "m",
     )
 
