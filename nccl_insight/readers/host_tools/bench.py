@@ -34,9 +34,7 @@ def _p2p(out: Output, found: Found) -> str:
     """CUDA sample p2pBandwidthLatencyTest: every pair with peer access on and off."""
     says: list[str] = []
     for line, text in out.lines:
-        if match := re.match(
-            r"Device: ([0-9]+), (.*), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)", text
-        ):
+        if match := _RE["device"].match(text):
             found.fact(line, f"GPU {match[1]}", "gpu.name", match[2])
             domain, bus, slot = (int(match[part], 16) for part in (5, 3, 4))
             found.fact(line, f"GPU {match[1]}", "gpu.bus_id", f"{domain:04x}:{bus:02x}:{slot:02x}.0")
@@ -124,9 +122,7 @@ def _perftest(out: Output, found: Found) -> str:
     names: list[str] = []
     unit, test, says, device = "", "", [], None
     for line, text in out.lines:
-        if match := re.match(
-            r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*|Raw Ethernet|Ethernet)\b.*?(BW|Latency).*Test", text
-        ):
+        if match := _RE["test"].match(text):
             test = f"{match[1]} {match[2]}"
         for key, value in (
             re.findall(r"([A-Z][a-zA-Z.]*(?: [A-Za-z.]+)*)\s*:\s+(\S+)", text) if _RE["heads"].match(text) else ()
@@ -148,9 +144,7 @@ def _perftest(out: Output, found: Found) -> str:
             elif latency := row.get("t_typical") or row.get("t_avg"):
                 found.fact(line, device, "perftest.latency", latency, "us")
                 says.append(f"{size} bytes {latency} us")
-        elif match := re.search(
-            r"Failed status ([0-9]+)|Completion with error|Couldn't connect|Unable to|[Ff]ailed to|Couldn't ", text
-        ):
+        elif match := _RE["failed"].search(text):
             found.fact(line, device, "perftest.error", text.strip())
             says.append(text.strip()[:100])
     for key, name in vocabulary.table("perftest").items():

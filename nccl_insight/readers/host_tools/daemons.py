@@ -35,11 +35,7 @@ def _daemon(out: Output, found: Found) -> str:
 def _dmesg(out: Output, found: Found) -> str:
     who: dict[str, int] = {}
     for line, text in out.lines:
-        if link := re.search(
-            r"mlx5_core ([\w:.]+)(?: (\S+))?: Link (down|up)|\b([\w.]{1,40}): (?:NIC Link is (Down|Up)"
-            r"|([Ll]ost|[Gg]ained) carrier)",
-            text,
-        ):
+        if link := _RE["link"].search(text):
             state = (link[3] or link[5] or link[6]).lower()
             device = link[2] or link[1] or link[4]
             found.fact(line, device, "kernel.link", {"lost": "down", "gained": "up"}.get(state, state))
@@ -47,11 +43,7 @@ def _dmesg(out: Output, found: Found) -> str:
             found.fact(line, event[1], "kernel.module", event[2])
         if version := re.search(r"NVRM: loading NVIDIA .*?  ([0-9]{3}\.[0-9.]+)", text):
             found.fact(line, None, "host.driver_version", version[1])
-        if match := re.search(
-            r"(NVRM|mlx5_core|amdgpu|nvidia-nvlink|nvidia-nvswitch[0-9]*|pcieport|AER|DMAR|EDAC|oom|bnxt_en|efa"
-            r"|i40e|ice)\b",
-            text,
-        ):
+        if match := _RE["driver"].search(text):
             who[match[1]] = who.get(match[1], 0) + 1
     names = [f"{name} {n}" for name, n in sorted(who.items(), key=lambda kv: -kv[1])]
     return "; ".join([count(len(out.lines), "line"), *([listed(names, 6)] if names else [])])
@@ -61,9 +53,7 @@ def _ras(out: Output, found: Found) -> str:
     """What the table of communicators says; the facts are rows of the table ``ras``."""
     says = []
     for line, text in out.lines:
-        if match := re.match(
-            r"\s*([0-9]+)\s+[0-9]+\s+([0-9]+)\s+[0-9-]+\s+([0-9]+)\s+[0-9]+\s+([A-Z,]+)\s+([A-Z,]+)\s*$", text
-        ):
+        if match := _RE["group"].match(text):
             found.fact(line, f"group {match[1]}", "ras.ranks", match[3])
             found.fact(line, f"group {match[1]}", "ras.status", match[4])
             found.fact(line, f"group {match[1]}", "ras.errors", match[5])
@@ -79,9 +69,7 @@ def _imex(out: Output, found: Found) -> str:
         if match := re.match(r"Node #([0-9]+)\s*[*-]?\s*(\S+)\s*-\s*(\S+)\s*-\s*Version: (\S+)", text):
             found.fact(line, match[2], "imex.state", match[3])
             says.append(f"{match[2]} {match[3]}")
-        elif match := re.match(
-            r"(?:Domain State|Status):\s*(\S+)|\s*(READY|UP|DOWN|DEGRADED|NOT_READY|UNAVAILABLE)\s*$", text
-        ):
+        elif match := _RE["domain"].match(text):
             found.fact(line, None, "imex.domain", match[1] or match[2])
             says.append(f"domain {match[1] or match[2]}")
     return listed(says, 6) or count(len(out.lines), "line")

@@ -172,9 +172,7 @@ def _csv(out: Output, found: Found) -> str:
         rows += 1
         for key, value in row.items():
             name, unit = vocabulary.units("csv").get(key, (f"gpu.{slug(key)}", None))
-            if not found.fact(line, device, name, _plain(value, unit), unit) and re.search(
-                r"Unknown Error|is lost|requires reset", value
-            ):
+            if not found.fact(line, device, name, _plain(value, unit), unit) and _RE["gone"].search(value):
                 found.fact(line, device, "gpu.unreadable", f"nvidia-smi: {value.strip('[]')} ({key})")
     return f"{count(rows, 'GPU')}, {listed(columns)}"
 

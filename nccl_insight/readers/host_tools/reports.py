@@ -3,9 +3,11 @@
 import re
 from typing import Final
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.readers.host_tools import rdma, shapes
 from nccl_insight.readers.host_tools.model import Found, Lines, Output, bus_id, count, listed, slug
+
+_RE: Final = texts.compiled(__file__)
 
 _PAIR: Final = late.compiled(r"(?:#\s*)?(?P<key>[^:=]{0,80}?[^:=\s])\s{0,80}(?::\s+|\s=\s|:$)(?P<value>.*)$")
 
@@ -68,9 +70,7 @@ def _systemctl(out: Output, found: Found) -> str:
             words += [f"{unit} {match[2].split(' since')[0]}"] if match[1] != "Loaded" else []
         elif match := re.match(_JOURNAL, text):
             found.host = found.host or match["host"]
-            if match["who"] != "systemd" and re.search(
-                r"(?i)error|fail|mismatch|don't match|unable|fatal", match["text"]
-            ):
+            if match["who"] != "systemd" and _RE["trouble"].search(match["text"]):
                 found.fact(line, unit, "service.message", match["text"])
                 words.append(match["text"][:120])
     return listed(words, 4)
@@ -95,12 +95,7 @@ def _lstopo(out: Output, found: Found) -> str:
 def _iperf(out: Output, found: Found) -> str:
     words = []
     for line, text in out.lines:
-        match = re.match(
-            r"\[\s*(?P<id>\w+)\]\s+[0-9.]+-\s*[0-9.]+\s+sec\s+\S+ \w*Bytes\s+"
-            r"(?P<rate>[0-9.]+) (?P<scale>[KMGT]?)bits/sec"
-            r"(?:\s+(?P<again>[0-9]+))?.*?(?P<end>sender|receiver)?\s*$",
-            text,
-        )
+        match = _RE["interval"].match(text)
         if match and match["end"]:
             gbit = float(match["rate"]) * {"K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}.get(match["scale"], 1e-9)
             found.fact(line, match["end"], "tcp.bandwidth", f"{gbit:g}", "Gbit/s")

@@ -74,23 +74,13 @@ def _gdb(out: Output, found: Found) -> str:
     for line, text in out.lines:
         if match := re.match(r"(?:PID|TID) ([0-9]+)(?: - .*|:)", text):
             now.process(match[1]) if text.startswith("PID") else now.thread(match[1])
-        elif match := re.search(
-            r"[Aa]ttach(?:ing|ed) to (?:process|program: \S+ process) ([0-9]+)|\(process ([0-9]+)\)", text
-        ):
+        elif match := _RE["attached"].search(text):
             now.process(match[1] or match[2])
-        elif match := re.match(
-            r"[*\s]*Thread ([0-9]+(?:\.[0-9]+)?) \((?:Thread (?:0x)?[0-9a-f]+ )?\(?(?:LWP ([0-9]+))?(.*?)\)*:?\s*$",
-            text,
-        ):
+        elif match := _RE["thread"].match(text):
             now.thread(f"{match[1]}{match[3].rstrip('):')}")
             if match[1] == "1" and match[2]:
                 now.pid = now.pid or int(match[2])
-        elif kernel := re.match(
-            r"[* ]\s*[0-9]+\s+\S+\s+"
-            r"(?P<dev>[0-9]+)\s+[0-9]+\s+(?P<state>[A-Z]\w+)\s+0x\S+\s+"
-            r"(?P<grid>\(\S+\))\s+(?P<block>\(\S+\))\s+(?P<call>.*)",
-            text,
-        ):
+        elif kernel := _RE["kernel"].match(text):
             kernels.append(kernel["call"].split("(")[0])
             found.fact(line, f"GPU {kernel['dev']}", f"kernel.{kernel['state'].lower()}", kernel["call"])
         elif frame := _RE["gdb_frame"].match(text):
@@ -116,9 +106,7 @@ def _torch(out: Output, found: Found) -> str:
 def _faulthandler(out: Output, found: Found) -> str:
     now = _Thread(out, found)
     for line, text in out.lines:
-        if match := re.match(
-            r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[([^\]]*)\])? \(most recent call first\)", text
-        ):
+        if match := _RE["python_thread"].match(text):
             now.thread(f"{match[3] or match[2]}{' (current)' if match[1].startswith('C') else ''}")
         elif frame := re.match(r'\s*File "(?P<file>[^"]*)", line (?P<line>[0-9?]+) in (?P<what>\S.*)', text):
             now.frame(line, frame["what"], None, frame["file"], frame["line"] if frame["line"].isdigit() else None)
@@ -129,9 +117,7 @@ def _backtrace(out: Output, found: Found) -> str:
     """What UCX, Open MPI and glibc print at a signal."""
     now = _Thread(out, found)
     for line, text in out.lines:
-        if match := re.match(
-            r"\[(?P<host>[^:\]]+):(?P<pid>[0-9]+)[^\]]*\] (?:Caught signal|\*\*\* Process received signal)", text
-        ):
+        if match := _RE["caught"].match(text):
             now.process(match["pid"])
         elif match := re.search(r"backtrace \(tid:\s*([0-9]+)\)", text):
             now.thread(match[1])

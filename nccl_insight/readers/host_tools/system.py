@@ -84,11 +84,7 @@ def _df(out: Output, found: Found) -> str:
     """By the last columns: size, used, available, share, path; the header is translated."""
     says = []
     for line, text in out.lines:
-        if match := re.match(
-            r"\S+\s+(?:\w+\s+)?([0-9.]+[KMGTP]?)i?B?\s+"
-            r"([0-9.]+[KMGTP]?)i?B?\s+([0-9.]+[KMGTP]?)i?B?\s+([0-9]+)%\s+(/\S*)",
-            text,
-        ):
+        if match := _RE["file_system"].match(text):
             found.fact(line, match[5], "filesystem.size", f"{_bytes(match[1]):.0f}", "bytes")
             found.fact(line, match[5], "filesystem.available", f"{_bytes(match[3]):.0f}", "bytes")
             found.fact(line, match[5], "filesystem.used", match[4], "%")
@@ -114,11 +110,7 @@ def _env(out: Output, found: Found) -> str:
         name, value = match[1], match[2].removesuffix("\\").strip().strip("\"'")
         if name.startswith(("NCCL_", "RCCL_")) and " " in value:
             continue  # a sentence
-        if re.match(
-            r"(?:NCCL|RCCL|TORCH|CUDA|NVIDIA|NVSHMEM|UCX|OMPI|FI|OFI|HSA|HIP|ROCR|MASTER|WORLD|RANK|LOCAL|GROUP"
-            r"|SLURM|PMI|GLOO|OMP|LD|PYTORCH|NODE)_?",
-            name,
-        ):
+        if _RE["concerns_jobs"].match(name):
             names.append(name)
             told += [f"{name}={value}"] if name.startswith(("NCCL", "RCCL")) else []
             if name.startswith(("NCCL_", "RCCL_")):

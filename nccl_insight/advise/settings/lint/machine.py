@@ -128,9 +128,7 @@ def _isolated(script: Script, text: str) -> Iterator[Found]:
             return
     for launch in script.launches[:_MOST]:
         words = " ".join(launch.words)
-        if launch.program == "srun" and re.search(
-            r"--gpus-per-task[= ]1\b|--gpu-bind[= ](?:single:1|per_task:1)", words
-        ):
+        if launch.program == "srun" and _RE["isolated"].search(words):
             yield launch.line, issue_of("may-use-nvlink", what="--gpus-per-task=1", effect="each task sees one GPU")
             return
         if launch.program in {"docker", "podman"} and "--ipc" not in words:
