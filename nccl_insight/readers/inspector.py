@@ -10,12 +10,10 @@ nccl-tests counts it. A bus bandwidth of 0 means that Inspector has no formula f
 
 import json
 import re
-from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base import texts
 from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.words import pairs, words
@@ -26,15 +24,7 @@ from nccl_insight.tables.notes import DROPPED
 from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import known_op, of_input
 
-
-def _fields(name: str) -> dict[str, tuple[str, type[pl.DataType]]]:
-    """Pattern and type of each field."""
-    said = texts.of_file(Path(__file__).with_suffix(".txt"))[name]
-    parted = {field: told.partition(" ") for field, told in said.items()}
-    return {field: (pattern, getattr(pl, kind)) for field, (kind, _, pattern) in parted.items()}
-
-
-_FIELDS: Final = _fields("records")
+_FIELDS: Final = _side.patterns_of_fields(__file__, "records")
 _HEADER = ("process_group", "rank", "group_size", "n_nodes", "comm_name", "host", "pid", "dump_timestamp_us")
 _COUNTS = ("coll_records", "p2p_records", "proxy_records")
 _DROPS = {
@@ -44,7 +34,7 @@ _DROPS = {
     "proxy_ops_dropped_total": "proxy operations",
     "proxy_steps_overwritten_total": "proxy steps",
 }
-_PROXY_FIELDS: Final = _fields("proxy")
+_PROXY_FIELDS: Final = _side.patterns_of_fields(__file__, "proxy")
 _CONNECTION: Final = ("parent_type", "parent_sn", "proxy_op_sn", "channel_id", "peer", "direction")
 _MOST_STEPS: Final = 100_000
 _ALGORITHMS = pairs("""RING=Ring TREE=Tree COLLNET_DIRECT=CollNetDirect COLLNET_CHAIN=CollNetChain NVLS=NVLS

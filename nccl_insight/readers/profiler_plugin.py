@@ -17,21 +17,7 @@ from nccl_insight.tables.schema import known_op
 
 _CATS = b"GROUP_API|COLL_API|P2P_API|KERNEL_LAUNCH|GROUP|COLL|P2P|PROXY|NET|GPU|CE_COLL"
 _EVENT = rb'"cat":\s*"(?:' + _CATS + rb')",\s*"ph":\s*"[be]"'
-_FIELDS = {
-    "name": (r'"name":\s*"([^"]{1,80})"', pl.String), "cat": (r'"cat":\s*"([A-Z0-9_]{1,20})"', pl.String),
-    "ph": (r'"ph":\s*"([be])"', pl.String), "id": (r'"id":\s*([0-9]{1,18})', pl.Int64),
-    "pid": (r'"pid":\s*([0-9]{1,12})', pl.Int64), "ts_us": (r'"ts":\s*([0-9.]{1,40})', pl.Float64),
-    "seq": (r'"SeqNum":\s*([0-9]{1,18})', pl.Int64), "comm_hash": (r'"CommHash":\s*"?([0-9]{1,20})', pl.String),
-    "rank": (r'"Rank":\s*([0-9]{1,9})\b', pl.Int32), "peer": (r'"Peer":\s*(-?[0-9]{1,9})\b', pl.Int32),
-    "count": (r'"[Cc]ount":\s*([0-9]{1,18})', pl.UInt64),
-    "dtype": (r'"[Dd]atatype":\s*"?(nccl[A-Za-z0-9]{1,30})', pl.String),
-    "algorithm": (r'"Algorithm":\s*"([^"]{1,30})"', pl.String),
-    "protocol": (r'"Protocol":\s*"([^"]{1,30})"', pl.String),
-    "n_channels": (r'"nChannels":\s*([0-9]{1,6})\b', pl.Int32),
-    "channel": (r'"Channel":\s*([0-9]{1,6})\b', pl.Int32),
-    "start_gpu_ns": (r'"StartGpuClk":\s*([0-9]{1,19})\b', pl.Int64),
-    "stop_gpu_ns": (r'"StopGpuClk":\s*([0-9]{1,19})\b', pl.Int64),
-}  # fmt: skip
+_FIELDS = _side.patterns_of_fields(__file__, "events")
 
 
 def sniff(head: bytes, name: str) -> float:

@@ -3,9 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.tables.notes import CUT, note_rows
@@ -58,6 +60,14 @@ def json_values(text: str, at: int = 0) -> Iterator[object]:
         except (ValueError, RecursionError):
             return
         yield value
+
+
+def patterns_of_fields(module: str, name: str) -> dict[str, tuple[str, type[pl.DataType]]]:
+    """Pattern and type of each field, by the block of that name of the ``.txt`` beside a module (its ``__file__``)."""
+    parted = {
+        field: told.partition(" ") for field, told in texts.of_file(Path(module).with_suffix(".txt"))[name].items()
+    }
+    return {field: (pattern, getattr(pl, kind)) for field, (kind, _, pattern) in parted.items()}
 
 
 def lines_frame(text: str) -> pl.DataFrame:

@@ -1,40 +1,16 @@
 """What a launcher, collector or service puts in front of a process's lines: its rank, local rank, number and host."""
 
-import re
 from typing import Final
 
-from nccl_insight.base import late, texts
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import words
 
 _RE: Final = texts.compiled(__file__)
-_RANK: Final = (
-    late.compiled(r"\[rank ?:? ?([0-9]{1,7})\]"),
-    late.compiled(r"\brank[= ]([0-9]{1,7})\b", re.I),
-    # Open MPI, PRRTE: [1,5]<stderr>:, [prterun-n01-4400@1,5]<stderr>:
-    late.compiled(r"\[(?:[\w.@-]+,)?([0-9]{1,7})\]<std"),
-    late.compiled(r"^\s*([0-9]{1,7}):(?: |$)"),  # srun --label
-    late.compiled(r"^\s*\[([0-9]{1,7})\](?: |$)"),  # Hydra, mpirun -prepend-rank
-    late.compiled(r"TP([0-9]{1,4})\b(?! DP)"),
-    late.compiled(r"\[[a-z]+[0-9]{1,7}\|([0-9]{1,7})\]:"),
-)
-_SYSLOG: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})? (\S+) "
-_PID: Final = late.compiled(r"\bpid=([0-9]{1,9})|" + _SYSLOG + r"[A-Za-z][\w.@/-]*\[([0-9]{1,9})\]:")
-_SURE: Final = (
-    late.compiled(_SYSLOG + r"(?:kernel|systemd|earlyoom)\b"),
-    late.compiled(r"\bip=([0-9A-Fa-f.:]+)"),
-    # UCX and Open MPI: [host:pid  :0:tid] and [host:pid], where a container may be the host
-    late.compiled(r"^[\s>]*\[([A-Za-z][\w.-]*|[0-9a-f]{12}):[0-9]+(?: *:[0-9]+:[0-9]+)?\]"),
-    late.compiled(r"^[\s>]*\[pod/([a-z0-9][\w.-]*)/"),  # kubectl logs --prefix
-    # pdsh and Docker Compose in front of a tag of torchrun
-    late.compiled(r"^\s*([A-Za-z][\w-]*[0-9][\w.-]*)(?:: +| +\| ?)\[[a-z]+[0-9]{1,4}\]:"),
-)
-# So wide that they count for hosts that are known otherwise.
-_WIDE: Final = (
-    late.compiled(r"^[\s(\[]*([A-Za-z0-9][\w.-]*)\]?:(?:\s|$)"),
-    late.compiled(r"^\s*([A-Za-z0-9][\w.-]*) +\|"),  # Docker Compose
-    # syslog of any other program: May  4 14:20:01 gpu02 kubelet[900]:
-    late.compiled(_SYSLOG + r"[A-Za-z][\w.@/-]*(?:\[[0-9]+\])?:"),
-)
+# Patterns of a rank; of a host; and those so wide that they count for hosts that are known otherwise.
+_RANK: Final = words("rank_in_brackets rank_named rank_mpi rank_srun rank_hydra rank_tensor_parallel rank_of_node")
+_SURE: Final = words("host_syslog host_ip host_ucx host_kubectl host_in_front")
+_WIDE: Final = words("maybe_in_front maybe_compose maybe_syslog")
 
 
 @dataclass(frozen=True)
@@ -52,14 +28,14 @@ def read_tag(text: str | None) -> Tag:
     """What stands in front of a line."""
     if not text:
         return Tag()
-    pid = _PID.search(text)
+    pid = _RE["pid"].search(text)
     local = _RE["local"].search(text)
     return Tag(
-        rank=next((int(m[1]) for p in _RANK if (m := p.search(text))), None),
+        rank=next((int(m[1]) for n in _RANK if (m := _RE[n].search(text))), None),
         local_rank=int(local[1]) if local is not None else None,
         pid=int(pid[1] or pid[3]) if pid is not None else None,
-        hosts=tuple(m[1] for p in _SURE if (m := p.search(text))),
-        maybe=tuple(m[1] for p in _WIDE if (m := p.search(text))),
+        hosts=tuple(m[1] for n in _SURE if (m := _RE[n].search(text))),
+        maybe=tuple(m[1] for n in _WIDE if (m := _RE[n].search(text))),
     )
 
 

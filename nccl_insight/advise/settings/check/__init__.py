@@ -4,10 +4,9 @@ Each check is a pure function of names, values and the NCCL version (None when i
 :class:`Issue` objects. Their names are those of the diagnoses where one exists.
 """
 
-from nccl_insight.advise.settings.check.combine import check_together
+from nccl_insight.advise.settings.check.combine import check_pinned, check_together
 from nccl_insight.advise.settings.check.issue import Issue, as_number, issue_of, switched_off, switched_on
 from nccl_insight.advise.settings.check.names import check_deprecated, check_name, check_too_new
-from nccl_insight.advise.settings.check.pinned import check_pinned
 from nccl_insight.advise.settings.check.values import check_value
 
 __all__ = ["Issue", "as_number", "check_deprecated", "check_name", "check_pinned", "check_setting", "check_together"]

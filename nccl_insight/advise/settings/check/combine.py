@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
-from nccl_insight.advise.settings.check.inspector import check_inspector
+from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check.issue import Issue, as_number, issue_of, switched_off, switched_on
 from nccl_insight.advise.settings.interfaces import is_virtual
 from nccl_insight.base.bandwidth import BULK
@@ -16,6 +17,10 @@ _WITHOUT_RING = {
     "pat": frozenset({"allgather", "reducescatter"}),
 }
 _HCA_EXACT_MEANT = re.compile(r"(?:mlx5|bnxt_re|irdma|hfi1|efa|rocep|ib)_?[0-9]$")
+_ENABLE: Final = "NCCL_INSPECTOR_ENABLE"
+_PLUGIN: Final = "NCCL_PROFILER_PLUGIN"
+_INTERVAL: Final = "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS"
+_PROMETHEUS_US: Final = 30_000_000
 
 
 def check_together(settings: Settings, version: str | None = None) -> Iterator[Issue]:
@@ -145,6 +150,52 @@ def _framework(settings: Settings, version: str | None) -> Iterator[Issue]:
             yield issue_of("torch-dump-timeout")
 
 
+def _inspector(settings: Settings, version: str | None) -> Iterator[Issue]:
+    """``inspector-silent``: the Inspector profiler plugin is set up so that it writes nothing, or only at the end."""
+    ours = sorted(name for name in settings if name.startswith("NCCL_INSPECTOR_"))
+    if not ours:
+        return
+    first = _ENABLE if _ENABLE in settings else ours[0]
+    if not switched_on(settings, _ENABLE):
+        why = f"{_ENABLE}={settings[_ENABLE]}" if _ENABLE in settings else f"{_ENABLE} is not set"
+        if len(ours) > 1 or _ENABLE not in settings:
+            yield issue_of("other-inspector-settings", first, why=why, enable=_ENABLE)
+        return
+    if not settings.get(_PLUGIN, "").strip():
+        yield issue_of("without-loads-inspector", _ENABLE, plugin=_PLUGIN)
+    if switched_off(settings, "NCCL_INSPECTOR_DUMP_THREAD_ENABLE"):
+        yield issue_of("inspector-dump-thread")
+        return
+    interval = as_number(settings.get(_INTERVAL, "-1"))
+    if interval < 0:
+        how = f"{_INTERVAL}={settings[_INTERVAL]}" if _INTERVAL in settings else f"{_INTERVAL} is not set (-1)"
+        of = _INTERVAL if _INTERVAL in settings else _ENABLE
+        yield issue_of("nothing-written-before", of, how=how, interval=_INTERVAL)
+    elif switched_on(settings, "NCCL_INSPECTOR_PROM_DUMP") and 0 <= interval < _PROMETHEUS_US:
+        yield issue_of("prometheus-files-written", _INTERVAL, interval=interval, prometheus_us=_PROMETHEUS_US)
+    elif interval == 0 and _INTERVAL in settings:
+        yield issue_of("writes-without-pause", _INTERVAL)
+
+
+def check_pinned(settings: Settings) -> Iterator[Issue]:
+    """``env-tuning-pinned``: knobs for experiments that are left set.
+
+    Silent where a cloud plugin is configured whose vendor prescribes these values.
+    """
+    if any(name.startswith(("NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_")) for name in settings):
+        return
+    for name, value in settings.items():
+        variable = catalog().get(name)
+        if variable is None or not variable.tuning or not value.strip():
+            continue
+        if name in {"NCCL_ALGO", "NCCL_PROTO"} and all(
+            part.rsplit(":", 1)[-1].startswith("^") for part in value.split(";")
+        ):
+            continue  # excluding one algorithm or protocol is the documented workaround for a bug
+        advice = variable.advice or "Values found on one machine, size or release are often wrong on the next."
+        yield issue_of("pins-choice-makes", name, value=value, advice=advice)
+
+
 _CHECKS: tuple[Callable[[Settings, str | None], Iterator[Issue]], ...] = (
-    _network, _peer_to_peer, _nvls, _algorithms, _bounds, _interfaces, _logging, _framework, check_inspector,
+    _network, _peer_to_peer, _nvls, _algorithms, _bounds, _interfaces, _logging, _framework, _inspector,
 )  # fmt: skip

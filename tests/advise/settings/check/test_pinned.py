@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nccl_insight.advise.settings.check.pinned import check_pinned
+from nccl_insight.advise.settings.check.combine import check_pinned
 
 
 def test_pinned() -> None:
