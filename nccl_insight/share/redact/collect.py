@@ -14,7 +14,9 @@ from nccl_insight.share.redact.redactor import Redactor
 from nccl_insight.tables.run import Run
 
 HOST_COLUMNS = ("host", "hosts", "src_host", "dst_host", "peer_host", "hostname")
-_WANTED = loosened((patterns.PLACE, patterns.PLACES, patterns.USER, patterns.JOB, patterns.JOB_NUMBER))
+_WANTED = loosened(
+    (patterns.RE["place"], patterns.RE["places"], patterns.RE["user"], patterns.RE["job"], patterns.RE["job_number"])
+)
 _LONGEST_ROW = 1000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DASHED = re.compile(r"[0-9]+(?:-[0-9]+){3,}")
@@ -67,22 +69,26 @@ class _Found:
 
     def by_patterns(self, alike: str, sections: list[str]) -> None:
         """Heads of lines in ``alike``, and names behind the words that announce them in ``sections``."""
-        for match in chain(patterns.HEAD.finditer(alike), _matches(patterns.PLACE, sections)):
+        for match in chain(patterns.RE["head"].finditer(alike), _matches(patterns.RE["place"], sections)):
             name = next(g for g in match.groups() if g is not None)
-            behind = match.re is patterns.PLACE and match["series"] and patterns.SERIES.match(match.string, match.end())
+            behind = (
+                "series" in match.re.groupindex
+                and match["series"]
+                and patterns.RE["series"].match(match.string, match.end())
+            )
             if behind:
                 self.series[match["series"]] = behind[1]
             if _host_like(name) and not (behind and not certain(name)):
                 self.hosts.setdefault(name)
-        for match in _matches(patterns.PLACES, sections):
-            for named in patterns.PLACE_OF_LIST.finditer(match[match.lastindex or 0]):
+        for match in _matches(patterns.RE["places"], sections):
+            for named in patterns.RE["place_of_list"].finditer(match[match.lastindex or 0]):
                 if _host_like(named[0]) and certain(named[0]):
                     self.hosts.setdefault(named[0])
-        for match in _matches(patterns.USER, sections):
+        for match in _matches(patterns.RE["user"], sections):
             user = next(g for g in match.groups() if g is not None).rstrip(".-")
             if not said.numbered_part(user):
                 self.users.setdefault(user)
-        for match in chain(_matches(patterns.JOB, sections), _matches(patterns.JOB_NUMBER, sections)):
+        for match in chain(_matches(patterns.RE["job"], sections), _matches(patterns.RE["job_number"], sections)):
             self.jobs.setdefault(match[match.lastindex or 0])
 
     def by_rows(self, lines: list[str]) -> None:

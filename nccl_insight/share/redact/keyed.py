@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nccl_insight.share.redact.patterns import NO_VALUE, PAIR, PUBLIC_OWNERS
+from nccl_insight.share.redact.patterns import PUBLIC_OWNERS, RE
 from nccl_insight.share.redact.said import numbered_part
 from nccl_insight.share.redact.shapes import as_series
 from nccl_insight.share.redact.vocabulary import kinds_of, listed
@@ -40,7 +40,7 @@ def names(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """
     series = as_series(lines)
     for raw in series.filter(series.str.contains(_ENDS).fill_null(value=False)):
-        for match in PAIR.finditer(raw.rstrip("\r\n")):
+        for match in RE["pair"].finditer(raw.rstrip("\r\n")):
             last = match.lastindex or 0
             kind, name = _kind(match[last - 1], match[last]), match[last].rstrip(".-")
             if kind and _names(name):
@@ -67,7 +67,7 @@ def _names(value: str) -> bool:
     return bool(_LETTER.search(value)) and not (
         folded in _NO_NAMES
         or folded in PUBLIC_OWNERS
-        or NO_VALUE.fullmatch(value)
+        or RE["no_value"].fullmatch(value)
         or value.isupper()
         or numbered_part(value)
     )

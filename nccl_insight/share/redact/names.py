@@ -8,7 +8,7 @@ from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.units import plural
 from nccl_insight.readers.embedded.tags import read_path
 from nccl_insight.share.redact.addresses import AddressBook, parse_v4
-from nccl_insight.share.redact.patterns import COMMON, DOMAIN, FILE_SUFFIXES, PUBLIC_FILE
+from nccl_insight.share.redact.patterns import COMMON, FILE_SUFFIXES, RE
 
 _RE: Final = texts.compiled(__file__)
 
@@ -104,7 +104,7 @@ class Names:
                 self.folded.setdefault(form.lower(), self.hosts[name])
                 if (masked := re.sub("[0-9]+", "<N>", form)) != form:
                     self.masked[masked.lower()] = None
-        if dot and len(name) <= LONGEST and DOMAIN.fullmatch(name):
+        if dot and len(name) <= LONGEST and RE["domain"].fullmatch(name):
             while "." in domain:
                 self.domains.setdefault(domain.lower())
                 domain = domain.partition(".")[2]
@@ -234,7 +234,7 @@ class Names:
 
     def file(self, name: str) -> str:
         """Pseudonym of the last part of a path; public files keep theirs."""
-        if not name or (len(name) <= LONGEST and PUBLIC_FILE.fullmatch(name)):
+        if not name or (len(name) <= LONGEST and RE["public_file"].fullmatch(name)):
             return name
         if name not in self.files:
             suffix = name.rsplit(".", 1)[-1] if "." in name and name.rsplit(".", 1)[-1].lower() in FILE_SUFFIXES else ""

@@ -46,7 +46,7 @@ def _glued() -> frozenset[str]:
 @cache
 def _compounds() -> frozenset[str]:
     """Words with hyphens of the grammar, in lower case."""
-    found = map(patterns.COMPOUND.findall, grammar_files().values())
+    found = map(patterns.RE["compound"].findall, grammar_files().values())
     return frozenset(word.lower() for words in found for word in words)
 
 
@@ -60,12 +60,12 @@ class Ordinary:
 
     def replaced(self, text: str) -> str:
         """The text without words that nobody has to know."""
-        return _RE["piece"].sub(self._piece, patterns.COMPOUND.sub(self._compound, text))
+        return _RE["piece"].sub(self._piece, patterns.RE["compound"].sub(self._compound, text))
 
     def learned(self, text: str) -> str:
         """The text with the words replaced that were replaced before, for texts of our own."""
         words = self._names.words
-        for pattern in (patterns.COMPOUND, _RE["piece"]) if words else ():
+        for pattern in (patterns.RE["compound"], _RE["piece"]) if words else ():
             text = pattern.sub(lambda m: words.get(m[0], m[0]), text)
         return text
 
@@ -107,7 +107,7 @@ class Ordinary:
         if len(found) <= _SHORT or (found[0].isdigit() and max(map(len, runs)) <= _SHORT and len(found) <= _MIXED):
             return True
         if (
-            any(p.fullmatch(found) for p in (_RE["hex"], _RE["ours"], patterns.MEASURED))
+            any(p.fullmatch(found) for p in (_RE["hex"], _RE["ours"], patterns.RE["measured"]))
             or {found, found.lower()} & _glued()
         ):
             return True

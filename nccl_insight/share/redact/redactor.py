@@ -50,19 +50,19 @@ class Redactor:
         self._plain: dict[str, shapes.Change | None] = self.names.cache()
         self._sections: dict[str, shapes.Change | None] = self.names.cache()
         self._steps: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-            ("secret", patterns.SECRET, self._secret),
-            ("secret", patterns.BEARER, lambda m: f"{m[1]} {self.names.secret(m[2])}"),
-            ("keys", patterns.KEYS, lambda m: self.names.secret(m[0])),
-            ("marked", patterns.MARKED, self._marked),
-            ("person", patterns.PERSON, lambda m: m[1] + self.names.user(m[2])),
-            ("images", patterns.IMAGE, self._image),
-            ("places", patterns.PLACES, self._places),
-            ("number", patterns.JOB_NUMBER, self._job_number),
-            ("job", patterns.JOB, lambda m: m[1] + self.names.job(m[2])),
-            ("numbers", patterns.NUMBERS, self._numbered),
-            ("head", patterns.HEAD, self._head),
-            ("place", patterns.PLACE, self._place),
-            ("guid", patterns.GUID, lambda m: m[1] + self.names.identifier("guid", m[2])),
+            ("secret", patterns.RE["secret"], self._secret),
+            ("secret", patterns.RE["bearer"], lambda m: f"{m[1]} {self.names.secret(m[2])}"),
+            ("keys", patterns.RE["keys"], lambda m: self.names.secret(m[0])),
+            ("marked", patterns.RE["marked"], self._marked),
+            ("person", patterns.RE["person"], lambda m: m[1] + self.names.user(m[2])),
+            ("images", patterns.RE["image"], self._image),
+            ("places", patterns.RE["places"], self._places),
+            ("number", patterns.RE["job_number"], self._job_number),
+            ("job", patterns.RE["job"], lambda m: m[1] + self.names.job(m[2])),
+            ("numbers", patterns.RE["numbers"], self._numbered),
+            ("head", patterns.RE["head"], self._head),
+            ("place", patterns.RE["place"], self._place),
+            ("guid", patterns.RE["guid"], lambda m: m[1] + self.names.identifier("guid", m[2])),
         )
         # Heads have a way of their own.
         self._wanted = loosened([pattern for kind, pattern, _ in self._steps if kind != "head"] + [_MASKED])
@@ -115,7 +115,7 @@ class Redactor:
         return self._changed(line, plain) if found is None else found.apply(line)
 
     def _changed(self, text: str, plain: bool) -> str:
-        return self._denied(self._words.replaced(patterns.HEAD.sub(self._head, text) if plain else text))
+        return self._denied(self._words.replaced(patterns.RE["head"].sub(self._head, text) if plain else text))
 
     def _denied(self, text: str) -> str:
         return self._ordinary.replaced(text) if self.strict else text
@@ -157,7 +157,7 @@ class Redactor:
 
     def _places(self, match: re.Match[str]) -> str:
         index = match.lastindex or 0
-        return match[index - 1] + patterns.PLACE_OF_LIST.sub(lambda m: self._listed(m[0]), match[index])
+        return match[index - 1] + patterns.RE["place_of_list"].sub(lambda m: self._listed(m[0]), match[index])
 
     def _listed(self, name: str) -> str:
         return self.names.host(name) if certain(name) and name not in self.names.given else name

@@ -5,7 +5,7 @@ from typing import Final
 
 from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, field
-from nccl_insight.share.redact.patterns import FILE_SUFFIXES, KNOWN_DOMAINS, PUBLIC_FILE
+from nccl_insight.share.redact.patterns import FILE_SUFFIXES, KNOWN_DOMAINS, RE
 
 _RE: Final = texts.compiled(__file__)
 
@@ -35,7 +35,7 @@ class Residue:
 
 
 def _suspicious(word: str) -> bool:
-    if _RE["ours"].fullmatch(word) or PUBLIC_FILE.fullmatch(word) or set(word) <= set("0-"):
+    if _RE["ours"].fullmatch(word) or RE["public_file"].fullmatch(word) or set(word) <= set("0-"):
         return False
     ending = word.rsplit(".", 1)[-1].lower()
     if ending in FILE_SUFFIXES or any(word == d or word.endswith("." + d) for d in KNOWN_DOMAINS):

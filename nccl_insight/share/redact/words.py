@@ -8,10 +8,10 @@ from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6, spelled_
 from nccl_insight.share.redact.names import LONGEST, MOST_PARTS, Names, certain
 
 _CACHE: Final = 200_000
-_UUID: Final = re.compile(patterns.UUID)
+_UUID: Final = patterns.RE["uuid"]
 _COLON_GUID: Final = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}")
-_HEX_GROUPS: Final = re.compile(patterns.HEX_GROUPS)
-_HEX_RUN: Final = re.compile(patterns.HEX_RUN)
+_HEX_GROUPS: Final = patterns.RE["hex_groups"]
+_HEX_RUN: Final = patterns.RE["hex_run"]
 # An interface of systemd that is called after its address.
 _MAC_DEVICE: Final = re.compile(r"(?:enx|wlx|ibx)[0-9a-f]{12}")
 # What stands between the parts of a word.
@@ -35,7 +35,7 @@ class Words:
 
     def replaced(self, text: str) -> str:
         """The text with its words replaced."""
-        return patterns.RUN.sub(self._run, text)
+        return patterns.RE["run"].sub(self._run, text)
 
     def _run(self, match: re.Match[str]) -> str:
         found = match[0]
@@ -43,7 +43,7 @@ class Words:
         if known is None:
             if len(self._runs) > _CACHE:
                 self._runs.clear()
-            known = self._runs[found] = patterns.TOKEN.sub(self._token, found) if len(found) > 2 else found
+            known = self._runs[found] = patterns.RE["token"].sub(self._token, found) if len(found) > 2 else found
         return known
 
     def _token(self, match: re.Match[str]) -> str:
@@ -98,7 +98,7 @@ class Words:
         folded = self._names.folded.get(found.lower())
         if folded is not None:
             return folded
-        mail = patterns.EMAIL.fullmatch(found)
+        mail = patterns.RE["email"].fullmatch(found)
         if mail:
             at = mail[2] if _known_domain(mail[2]) else self._names.host(mail[2].lower())
             return f"{self._names.user(mail[1])}@{at}"
@@ -109,27 +109,27 @@ class Words:
         replaced = _HEX_RUN.sub(self._hex, _HEX_GROUPS.sub(lambda m: self._names.identifier("guid", m[0]), found))
         if replaced != found:
             return replaced
-        if patterns.POD.fullmatch(found):
+        if patterns.RE["pod"].fullmatch(found):
             return self._names.host(found)
         if "@" in found:
-            return "@".join(patterns.TOKEN.sub(self._token, part) for part in found.split("@"))
+            return "@".join(patterns.RE["token"].sub(self._token, part) for part in found.split("@"))
         longer = self._names.longer(found)
         if longer is not None:
             return longer
         parted = self._parts(found)
         if parted is not None:
             return parted
-        replaced = patterns.V4_WITHIN.sub(self._within, found)
+        replaced = patterns.RE["v4_within"].sub(self._within, found)
         if replaced != found:
             return replaced
         if "." in found:
-            if patterns.POD.fullmatch(found.partition(".")[0]):
+            if patterns.RE["pod"].fullmatch(found.partition(".")[0]):
                 return self._names.host(found)
             if found.lower() in self._names.domains:
                 return self._names.host(found.lower())
             if found.lower().endswith(tuple("." + d for d in self._names.parents(found))):
                 return self._names.host(found)
-            if patterns.DOMAIN.fullmatch(found):
+            if patterns.RE["domain"].fullmatch(found):
                 return found if _known_domain(found) else self._names.host(found)
             labels = found.split(".")
             return ".".join(self._word(label) for label in labels) if all(labels) else found
@@ -186,11 +186,11 @@ class Words:
         if any(place == d or place.endswith("." + d) for d in patterns.KNOWN_DOMAINS):
             owned = place.endswith(("github.com", "githubusercontent.com")) and after.count("/") > 1
             if owned and after.split("/")[1].lower() not in patterns.PUBLIC_OWNERS:
-                after = patterns.TOKEN.sub(self._token, after)
+                after = patterns.RE["token"].sub(self._token, after)
             return f"{scheme}://{place}{after}"
         if scheme in patterns.BUCKETS:
             tail = self._path(after) if len(after) > 1 else after
             return f"{scheme}://{self._names.host(place.lower()) if place else ''}{tail}"
         plain = parse_v6(place) or ("." not in place and (place.lower() in patterns.COMMON or not certain(place)))
         name = self._v4(place) if parse_v4(place) else place if plain else self._names.host(place)
-        return f"{scheme}://{name}" + patterns.TOKEN.sub(self._token, after)
+        return f"{scheme}://{name}" + patterns.RE["token"].sub(self._token, after)

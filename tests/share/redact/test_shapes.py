@@ -16,18 +16,18 @@ from tests.runs import RUNS
 from tests.share.redact.classes_of_names import CLASSES
 
 PATTERNS = {
-    "user": [patterns.USER],
-    "place": [patterns.PLACE],
-    "job": [patterns.JOB],
-    "number": [patterns.JOB_NUMBER],
-    "secret": [patterns.SECRET, patterns.BEARER],
-    "keys": [patterns.KEYS],
-    "marked": [patterns.MARKED],
-    "numbers": [patterns.NUMBERS],
-    "guid": [patterns.GUID],
-    "images": [patterns.IMAGE],
-    "places": [patterns.PLACES],
-    "person": [patterns.PERSON],
+    "user": [patterns.RE["user"]],
+    "place": [patterns.RE["place"]],
+    "job": [patterns.RE["job"]],
+    "number": [patterns.RE["job_number"]],
+    "secret": [patterns.RE["secret"], patterns.RE["bearer"]],
+    "keys": [patterns.RE["keys"]],
+    "marked": [patterns.RE["marked"]],
+    "numbers": [patterns.RE["numbers"]],
+    "guid": [patterns.RE["guid"]],
+    "images": [patterns.RE["image"]],
+    "places": [patterns.RE["places"]],
+    "person": [patterns.RE["person"]],
 }
 ASCII = st.characters(min_codepoint=9, max_codepoint=126)
 
