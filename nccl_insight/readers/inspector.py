@@ -10,10 +10,12 @@ nccl-tests counts it. A bus bandwidth of 0 means that Inspector has no formula f
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.words import pairs, words
@@ -27,13 +29,7 @@ from nccl_insight.tables.schema import known_op, of_input
 _FIELDS: Final = _side.patterns_of_fields(__file__, "records")
 _HEADER = ("process_group", "rank", "group_size", "n_nodes", "comm_name", "host", "pid", "dump_timestamp_us")
 _COUNTS = ("coll_records", "p2p_records", "proxy_records")
-_DROPS = {
-    "coll_dropped_total": "collectives",
-    "p2p_dropped_total": "point-to-point operations",
-    "proxy_dropped_total": "proxy records",
-    "proxy_ops_dropped_total": "proxy operations",
-    "proxy_steps_overwritten_total": "proxy steps",
-}
+_DROPS: Final[Mapping[str, str]] = toml.beside(__file__)["drops"]
 _PROXY_FIELDS: Final = _side.patterns_of_fields(__file__, "proxy")
 _CONNECTION: Final = ("parent_type", "parent_sn", "proxy_op_sn", "channel_id", "peer", "direction")
 _MOST_STEPS: Final = 100_000

@@ -3,19 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from nccl_insight.base import xids
+from nccl_insight.base import toml, xids
 from nccl_insight.engine.fill import without_holes
 from nccl_insight.rules import Rule, discover
 from nccl_insight.rules.says import said
 from nccl_insight.views.line import Known, Line, explained
 
-_ROLES: Final = {
-    "root": "It can be the first cause.",
-    "effect": "It is printed on the way out after another fault: look for an earlier line, on any rank.",
-    "caller": "The program uses NCCL's interface wrongly.",
-    "setting": "A value that was set is wrong, ignored, or leads to this.",
-    "benign": "Healthy systems print it, too.",
-}
+_ROLES: Final[Mapping[str, str]] = toml.beside(__file__)["roles"]
 _MOST: Final = 12
 _SHOWN: Final = 200
 

@@ -1,17 +1,13 @@
 """Sentences about algorithms, links and assumptions."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from nccl_insight.advise.expect.machine import Machine, direct_memory
 from nccl_insight.advise.expect.model import Parts
+from nccl_insight.base import toml
 
-_ALGORITHMS: Final = {
-    "Ring": "the ring: every link carries the same share, best for large messages",
-    "Tree": "the double tree: two nodes exchange the data once, not twice, and reach more than their NICs' rate",
-    "NVLS": "NVLS: the NVSwitch adds the values, each GPU sends its data once, so busbw may exceed the link's rate",
-    "NVLSTree": "NVLSTree: the NVSwitch adds inside the node and a tree joins the nodes",
-    "pairwise": "pairs of send and receive",
-}
+_ALGORITHMS: Final[Mapping[str, str]] = toml.beside(__file__)["algorithms"]
 
 
 def algorithm_words(parts: Parts) -> str:

@@ -4,32 +4,17 @@ import difflib
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Action
 from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
 
-#: Checks of the quick level that say how it stands, good or bad.
-SPOKEN: Final = (
-    "environment", "gpus", "xid", "driver", "gpu health", "nvlink", "fabric manager", "imex", "libraries", "nics",
-    "/dev/shm", "memlock", "nofile", "nproc", "stack", "gpudirect", "pci acs", "iommu", "clock",
-)  # fmt: skip
-#: Checks that speak only where something is wrong, by the check that says whether they could look.
-SILENT: Final = {
-    "gpu health": (
-        "silent gpus", "ecc", "row remapping", "sram", "spare rows", "clocks", "recovery", "nvlink fabric",
-        "compute mode", "mig", "leftovers", "gpu memory", "pcie generation", "power limit", "vbios", "clock limit",
-        "pcie replays",
-    ),
-    "gpus": ("lost gpus", "pcie width", "gpu count", "numa balancing"),
-    "nvlink": ("nvlink errors",),
-    "nics": (
-        "nic count", "nic down", "nic rate", "nic firmware", "nic errors", "partition key", "roce address",
-    ),
-}  # fmt: skip
+SPOKEN: Final[Sequence[str]] = toml.beside(__file__)["spoken"]
+SILENT: Final[Mapping[str, Sequence[str]]] = toml.beside(__file__)["silent"]
 _PLUGIN: Final = re.compile(r"([A-Za-z][A-Za-z0-9 _-]{0,15})=(.+)", re.S)
 _UNKNOWN: Final = 3
 

@@ -2,11 +2,12 @@
 
 import sqlite3
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.nsys.database import Database
 
@@ -19,16 +20,7 @@ _HEADER: Final = struct.Struct("<QQQQ")
 _PUSH_POP: Final = 59
 _START_END: Final = 60
 _LOW: Final = 0xFFFFFFFF
-_FIELDS: Final = {
-    "NCCL communicator ID": ("comm", "<Q"),
-    "Message size [bytes]": ("size", "<Q"),
-    "Message size": ("size", "<Q"),
-    "Peer rank": ("peer", "<i"),
-    "Root": ("root", "<i"),
-    "No. of ranks": ("nranks", "<i"),
-    "Rank": ("rank", "<i"),
-    "CUDA device": ("cuda_dev", "<i"),
-}
+_FIELDS: Final[Mapping[str, Sequence[str]]] = toml.beside(__file__)["fields"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ def schemas(database: Database) -> Schemas:
     for schema, name, offset in database.connection.execute(f"select schemaId, name, offset from {table}"):
         known = _FIELDS.get(str(name))
         if known is not None and isinstance(schema, int) and isinstance(offset, (int, type(None))):
-            layouts.setdefault(schema & _LOW, {})[known[0]] = (*known, offset or 0)
+            layouts.setdefault(schema & _LOW, {})[known[0]] = (known[0], known[1], offset or 0)
     return Schemas({schema: tuple(fields.values()) for schema, fields in layouts.items()})
 
 

@@ -1,7 +1,9 @@
 """GPU by NIC: how far each NIC is from each GPU, and which connections use it."""
 
+from collections.abc import Mapping
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import listed, plural
 from nccl_insight.report.figures import svg
@@ -10,15 +12,7 @@ from nccl_insight.views.nics import GpuNics
 
 _MOST = 32
 _NEAR = ("PIX", "PXB")
-# NCCL's graph/topo.h, nvidia-smi topo -m; from near to far.
-_DISTANCES: Final = {
-    "PIX": "one PCIe switch",
-    "PXB": "several PCIe switches",
-    "PXN": "through another GPU",
-    "PHB": "through the CPU",
-    "NODE": "across PCIe host bridges of one socket",
-    "SYS": "through the link between sockets",
-}
+_DISTANCES: Final[Mapping[str, str]] = toml.beside(__file__)["distances"]
 
 
 def nic_use(analysis: Analysis, view: GpuNics) -> Figure:

@@ -5,10 +5,11 @@ import gzip
 import hashlib
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis
 from nccl_insight.report import json_, markdown, words
@@ -19,14 +20,7 @@ from nccl_insight.report.sanitize import one_line
 EMBEDDED_LIMIT = 100_000
 _PROGRESS = 64
 _OFFLINE = "This file is complete in itself: it loads nothing and sends nothing."
-_NAV = (
-    ("findings", "Findings"),
-    ("figures", "Figures"),
-    ("environment", "Environment"),
-    ("host-tools", "Host tools"),
-    ("gaps", "Not analyzed"),
-    ("provenance", "Inputs"),
-)
+_NAV: Final[Mapping[str, str]] = toml.beside(__file__)["sections"]
 
 
 def asset(name: str) -> str:
@@ -60,7 +54,7 @@ def page(analysis: Analysis, body: Markup, figures: Sequence[Figure], js: str) -
     frame = Document(
         f"{analysis.verdict}: {words.cause(analysis)} - nccl-insight report",
         f"{tool.name} {tool.version}",
-        [(anchor, label) for anchor, label in _NAV if f'id="{anchor}"' in body],
+        [(anchor, label) for anchor, label in _NAV.items() if f'id="{anchor}"' in body],
         [json_block("nccl-insight", {**embedded(analysis), "figures": figure_data(figures)})],
         _markdown(analysis) if js != "none" else {},
         f"{tool.name} {tool.version}, grammar {tool.grammar_hash}. {_OFFLINE}",

@@ -6,11 +6,11 @@ any table whose head names a user, a job or a host.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import texts
+from nccl_insight.base import texts, toml
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
 from nccl_insight.share.redact.vocabulary import kinds_of, listed
@@ -18,23 +18,7 @@ from nccl_insight.share.redact.vocabulary import kinds_of, listed
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # A row begins like this; for Rust's engine, which looks at all lines of a log.
 _BEGINS: Final = _PATTERNS["begins"]
-# The kinds of the groups of each row's pattern.
-_KINDS: Final = {
-    "squeue": ("job", "user"),
-    "sacct": ("job", "job"),
-    "qstat": ("host", "job", "user"),
-    "ls_l": ("user", "job"),
-    "ps_aux": ("user",),
-    "top": ("user",),
-    "lsof": ("user",),
-    "bjobs": ("user", "host", "host", "job"),
-    "qstat_of_grid_engine": ("job", "user"),
-    "kubectl_get_pods": ("host", "host"),
-    "kubectl_get_nodes": ("host",),
-    "sinfo_n": ("host",),
-    "etc_hosts": ("host", "host", "host"),
-    "docker_ps": ("job", "job"),
-}
+_KINDS: Final[Mapping[str, Sequence[str]]] = toml.beside(__file__)["kinds"]
 _ROWS: Final = tuple((re.compile(_PATTERNS[name]), kinds) for name, kinds in _KINDS.items())
 _EVERYWHERE: Final = listed("accounts")
 
