@@ -12,7 +12,7 @@ from tests import source
 
 
 def test_the_ends_of_processes_are_read_without_names_of_messages() -> None:
-    tree = source.tree(source.PACKAGE / "facts" / "ends.py")
+    tree = source.tree(source.PACKAGE / "facts" / "said" / "ends.py")
     words = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     assert not words & set(default_grammar().messages)
 

@@ -37,6 +37,11 @@ _LEVELS: Final = ("level", "levelname", "severity", "lvl", "log_level")
 _TEXTS: Final = ("message", "msg", "event", "error", "err", "exception", "exc_info", "exc")
 
 
+def told_signal(text: str) -> int | None:
+    """The signal that a line's words mean (``signals.toml``)."""
+    return next((number for word, number in SIGNAL_OF["told"].items() if word in text), None)
+
+
 def plain(text: str) -> str:
     """A line of a structured log (one JSON object) as words, ``ERROR: message: exception``; others as they are."""
     if not text.startswith("{") or not text.endswith("}"):
@@ -70,7 +75,7 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
     if raised is not None:
         return EXCEPTION, None, None, raised
     if _RE["core"].search(text):
-        return SIGNAL, None, 11, None
+        return SIGNAL, None, told_signal(text) or 11, None
     if _RE["killed"].search(text):
         return SIGNAL, None, 9, None
     if _RE["nonzero"].search(text):

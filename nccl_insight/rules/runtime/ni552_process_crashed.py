@@ -11,7 +11,7 @@ from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.facts.said.ends import CRASHED, ENDED, KILLED, End
 from nccl_insight.language.load import playing
-from nccl_insight.readers.embedded.forms import SIGNAL_OF
+from nccl_insight.readers.embedded.forms import told_signal
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT
@@ -21,7 +21,6 @@ from nccl_insight.tables.run import Run
 _THROWN: Final = re.compile(r"after throwing an instance of '([^']+)'(?:\s+what\(\):\s+(\S[^\n]*))?")
 # Lines of one exception of Ray, at most.
 _BLOCK = 12
-_WORDS: Final = SIGNAL_OF["told"]
 
 
 def _same(first: End, end: End) -> bool:
@@ -36,7 +35,7 @@ def _same(first: End, end: End) -> bool:
 
 
 def _signal(end: End) -> int | None:
-    return end.signal or next((number for word, number in _WORDS.items() if word in end.text), None)
+    return end.signal or told_signal(end.text)
 
 
 def _open(end: End) -> bool:
