@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from html import escape
 
 from nccl_insight.base.data import dataclass, field
 
@@ -198,6 +197,8 @@ class Finding:
 
     def _repr_html_(self) -> str:
         """Severity, title, first line and next step, for notebooks."""
+        from html import escape
+
         lines = "".join(f"<pre>{escape(f'{e.input}:{e.line}: {e.text}'[:600])}</pre>" for e in self.evidence[:2])
         step = f"<p><b>Next:</b> <code>{escape(self.next_step[:600])}</code></p>" if self.next_step else ""
         head = f"<b>{self.severity.word}[{escape(self.code)}] {escape(self.name)}</b>: {escape(self.title[:600])}"

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -112,7 +111,7 @@ def writing(target: str | os.PathLike[str], private: bool = False) -> Iterator[I
 def _temporary(path: Path, private: bool) -> Iterator[tuple[Path, IO[bytes]]]:
     """A new file beside the path that goes again unless it was given the path's name."""
     short = path.name.encode("utf-8", "surrogateescape")[:200].decode("utf-8", "ignore")
-    part = path.with_name(f".{short}.{secrets.token_hex(6)}.part")
+    part = path.with_name(f".{short}.{os.urandom(6).hex()}.part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666)
     try:
         with os.fdopen(handle, "wb") as out:
@@ -154,7 +153,7 @@ def writing_directory(target: str | os.PathLike[str], inputs: Iterable[str | os.
     """
     path = Path(os.path.realpath(target))
     made: list[Path] = []
-    part = path.parent / f".{path.name[:100]}.{secrets.token_hex(6)}.part"
+    part = path.parent / f".{path.name[:100]}.{os.urandom(6).hex()}.part"
     try:
         if path.exists() and not path.is_dir():
             raise UsageError(f"{os.fspath(target)}: is a file; name a directory")

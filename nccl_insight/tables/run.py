@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial, update_wrapper
-from html import escape
 from itertools import chain, count, islice, takewhile
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -246,6 +245,8 @@ class Run:
 
     def _repr_html_(self) -> str:
         """The list of tables, for notebooks."""
+        from html import escape
+
         rows = "".join(
             f"<tr><td><code>{escape(name)}</code></td><td>{height:,}</td><td>{columns}</td></tr>"
             for name, height, columns in self.tables().iter_rows()

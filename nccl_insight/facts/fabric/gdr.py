@@ -27,7 +27,7 @@ def gdr_lines(run: Run) -> pl.DataFrame:
             "input_id",
             "line",
         )
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

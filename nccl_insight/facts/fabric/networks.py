@@ -26,7 +26,7 @@ def process_networks(run: Run) -> pl.DataFrame:
     return (
         pl.concat([said, used_networks(run).lazy()])
         .unique(["host", "pid"], keep="first", maintain_order=True)
-        .collect()
+        .collect(engine="in-memory")
     )
 
 
@@ -34,7 +34,7 @@ def process_networks(run: Run) -> pl.DataFrame:
 def used_networks(run: Run) -> pl.DataFrame:
     """Networks of each process's NET connections: ``host, pid, network, input_id, line``."""
     net = links(run).lazy().filter((pl.col("transport") == "NET") & pl.col("network").is_not_null())
-    return net.select(_COLUMNS).unique(_COLUMNS[:3], keep="first", maintain_order=True).collect()
+    return net.select(_COLUMNS).unique(_COLUMNS[:3], keep="first", maintain_order=True).collect(engine="in-memory")
 
 
 def member_networks(run: Run, networks: pl.DataFrame) -> pl.DataFrame:
@@ -68,7 +68,7 @@ def nics(run: Run) -> pl.DataFrame:
             *(pl.col(c).drop_nulls().first() for c in first), pl.col("listed").any(), pl.col("input_id", "line").first()
         )
         .select(*shown, "listed", "input_id", "line")
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

@@ -22,7 +22,7 @@ def gpu_paths(run: Run) -> pl.DataFrame:
         .with_columns(path=pl.col("path_type"))
         .unique(["host", "src", "dst"], keep="first", maintain_order=True)
         .select([pl.col(c).cast(t) for c, t in _SCHEMA.items()])
-        .collect()
+        .collect(engine="in-memory")
     )
 
 
@@ -47,7 +47,7 @@ def nvlinks(run: Run) -> pl.DataFrame:
         .filter(pl.col("bw_gbps").is_not_null())  # nvidia-smi topo -m counts links, it does not rate them
         .unique(["host", "src", "dst"], keep="first", maintain_order=True)
         .select("host", "src", "dst", "bw_gbps", "input_id", "line")
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

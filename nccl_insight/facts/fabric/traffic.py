@@ -42,7 +42,7 @@ def nic_load(run: Run) -> pl.DataFrame:
             pl.col("channels").max(),
             pl.col("input_id", "line").first(),
         )
-        .collect()
+        .collect(engine="in-memory")
     )
 
 
@@ -69,7 +69,7 @@ def ring_hops(run: Run) -> pl.DataFrame:
         .select(*keys, pl.col("rank").alias("src_rank"), pl.col("next_rank").alias("dst_rank"), "input_id", "line")
         .unique([*keys, "src_rank"], keep="first", maintain_order=True)
     )
-    hops = ends_placed(run, pl.concat([printed, neighbours]).collect())
+    hops = ends_placed(run, pl.concat([printed, neighbours]).collect(engine="in-memory"))
     hops = hops.with_columns(crosses=pl.col("src_host") != pl.col("dst_host"))
     sizes = run.table("communicators").select("comm_id", "nranks").unique("comm_id", keep="first")
     whole = (

@@ -74,7 +74,7 @@ def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
         (traffic, {"busbw_gbps": "median AllReduce busbw, GB/s"}),
     )
     for frame, columns in titles:
-        table = frame.drop_nulls("rank").sort("rank").collect()
+        table = frame.drop_nulls("rank").sort("rank").collect(engine="in-memory")
         for column, title in columns.items():
             pairs = zip(table["rank"].to_list(), table[column].to_list(), strict=True)
             values = {int(r): float(v) for r, v in pairs if v is not None}

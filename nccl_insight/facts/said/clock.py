@@ -23,12 +23,12 @@ SAME_HOST_SKEW_S: Final = 5.0
 DAY_S: Final = 26 * 3600.0
 """Lines of one host may be stamped or written out of order by this much."""
 
-_DATED: Final = r"([0-9]{4})[-/]([0-9]{2})[-/]([0-9]{2})[T _]([0-9]{2}):([0-9]{2}):([0-9]{2}(?:[.,][0-9]{1,6})?)"
+_CLOCK: Final = r"(?<hour>[0-9]{2}):(?<minute>[0-9]{2}):(?<second>[0-9]{2}(?:[.,][0-9]{1,6})?)"
+_DATED: Final = rf"(?<year>[0-9]{{4}})[-/](?<month>[0-9]{{2}})[-/](?<day>[0-9]{{2}})[T _]{_CLOCK}"
 _STAMP: Final = r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T _][0-9:]{8}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)"
-_GLOG: Final = r"(?:^|[\[\s:])[IWEF]([0-9]{1,2})([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}(?:\.[0-9]{1,6})?)"
+_GLOG: Final = rf"(?:^|[\[\s:])[IWEF](?<year>)(?<month>[0-9]{{1,2}})(?<day>[0-9]{{2}}) {_CLOCK}"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SYSLOG: Final = rf"\b({'|'.join(_MONTHS)}) +([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}(?:\.[0-9]{{1,6}})?)"
-_SYSLOG_YEAR: Final = rf"{_SYSLOG}(?: ([0-9]{{4}}))?"
+_SYSLOG_YEAR: Final = rf"\b(?<month>{'|'.join(_MONTHS)}) +(?<day>[0-9]{{1,2}}) {_CLOCK}(?: (?<year>[0-9]{{4}}))?"
 _BEHIND: Final = {"input_id": pl.UInt16, "_form": pl.String, "_behind_s": pl.Float64}
 ERROR_STAMPS: Final = ("event_time", "timestamp", "launcher")
 """Columns of ``errors`` that may hold a stamp, the surest first."""
@@ -111,37 +111,31 @@ def _seconds(frame: pl.DataFrame, text: pl.Expr, year: int) -> pl.Series:
         glog=text.str.extract_groups(_GLOG),
         syslog=text.str.extract_groups(_SYSLOG_YEAR),
     )
-    dated, glog, syslog = (pl.col(form).struct.field for form in found.columns)
-    month = syslog("1").replace_strict(
-        {name: number for number, name in enumerate(_MONTHS, 1)}, default=None, return_dtype=pl.Int32
-    )
-    forms = (
-        [dated(str(n)) for n in range(1, 7)],
-        [pl.lit(str(year)), *(glog(str(n)) for n in range(1, 6))],
-        [syslog("6").fill_null(str(year)), month, *(syslog(str(n)) for n in range(2, 6))],
-    )
-    some = [f for name, f in zip(found.columns, forms, strict=True) if found[name].struct.field("2").count()]
-    times = [_epoch(found, *parts) for parts in some]
-    return found.with_columns(time_s=pl.coalesce(*times, pl.lit(None, pl.Float64)))["time_s"]
+    forms = {form.name: form.struct.unnest() for form in found.iter_columns()}
+    some = {name: form for name, form in forms.items() if form["day"].null_count() < form.height}
+    times = [_epoch(form, year, name == "syslog").alias("time_s") for name, form in some.items()]
+    if len(times) == 1:
+        return times[0]
+    return found.select(time_s=pl.coalesce(*times, pl.repeat(None, pl.len(), dtype=pl.Float64))).to_series()
 
 
-def _epoch(
-    found: pl.DataFrame, year: pl.Expr, month: pl.Expr, day: pl.Expr, hour: pl.Expr, minute: pl.Expr, second: pl.Expr
-) -> pl.Series:
-    parts = {"year": year, "month": month, "day": day, "hour": hour, "minute": minute}
-    numbers = found.select(
-        second=second.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False),
-        **{name: part.cast(pl.Int32, strict=False) for name, part in parts.items()},
+def _epoch(stamps: pl.DataFrame, default: int, named: bool) -> pl.Series:
+    """Seconds of what a pattern captured: ``year, month, day, hour, minute, second`` (str; ``month`` is its name where
+    ``named``). ``default``: the year of those without."""
+    part = pl.col("month")
+    part = part.replace({name: str(n) for n, name in enumerate(_MONTHS, 1)}) if named else part
+    numbers = stamps.select(
+        pl.col("year").cast(pl.Int32, strict=False).fill_null(default),
+        part.cast(pl.Int32, strict=False),
+        pl.col("day", "hour", "minute").cast(pl.Int32, strict=False),
+        pl.col("second").str.replace(",", ".", literal=True).cast(pl.Float64, strict=False),
     )
-    sound = pl.col("month").is_between(1, 12) & pl.col("day").is_between(1, 31)
-    good = sound & (pl.col("hour") < 24) & (pl.col("minute") < 60)
-    numbers = numbers.with_columns(
-        pl.when(good).then(pl.col("year", "month")), early=pl.col("day").clip(1, 28), good=good
-    )
-    days = pl.date("year", "month", pl.when("good").then("early")).cast(pl.Int32).cast(pl.Float64)
-    days += (pl.col("day") - pl.col("early")).cast(pl.Float64)
-    seconds = days * 86400.0 + pl.col("hour") * 3600.0 + pl.col("minute") * 60.0 + pl.col("second")
-    return numbers.select(pl.when("good").then(seconds)).to_series()
+    # Arithmetic of columns rather than of expressions: of a few rows each operation takes a tenth of the time.
+    month, day, hour, minute, second = numbers.get_columns()[1:]
+    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (hour < 24) & (minute < 60)
+    first = numbers.select(pl.date("year", pl.when(good).then("month"), 1).cast(pl.Int64)).to_series()
+    seconds: pl.Series = (((first + day - 1) * 24 + hour) * 60 + minute) * 60 + second
+    return seconds
 
 
 @fact

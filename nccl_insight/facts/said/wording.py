@@ -133,7 +133,7 @@ def _messages(run: Run) -> pl.DataFrame:
             .filter(pl.col("host").is_not_null() & pl.col("message").is_not_null())
             .group_by("host", "message", maintain_order=True)
             .agg(pl.col("input_id", "line").first())
-            .collect()
+            .collect(engine="in-memory")
         )
     schema = {"host": pl.String, "message": pl.String, "input_id": pl.UInt16, "line": pl.UInt64}
     table = pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame(schema=schema)

@@ -25,7 +25,7 @@ def settings(run: Run) -> pl.DataFrame:
         )
         .select("host", "pid", "name", "value", "origin", "input_id", "line")
         .unique(["host", "pid", "name"], keep="last", maintain_order=True)
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

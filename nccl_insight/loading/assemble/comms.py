@@ -164,8 +164,10 @@ class Pointers:
         """The rows with the communicator in the column ``name``; null where none is known."""
         out = rows.drop("comm_id", strict=False) if name == "comm_id" else rows
         columns = ["_row", "_pos", *_PROCESS, self._pointer]
-        missing = out.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).alias("_row")).select(columns)
-        found: list[pl.DataFrame] = []
+        asked = out.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).alias("_row"))[columns]
+        # No communicator is without a pointer, so rows without one need not be looked up; often that is all of them.
+        missing, bare = parted(asked, asked[self._pointer].is_not_null())
+        found = [bare.select("_row", pl.lit(None, pl.String).alias("comm_id"))]
         for (by, strategy), table in zip(self._TRIES, self._tables, strict=True):
             if not missing.height:
                 break
@@ -192,8 +194,8 @@ def keyed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 def asof(left: pl.DataFrame, right: pl.DataFrame, by: list[str], strategy: Strategy = "backward") -> pl.DataFrame:
     """As-of join on ``_pos`` with groups in which nulls are equal to each other; ``right`` is :func:`keyed`."""
     rows = left if left["_pos"].is_sorted() else left.sort("_pos", maintain_order=True)
-    hashed = rows.lazy().with_columns(pl.struct(by).hash().alias("_by"))
-    joined = hashed.join_asof(right.lazy(), on="_pos", by="_by", strategy=strategy, check_sortedness=False).collect()
+    hashed = rows.with_columns(pl.struct(by).hash().alias("_by"))
+    joined = hashed.join_asof(right, on="_pos", by="_by", strategy=strategy, check_sortedness=False)
     return joined[[name for name in joined.columns if name != "_by"]]
 
 

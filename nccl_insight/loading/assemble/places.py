@@ -519,7 +519,7 @@ def rank_hosts(run: Run) -> pl.DataFrame:
         .unique(["comm_id", "rank"], keep="first", maintain_order=True)
         .drop("len")
         .sort("comm_id", "rank", nulls_last=True)
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

@@ -17,7 +17,7 @@ def check(ctx: Context) -> Hits:
         .filter(pl.col("comm_id").is_in(real) & pl.col("pid").is_not_null() & pl.col("host").is_not_null())
         .unique(["comm_id", "nranks", "rank", "host", "pid"], keep="first", maintain_order=True)
         .filter(pl.len().over("comm_id", "nranks", "rank") > 1)
-        .collect()
+        .collect(engine="in-memory")
     )
     # The rest of a torn line glued to a host name is the same process, not a second one.
     glued = doubled.join(doubled, on=["comm_id", "nranks", "rank", "pid"], how="inner", suffix="_other").filter(

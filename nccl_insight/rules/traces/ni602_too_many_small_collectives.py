@@ -60,7 +60,7 @@ def _traced(run: Run, limit: float) -> pl.DataFrame:
             small_ns=pl.col("duration_ns").filter(small).sum(),
             total_ns=pl.col("duration_ns").sum(),
         )
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

@@ -77,17 +77,19 @@ def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     status = _number(frame, "wait_status")
     by_status = pl.when((status < 256) & (status % 128).is_in(list(_FATAL))).then(status % 128)
     code = pl.coalesce(code, pl.when(status >= 256).then(status // 256).when(by_status.is_null()).then(status))
-    signal = pl.coalesce(_number(frame, "signal"), signal_of(code), by_status)
-    lowered = text.str.to_lowercase()
-    by_word = pl.lit(None, pl.String)
-    for word, what in reversed(_WORDS):
-        by_word = pl.when(lowered.str.contains(word, literal=True)).then(pl.lit(what)).otherwise(by_word)
+    told = frame.with_columns(exit_code=code, _by_status=by_status)
+    code = pl.col("exit_code")
+    told = told.with_columns(signal=pl.coalesce(_number(frame, "signal"), signal_of(code), "_by_status"))
+    signal = pl.col("signal")
+    # Few lines tell an end: a query with a condition for each word would take longer to make than to run.
+    texts = frame.select(text.str.to_lowercase()).to_series().fill_null("")
+    by_word = pl.Series([next((what for word, what in _WORDS if word in t), None) for t in texts], dtype=pl.String)
     by_signal = signal.replace_strict(_SIGNALS, default=EFFECT, return_dtype=pl.String)
     cancelled = pl.lit(ENDED) if "job_number" in frame.columns else pl.lit(None, pl.String)
     plain = pl.when(code == 0).then(pl.lit(OTHER)).when(code.is_not_null()).then(pl.lit(FAILED))
     dead = pl.lit(CRASHED) if "ray_exit_type" in frame.columns else pl.lit(None, pl.String)
     family = pl.coalesce(pl.when(signal.is_not_null()).then(by_signal), by_word, plain, dead, cancelled, pl.lit(OTHER))
-    return frame.with_columns(end_kind=family, signal=signal, exit_code=code)
+    return frame.with_columns(told.select(end_kind=family, signal=signal, exit_code=code).get_columns())
 
 
 NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {"end_family": end_family}
