@@ -5,12 +5,13 @@ Two kinds mean something on the last lines of an input only (``AT_THE_END``): a 
 of a line of NCCL that was not written to its end.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base import texts
+from nccl_insight.base import texts, toml
 from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, RAISED, SIGNAL_OF, through
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
@@ -43,17 +44,7 @@ _TAIL: Final = 4096
 _MOST: Final = 1000
 _SEVERE: Final = r"(?:^|[\[\s|#])(?:ERROR|FATAL|CRITICAL)(?:[\]:|\s]|$)"
 _TORN_HEAD: Final = _PATTERNS["torn_head"]
-# What every such line holds somewhere, so that most lines are dropped by a plain search.
-SIGNS: Final = (
-    "limit", "LIMIT", "Hangup", "Thread ", "Current thread", "timed out",
-    "CANCELLED", "DUE TO", "slurmstepd", "KeyboardInterrupt", "OOM", "oom",
-    "Oom", "ut of memory", "egmentation fault", "core dumped", "atal ", "signal", "SIG", "Killed", "Aborted",
-    "Terminated", "Bus error", "exit", "Exit", "EXIT", "ChildFailed", "Traceback", "MPI_ABORT", "make", "panic",
-    "Assertion", "Timeout (", "ack-off", "replica(s)", "error: ", "remainder of ranks", "fatal errors",
-    "killed", "terminated", "terminate called", "abort", "exception!", "remote host", "disconnect", "pot instance",
-    "reemption", "h_rt", "s_rt", "rc=", "RC=", "ret=", "CODE=", "memory limit", "ERROR", "FATAL", "CRITICAL",
-    "Exception ignored", "^C",
-)  # fmt: skip
+SIGNS: Final[Sequence[str]] = toml.beside(__file__)["signs"]
 
 
 def shell_signal(text: str) -> tuple[str, int] | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.share.redact import patterns, shapes
 from nccl_insight.share.redact.loose import loosened
@@ -11,17 +12,8 @@ from nccl_insight.share.redact.names import Names, certain
 from nccl_insight.share.redact.ordinary import Ordinary
 from nccl_insight.share.redact.words import Words
 
-COVERED: Final = (
-    "host names (short, long, in any case), pods and containers, IPv4 and IPv6 addresses and GIDs, MACs, GUIDs and "
-    "UUIDs (also of GPUs and MIG instances), user names and e-mail addresses, paths outside the system's own "
-    "directories, storage buckets, job names and numbers of schedulers, tokens, keys and passwords that are marked as "
-    "such, serial numbers, cloud resources, accounts and projects, paths of container images and git remotes, models "
-    "of private owners, users and accounts in rows of squeue, ls and ps"
-)
-NOT_PROMISED: Final = (
-    "names that appear only in free text of other programs, and names of organizations, projects or models; "
-    "read before sharing"
-)
+COVERED: Final[str] = toml.beside(__file__)["covered"]
+NOT_PROMISED: Final[str] = toml.beside(__file__)["not_promised"]
 # Shorter texts are not worth being looked at by lines.
 _SHORT: Final = 2000
 _SHAPES: Final = 50_000
