@@ -56,11 +56,24 @@ def late(run: Run) -> frozenset[int] | None:
         called[rank] += 0 if stream[1] else calls
     most = max(called[r] for r in missed)
     idle = any(0 < called[r] <= most for r in free - missed)
-    # Of an input that ends with the call that lacks another one, that may be cut off.
-    inputs = rows.filter(pl.col("job").n_unique().over("input_id") > 1).group_by("input_id").agg(pl.col("job").last())
-    cut = held.issubset(inputs["job"].to_list()) or len(missed) > max(2, len(free | waits.keys()) // 4)
+    cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
     still = len(missed) > 1 and _still(total, members, missed, held)
     return frozenset() if idle or cut or still else missed
+
+
+def _cut(run: Run, rows: pl.DataFrame, held: set[int], missed: frozenset[int]) -> bool:
+    """Whether the calls that lack another one are the last of each input of several ranks, or the last lines of one in
+    which the missed ranks called last before, too: it may be cut off."""
+    lines = dict(run.table("inputs").select("input_id", "lines").iter_rows())
+    lasts = set[int]()
+    for part in rows.filter(pl.col("job").n_unique().over("input_id") > 1).partition_by("input_id"):
+        lasts.add(part["job"][-1])
+        before = part.head(-len(held)).filter(pl.col("job").is_in([*held, *missed])).unique("job", keep="last")
+        ends = part["line"][-1] + 1 >= lines[part["input_id"][0]]
+        called = {*before.sort("line")["job"].tail(len(missed))}
+        if ends and held == {*part["job"].tail(len(held))} and missed == called:
+            return True
+    return held <= lasts
 
 
 def _still(

@@ -7,7 +7,7 @@ tensor, pipeline and data-parallel groups, the late ranks are those that others 
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -216,7 +216,7 @@ class _Graph:
         behind = {r for g in placed if g.name not in differs for r in g.ranks_behind}
         fewer = {r for g in placed for r in g.ranks_never} - behind
         never = self._alone(fewer) - self.waiting - ((self.by_dumps | self.issued_by_dumps) if fewer else frozenset())
-        apart = {r for r in never if self._apart(r)}
+        apart = {r for r in never if self._apart(r, never)}
         never = self._unexcused(never) - apart or (set() if apart else never)
         return behind, never
 
@@ -266,12 +266,12 @@ class _Graph:
         stuck = self.waiting | late
         return late - {r for g in self.placed for r in (g.members & late) - less[g.name] if g.members & stuck - {r}}
 
-    def _apart(self, late: int) -> bool:
-        """Whether a rank that issued fewer operations may wait for the one of those that went on, before it came to
-        operations that nobody counts."""
+    def _apart(self, late: int, never: Set[int]) -> bool:
+        """Whether a rank that issued fewer operations may wait before it came to them, in one that nobody counts, for
+        one of those that went on, or for another one that does not wait."""
         ahead = {r for g in self.placed if late in g.ranks_never for r in g.ranks_inside}
         hidden = (g.members for g in self.placed if g.proof in COUNTED and g.rows["op"].drop_nulls().is_empty())
-        return any(late in members and len(members & ahead) == 1 for members in hidden)
+        return any(late in who and (len(who & ahead) == 1 or who - self.waiting - never) for who in hidden)
 
     def _own_words(self, group: Instance, behind: Iterable[int], never: Iterable[int]) -> Iterator[Claim]:
         """What the numbers of ranks themselves say: they have not issued, or do not finish, what others wait in."""
@@ -312,12 +312,10 @@ class _Graph:
             held |= self._came({r for g in needs for r in g.lacking} - held, min(filter(None, times), default=None))
         alone = [g for g in needs if not g.lacking & held]
         late = self._fewest(alone, held)
-        if self.source == DUMPS and late & flight_recorder.dumped(self.run):
-            return  # its dump says itself what it issued
-        if self.source == DUMPS and watchdog.given_up(self.run).select("input_id", "rank").n_unique() >= len(
-            self.every
-        ):
-            return  # each process gave up itself
+        gave_up = watchdog.given_up(self.run).select("input_id", "rank").n_unique()
+        # Its dump says itself what it issued; or each process gave up itself.
+        if self.source == DUMPS and (late & flight_recorder.dumped(self.run) or gave_up >= len(self.every)):
+            return
         if late and self._only(late, held, needs):
             told = sorted((g for g in alone if g.lacking <= late), key=lambda g: (len(g.members), g.name))
             yield from (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
@@ -346,27 +344,14 @@ class _Graph:
 
     @cached_property
     def still(self) -> bool:
-        """Whether all members of a group wait in one operation."""
-        return any(g.complete for g in self.placed)
+        """Whether all members of a group, and no other one is, wait in one operation."""
+        return any(g.complete and g.whole for g in self.placed)
 
     @cached_property
-    def own_files(self) -> bool:
-        """Whether each rank that waits has a file of its own, so that those of others may be lost."""
-        return len(self._inputs) >= len(self.waiting)
-
-    @cached_property
-    def _inputs(self) -> frozenset[int]:
-        """The inputs that tell of the groups."""
-        return frozenset(i for g in self.placed for i in g.rows["input_id"])
-
-    @cached_property
-    def _silent_files(self) -> int:
-        """How many inputs tell nothing of the groups, named as those that do; 0 where ranks share files."""
-        if not self.own_files:
-            return 0
-        inputs = self.run.table("inputs").select("input_id", form=pl.col("path").str.replace_all("[0-9]+", "#"))
-        told = pl.col("input_id").is_in(list(self._inputs))
-        return inputs.filter(~told, pl.col("form").is_in(inputs.filter(told)["form"].implode())).height
+    def own_files(self) -> int:
+        """How many inputs tell of the groups where each rank that waits has one, so that others may be lost, else 0."""
+        told = len({i for g in self.placed for i in g.rows["input_id"]})
+        return told if told >= len(self.waiting) else 0
 
     def _only(self, late: set[int], held: set[int], needs: Iterable[Instance]) -> bool:
         """Whether no other rank than these may be the cause: nothing is known of them, and another one has not issued
@@ -416,7 +401,8 @@ class _Graph:
         left -= self._came(left, None)
         left = left & self.known or left
         # Where each rank has a file and more than these are silent, the numbers tell not who.
-        if len(left) < self._silent_files and len(self.waiting) > 1:
+        like = len(watchdog.alike(self.run, (i for g in self.placed for i in g.rows["input_id"])))
+        if self.own_files and len(left) < like - self.own_files and len(self.waiting) > 1:
             return
         one = len(left) == 1
         # A rank of which the lines of init know nothing never began; that is another fault.
@@ -467,10 +453,8 @@ class _Graph:
                 there, here = one.lacking & other.ranks_inside, one.ranks_inside & other.lacking
                 sure = other.sound and (one.listed or all(several[r] < 2 for r in one.ranks_inside))
                 if here and len(here) <= len(there) and sure:
-                    lines = (*refs(_of(one, here), 2), *refs(_of(other, there), 2))
-                    yield Crossed(
-                        tuple(sorted(here)), tuple(sorted(there)), _place(one), _place(other), one.first_s, lines
-                    )
+                    (ranks, where, lines), (others, elsewhere, more) = _stands(one, here), _stands(other, there)
+                    yield Crossed(ranks, others, where, elsewhere, one.first_s, (*lines, *more))
                     return
 
     def _claim(self, group: Instance, late: Iterable[int], proof: str, rows: pl.DataFrame | None = None) -> Claim:
@@ -548,14 +532,11 @@ def _operation(rows: pl.DataFrame) -> str:
     return f"collective {rows['timed_out_seq'][0]} ({rows['label'][0]})" if rows.height else "a collective"
 
 
-def _place(group: Instance) -> str:
-    """``ALLREDUCE 41 of process group 3``."""
-    op = group.inside["op"].drop_nulls()
-    return f"{op[0] if op.len() else 'collective'} {group.low} of {watchdog.group_words(group.name)}"
-
-
-def _of(group: Instance, ranks: Iterable[int]) -> pl.DataFrame:
-    return group.inside.filter(watchdog.WHO.is_in(list(ranks)))
+def _stands(group: Instance, ranks: Iterable[int]) -> tuple[tuple[int, ...], str, tuple[Ref, ...]]:
+    """These ranks, where they stand (``ALLREDUCE 41 of process group 3``), and two of their lines."""
+    op, who = group.inside["op"].drop_nulls(), tuple(sorted(ranks))
+    where = f"{op[0] if op.len() else 'collective'} {group.low} of {watchdog.group_words(group.name)}"
+    return who, where, refs(group.inside.filter(watchdog.WHO.is_in(who)), 2)
 
 
 def _stalled(group: Instance) -> Stalled:

@@ -205,13 +205,18 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
     most = max(least_world(run), max((*known.ranks, *known.rank_of_input.values()), default=-1) + 1)
     told = size_of.get(DEFAULT) or known.world
     # The last rank may be the silent one: jobs of odd sizes are rare.
-    sizes = {most + most % 2, most + -most % BLOCK, max(most, len(known.local_of_input))} if pairs else {most}
+    names = {n: rows.select("global_rank", "group").drop_nulls().iter_rows() for n, rows in kinds.items()}
+    named = {n: [pair for pair in told if " (" in pair[1]] for n, told in names.items()}
+    sizes = {most + most % 2, most + -most % BLOCK} if pairs else {most}
     worlds = (told,) if told >= most > 0 else sorted(sizes)
     found: list[dict[str, Grid | None]] = [
         {
             DEFAULT: Grid(1, world, only=told > 0 or world % 2 == 0),
             # One number alone tells no size.
-            **{n: grid(told, world, size_of[n]) if len(told) > 1 or size_of[n] else None for n, told in pairs.items()},
+            **{
+                n: grid(told, world, size_of[n], named[n]) if len(told) > 1 or size_of[n] else None
+                for n, told in pairs.items()
+            },
         }
         for world in worlds
         if most > 1
@@ -229,14 +234,26 @@ def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid |
 
 @fact
 def least_world(run: Run) -> int:
-    """How many ranks the job has at least: behind each that gave up stand the other members of its group, in order.
+    """How many ranks the job has at least: behind each that gave up stand the other members of its group, in order; and
+    each host has as many as the highest local rank.
 
     Where one rank alone gave up nothing tells how many others there are.
     """
     several = pl.lit(1 + (states(run)["global_rank"].drop_nulls().n_unique() > 1))
     members = pl.max_horizontal(several, pl.col("group_size"), pl.col("rank") + 1)
     least = pl.col("global_rank") + (members - pl.col("rank")).fill_null(1)
-    return int(states(run).select(least.max().fill_null(0)).item())
+    known, tags = places(run), run.table("errors").select("input_id", "launcher").drop_nulls().unique().iter_rows()
+    local = {**known.local_of_input, **{i: n for i, tag in tags if (n := read_tag(tag).local_rank) is not None}}
+    hosts = {known.host_of_input.get(i) for i in alike(run, local)} - {None}
+    started = max(len(known.local_of_input), len(hosts) * (1 + max(local.values(), default=-1)))
+    return max(int(states(run).select(least.max().fill_null(0)).item()), started)
+
+
+def alike(run: Run, inputs: Iterable[int]) -> frozenset[int]:
+    """The inputs whose paths are those of these but for numbers."""
+    forms = run.table("inputs").select("input_id", form=pl.col("path").str.replace_all("[0-9]+", "#"))
+    told = forms.filter(pl.col("input_id").is_in(list(inputs)))["form"]
+    return frozenset(forms.filter(pl.col("form").is_in(told.implode()))["input_id"])
 
 
 def _agree(pairs: Iterable[tuple[int, int]], grids: Sequence[Grid | None]) -> bool:
@@ -258,11 +275,10 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
     alike = all(own is None or own == place for own, place in zip(ranks, own_places, strict=True))
     same = alike if tagged else _by_local(run, rows)
     own_ranks = [r for r in ranks if r is not None]
-    twice = len(own_ranks) > len(set(own_ranks))
+    twice = len(own_ranks) > len(set(own_ranks)) or (not tagged and _twice(run))
     world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
     if group == UNNAMED or not tagged or how is None:
-        told = _of_group(run, rows) if world and group not in (DEFAULT, UNNAMED) else frozenset()
-        size = places(run).world
+        told, size = frozenset[int](), places(run).world
         if group in (DEFAULT, UNNAMED) and world:
             told = frozenset(range(size or (len(own_places) if set(own_places) == set(range(len(own_places))) else 0)))
         seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
@@ -283,44 +299,21 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
         yield Instance(name, here, own, True, True, whole=how.only and sure)
 
 
+@fact
+def _twice(run: Run) -> bool:
+    """Whether two processes of one input give up under one number, so that numbers are those in groups: each tells its
+    own time that an operation ran."""
+    lines = causes(run).filter(plays(causes(run), "time-out") & pl.col("launcher_rank").is_null())
+    told = lines.drop_nulls(["rank", "seq", "duration_ms"]).group_by("input_id", "rank")
+    return bool((told.agg(pl.struct("work_op", "seq", "duration_ms").n_unique())["work_op"] > 1).any())
+
+
 def _by_local(run: Run, rows: pl.DataFrame) -> bool:
     """Whether the numbers of ranks may be those of the job, by the ranks on their hosts in the tags of a launcher."""
     tags = run.table("errors").select("input_id", "line", "launcher").drop_nulls()
     told = tags.join(rows.select("input_id", "line", "rank").drop_nulls(), on=["input_id", "line"])
     local = ((rank, read_tag(tag).local_rank) for tag, rank in told.select("launcher", "rank").iter_rows())
     return all(rank >= place for rank, place in local if place is not None)
-
-
-def _of_group(run: Run, rows: pl.DataFrame) -> frozenset[int]:
-    """The ranks of the job that make up a process group: the communicator in which all that timed out have the numbers
-    that the group gives them; empty where none or several fit, or one is not wholly in the log."""
-    pairs = zip(rows["global_rank"].to_list(), rows["rank"].to_list(), strict=True)
-    numbers = {g: r for g, r in pairs if g is not None and r is not None}
-    if len(numbers) < 2:
-        return frozenset()
-    places = _places(run)
-    first, *others = (places.get(pair, frozenset()) for pair in numbers.items())
-    found = first.intersection(*others)
-    return next(iter(found)) if len(found) == 1 else frozenset()
-
-
-@fact
-def _places(run: Run) -> dict[tuple[int, int], frozenset[frozenset[int]]]:
-    """The ranks of the job in each smaller communicator that is wholly in the log, by each of its members: rank of the
-    job, and number in the communicator."""
-    known = places(run)
-    ranks = run.table("ranks").select("comm_id", "rank", "nranks", "host", "pid").drop_nulls()
-    found: dict[tuple[int, int], set[frozenset[int]]] = {}
-    for (_, size), part in ranks.group_by("comm_id", "nranks", maintain_order=True):
-        placed = {
-            known.rank_of_process.get((h, int(p)), -1): int(r)
-            for r, h, p in part.select("rank", "host", "pid").iter_rows()
-        }
-        if len(placed) == size and -1 not in placed and len(placed) < known.world:
-            members = frozenset(placed)
-            for pair in placed.items():
-                found.setdefault(pair, set()).add(members)
-    return {pair: frozenset(groups) for pair, groups in found.items()}
 
 
 @fact

@@ -5,7 +5,7 @@ number 1 of its data-parallel group (42 // 8 % 2) and number 2 of its pipeline (
 job and its number in a group therefore tell the stride and size of all groups of that kind.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from nccl_insight.base.data import dataclass, replace
 
@@ -41,24 +41,37 @@ class Grid:
         )
 
 
-def grid(pairs: Iterable[tuple[int, int]], world: int, size: int = 0) -> Grid | None:
-    """The smallest grid in which ranks of a job of ``world`` have these numbers; None where none or several fit.
+def grid(
+    pairs: Iterable[tuple[int, int]], world: int, size: int = 0, named: Collection[tuple[int, str]] = ()
+) -> Grid | None:
+    """The grid in which ranks of a job of ``world`` have these numbers, that of the fewest groups and of those the
+    smallest; None where none or several fit.
 
-    ``pairs`` are ranks of the job with their number in a group of the kind, ``size`` its members where that is known.
+    ``pairs`` are ranks of the job with their number in a group of the kind, ``size`` its members where that is known,
+    ``named`` ranks with the name of the very group that they are in, where lines tell it.
     """
     told = sorted(set(pairs))
     if not told or not 1 < world <= _MOST_RANKS or told[-1][0] >= world:
         return None
     least = max(2, *(number + 1 for _, number in told))
     sizes = [n for n in ([size] if size else range(least, world + 1)) if n >= least and world % n == 0]
-    fits = [g for g in _grids(world, sizes) if all(g.number(rank) == number for rank, number in told)]
+    fits = [g for g in _grids(world, sizes) if _fits(g, told, named)]
     if not fits:
         return None
-    best = [g for g in fits if g.size * g.outer_size == fits[0].size * fits[0].outer_size]
+    # Numbers that tell no groups apart are mostly those of one.
+    parts = [(len({g.first(rank) for rank, _ in told}), g.size * g.outer_size) for g in fits]
+    best = [g for g, part in zip(fits, parts, strict=True) if part == min(parts)]
     plain = [b for b in best if b.outer_size == 1] or best
     if len(plain) > 1 and len({tuple(b.members(r) for r, _ in told) for b in plain}) != 1:
         return None
-    return replace(plain[0], only=len(best) == len(fits))
+    return replace(plain[0], only=len({part[1] for part in parts}) == 1)
+
+
+def _fits(how: Grid, told: Iterable[tuple[int, int]], named: Collection[tuple[int, str]]) -> bool:
+    """Whether ranks have these numbers, and are in one group just where they give it one name."""
+    pairs = {(how.first(rank), name) for rank, name in named}
+    one = len(pairs) == len({first for first, _ in pairs}) == len({name for _, name in named})
+    return one and all(how.number(rank) == number for rank, number in told)
 
 
 def _grids(world: int, sizes: Iterable[int]) -> Iterator[Grid]:
