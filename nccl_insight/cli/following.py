@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.model import Analysis
-from nccl_insight.engine.journey import ENDED_BY_USER
+from nccl_insight.engine.verdict import as_running
 from nccl_insight.inputs.find import discard, piped, watched
 from nccl_insight.inputs.limits import DEFAULT
 from nccl_insight.inputs.remote import is_url
@@ -21,15 +21,6 @@ INTERVAL_S = 2.0
 _SILENT_S = 60.0
 # Up to here the last judgment is kept until the next one is made, in case that one is not possible.
 _TWICE_BYTES = 64 << 20
-
-
-def as_running(analysis: Analysis, quiet_s: float) -> Analysis:
-    """The analysis of a log that still grows: no verdict is due, how far it got is the news."""
-    if analysis.status != "inconclusive" or analysis.headline.lower().startswith(ENDED_BY_USER):
-        return analysis
-    seen = analysis.progress.text if analysis.progress is not None else ""
-    said = f"{seen or 'no init of a communicator yet'}; last line {max(quiet_s, 0):,.0f} s ago"
-    return replace(analysis, status="running", headline=said, reasons=())
 
 
 @dataclass

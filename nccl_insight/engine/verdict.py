@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from nccl_insight.base.model import Confidence, Coverage, Finding, InputInfo, Severity
+from nccl_insight.base.data import replace
+from nccl_insight.base.model import Analysis, Confidence, Coverage, Finding, InputInfo, Severity
 from nccl_insight.base.units import capital, plural
 from nccl_insight.engine.journey import ENDED_BY_USER, NO_PROBLEM, doubts
 from nccl_insight.engine.summary import has_matter
@@ -69,3 +70,12 @@ def headline(
     if len(inputs) == 1:
         return f"Nothing to judge: {inputs[0].taken_for or 'no line of NCCL'}"
     return f"Nothing to judge in {plural(len(inputs), 'input')}: {reasons[0] if reasons else 'no line of NCCL'}"
+
+
+def as_running(analysis: Analysis, quiet_s: float) -> Analysis:
+    """The analysis of a log that still grows: no verdict is due, how far it got is the news."""
+    if analysis.status != "inconclusive" or analysis.headline.lower().startswith(ENDED_BY_USER):
+        return analysis
+    seen = analysis.progress.text if analysis.progress is not None else ""
+    said = f"{seen or 'no init of a communicator yet'}; last line {max(quiet_s, 0):,.0f} s ago"
+    return replace(analysis, status="running", headline=said, reasons=())
