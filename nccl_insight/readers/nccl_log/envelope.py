@@ -36,10 +36,19 @@ _TEXTS: Final = words("""message msg log line textPayload MESSAGE @message _raw 
 _WITHIN: Final = ("jsonPayload", "_source", "fields", "attributes", "result", "record", "data", "log", "message")
 _TIMES: Final = ("time", "timestamp", "@timestamp", "ts", "_time", "date", "__REALTIME_TIMESTAMP")
 _JOB: Final = late.compiled(r"NCCL|Traceback \(most recent call last\)")
-_ISO: Final = late.compiled(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
-    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?$"
+_ISO_FORM: Final = (
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
+_ISO: Final = late.compiled(f"{_ISO_FORM}$")
+# Values of which it is certain that a decoder takes them.
+_STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*"'
+_SCALAR: Final = r"(?:null|true|false|-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?)"
+# From so many lines on a pattern costs less than decoding each object.
+_MANY: Final = 1000
+# How objects are written is seen in the middle of those left, and before it where that was another or torn.
+_PARTS: Final = (2, 3, 5, 7)
+# Longer patterns take long, or more than an engine allows.
+_LONG: Final = 4000
 _SPELLED: Final = r"#033\[[0-9;]*[A-Za-z]"
 _MARKUP: Final = r"</?(?:pre|code|span|div|p|br|details|summary)\b[^<>]*>"
 _MEMBER: Final = late.compiled(rf'^\s*"(?:{"|".join(map(re.escape, _TEXTS))})": ("(?:[^"\\]|\\.)*"),?\s*$')
@@ -159,15 +168,36 @@ def _object_text(value: Mapping[str, Any], path: _Path) -> str | None:
 def _from_objects(lines: pl.Series) -> pl.Series:
     bare = lines.str.strip_chars(" \t[],")
     mask = bare.str.starts_with("{") & bare.str.ends_with("}")
-    if not (mask & bare.str.contains("NCCL|Traceback ")).any():
-        return lines
-    objects = {at: value for at, text in _rows(bare, mask) if (value := _decoded(text)) is not None}
-    paths = (path for value in objects.values() for path, text in _paths(value) if _JOB.search(text))
-    path = next(paths, None)
+    values = (_decoded(text) for text in bare.filter(mask & bare.str.contains("NCCL|Traceback ")))
+    tried = (path for value in values if value for path, text in _paths(value) if _JOB.search(text))
+    path = next(tried, None)
     if path is None:
         return lines
-    found = {at: text for at, value in objects.items() if (text := _object_text(value, path)) is not None}
-    return _replaced(lines, found)
+    for part in _PARTS:
+        rest = bare.filter(mask)
+        sample = (_decoded(rest[rest.len() // part]) if rest.len() >= _MANY else None) or {}
+        timed = next(((key,) for key in _TIMES if key in sample), ())
+        layout = _layout(sample, path, timed) if _at(sample, path) is not None else None
+        if layout is not None and len(layout) < _LONG:
+            cut = bare.str.extract_groups(f"^{layout}$").struct.unnest()
+            said = cut["time"] + " " + cut["text"] if timed else cut["text"]
+            lines, mask = said.zip_with(said.is_not_null(), lines), mask & said.is_null()
+    objects = ((at, value) for at, text in _rows(bare, mask) if (value := _decoded(text)) is not None)
+    return _replaced(lines, {at: text for at, value in objects if (text := _object_text(value, path)) is not None})
+
+
+def _layout(value: object, path: _Path, timed: _Path, at: _Path = ()) -> str | None:
+    """A pattern of what is written as a sample is, with the ``text`` at one path and the ``time`` at another where both
+    stand there as they are; None where no pattern tells. What it does not match may be alike all the same."""
+    if at == path:
+        return r'"(?P<text>(?:[^{"\\\x00-\x1f\x85\u2028\u2029][^"\\\x00-\x1f\x85\u2028\u2029]*)?)(?:\\n)?"'
+    if at == timed and at:
+        return f'"(?P<time>{_ISO_FORM})"' if isinstance(value, str) and _ISO.match(value) else None
+    if isinstance(value, dict) and len(at) <= _DEPTH:
+        inside = [(re.escape(key), _layout(member, path, timed, (*at, key))) for key, member in value.items()]
+        members = ", ?".join(f'"{key}": ?{member}' for key, member in inside)
+        return None if any(member is None for _, member in inside) else rf"\{{{members}\}}"
+    return _STRING if isinstance(value, str) else None if isinstance(value, list | dict) else _SCALAR
 
 
 def _from_members(lines: pl.Series) -> pl.Series:

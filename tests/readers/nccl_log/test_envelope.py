@@ -152,3 +152,33 @@ def test_objects_without_the_text_of_the_job_stay() -> None:
 )
 def test_odd_envelopes_are_survived(line: str) -> None:
     assert len(_opened(line)) == 1
+
+
+_FIRST: Final = '{"log":"a:1:2 [0] NCCL INFO x\\n","stream":"stdout","time":"2026-03-04T05:06:07Z"}'
+_DEEP: Final = (
+    '{"jsonPayload":{"message":"a:1:2 [0] NCCL INFO x"},"pod":{"n":1,"ok":true},"timestamp":"2026-03-04T05:06:07Z"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("sample", "line", "text"),
+    [
+        (_FIRST, _FIRST.replace("x", "y"), "2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO y"),
+        (_FIRST, _FIRST.replace("x", '\\"y\\"'), '2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO "y"'),
+        (_FIRST, _FIRST.replace("x", "y\u2028z"), "2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO y z"),
+        (_FIRST, _FIRST.replace("x\\n", "y\\r"), "2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO y\r"),
+        (_FIRST, _FIRST.replace(":", ": ").replace("a: 1: 2", "a:1:2"), "a:1:2 [0] NCCL INFO x"),
+        (_FIRST, '{"log":"{\\"msg\\":\\"y\\"}","stream":"","time":""}', "y"),
+        (_FIRST, '{"log":"y","log":"z","stream":"","time":"yesterday"}', "z"),
+        (_FIRST, '{"log":"y","stream":"\\ud800","time":""}', None),
+        (_DEEP, _DEEP.replace("1,", "-2.5,").replace("x", "y"), "2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO y"),
+        (_DEEP, _DEEP.replace("1,", "01,"), None),
+        (_DEEP, _DEEP.replace("true", "[1]"), "2026-03-04T05:06:07Z a:1:2 [0] NCCL INFO x"),
+    ],
+)
+def test_one_of_many_objects_says_what_it_says_alone(sample: str, line: str, text: str | None) -> None:
+    wanted = line if text is None else text
+    assert _opened(sample, line)[1] == wanted
+    many = _opened(*[sample] * 2000, line, *[sample] * 2000)
+    assert many[2000] == wanted
+    assert set(many[:2000]) == set(many[2001:]) == {_opened(sample)[0]}
