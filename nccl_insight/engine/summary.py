@@ -26,7 +26,7 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
 
 def _values(*columns: pl.Series) -> tuple[str, ...]:
     found = {str(v) for column in columns for v in set(column.to_list()) if v is not None}
-    return tuple(sorted(found, key=_natural))
+    return tuple(sorted(sorted(found), key=_natural))
 
 
 def _largest(*values: Any) -> int | None:

@@ -50,11 +50,17 @@ def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
 
 
 @fact
+def timed_errors(run: Run) -> pl.DataFrame:
+    """The table ``errors`` with ``time_s``, as of :func:`with_time`."""
+    return with_time(run, run.table("errors"), *ERROR_STAMPS)
+
+
+@fact
 def stamps(run: Run) -> Mapping[int, tuple[list[int], list[float]]]:
     """The lines of each input that have a clock, in order, and their times."""
     said = run.table("endings").filter(pl.col("kind").is_in(list(COURSE)))
     parts = (
-        with_time(run, run.table("errors"), *ERROR_STAMPS),
+        timed_errors(run),
         with_time(run, run.table("tracebacks"), "timestamp", "tag"),
         with_time(run, said, "text"),
     )

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.natures import called, names
-from nccl_insight.facts.said.clock import ERROR_STAMPS, with_time
+from nccl_insight.facts.said.clock import timed_errors, with_time
 from nccl_insight.facts.said.course import signs_of_life
 from nccl_insight.facts.said.topics import plays, told
 from nccl_insight.readers.embedded.endings import DONE, STEP
@@ -31,8 +31,7 @@ VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, 
 @fact
 def causes(run: Run) -> pl.DataFrame:
     """``errors`` in reading order plus ``cause`` (str), ``time_s``, ``loud`` (bool: WARN or worse, or no level)."""
-    errors = _with_raised(run, run.table("errors"))
-    errors = with_time(run, errors, *ERROR_STAMPS)
+    errors = _with_raised(run, timed_errors(run))
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(names("noteworthy")) | (diagnosis == NOTE)
     stated = pl.col("errno").is_not_null() | pl.col("error_text").is_not_null()
@@ -62,7 +61,7 @@ def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
         return errors
     said = told(raised, "exception-cuda")
     raised = raised.with_columns(diagnosis=said, message=pl.lit("program_exception"), role=pl.lit("root"))
-    raised = raised.filter(pl.col("diagnosis").is_not_null())
+    raised = with_time(run, raised.filter(pl.col("diagnosis").is_not_null()), "timestamp")
     columns = [c for c in raised.columns if errors.schema.get(c) == raised.schema[c]]
     if raised.is_empty():
         return errors

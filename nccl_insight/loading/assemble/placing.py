@@ -104,10 +104,11 @@ def _by_file(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFram
 def _by_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines with the host that a launcher's tag names, where NCCL's lines know it."""
     # Most tags of a flood differ in their times alone.
-    tag = pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00")
+    tag = pl.when("_headless").then(pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00"))
+    tags = rows.select(tag.alias("tag"))["tag"] if known.machines else pl.Series("tag", [], pl.String)
     hosts: dict[str, str] = {}
     tasks: dict[str, int] = {}
-    for text in rows.filter("_headless").select(tag).to_series().unique().to_list() if known.machines else ():
+    for text in tags.drop_nulls().unique():
         said = read_tag(text)
         host, rank = known.host_in_tag(said), said.rank
         if rank is None:
@@ -120,8 +121,8 @@ def _by_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame
             tasks[text] = rank
     if not hosts:
         return rows
-    named = tag.replace_strict(hosts, default=None, return_dtype=pl.String)
-    task = tag.replace_strict(tasks, default=None, return_dtype=pl.Int32)
+    named = tags.replace_strict(hosts, default=None, return_dtype=pl.String)
+    task = tags.replace_strict(tasks, default=None, return_dtype=pl.Int32)
     # What the runtime of the GPU prints, and no launcher: the tag in front of it is that of the process.
     runtime = pl.col("_headless") & pl.col("message").is_in(playing("amd-runtime"))
     return rows.with_columns(

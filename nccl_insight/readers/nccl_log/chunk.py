@@ -16,6 +16,7 @@ from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers import host_tools
 from nccl_insight.readers.nccl_log import likely, recover
 from nccl_insight.readers.nccl_log.classify import Classifier, shape_of
+from nccl_insight.readers.nccl_log.floods import LEAST
 from nccl_insight.readers.nccl_log.head import LEVELS
 from nccl_insight.readers.nccl_log.records import RECORD, ChunkResult, Fate, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR, lines_of, split_clean
@@ -128,7 +129,7 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     """Lines without a head whose wording is unmistakable, or that an exception announces as NCCL's last error."""
     if others.is_empty():
         return
-    before = pl.col("_text").shift(1).str.strip_chars_end()
+    before = pl.col("_before").str.strip_chars_end()
     thrown = pl.when(before.str.ends_with(likely.LAST_ERROR)).then(before.str.strip_suffix(likely.LAST_ERROR))
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     signs = likely.headless_signs(catalog)
@@ -143,19 +144,17 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
         return
     found = found.select("_line", "_text", "_thrown", shape_of(pl.col("_text")).alias("_shape"))
     # Of many all has been said before: an automaton of a thousand literals would cost more than these lines.
-    hopeful = [
-        _is_open(number, text, thrown or "", shape, seen, foreign) for number, text, thrown, shape in found.iter_rows()
-    ]
-    found = found.filter(pl.Series(hopeful, dtype=pl.Boolean))
-    if found.is_empty():
-        return
+    quoting = found["_text"].str.contains(likely.QUOTE, literal=True)
+    asked = pl.Series([shape for shape in found["_shape"].unique() if shape in foreign], dtype=pl.UInt64)
+    new = ~found["_shape"].is_in(asked.implode())
+    said = found["_line"].is_in(pl.Series(list(seen), dtype=pl.UInt64).implode())
+    rows = found.filter(new & said).select("_line", "_text", "_thrown").iter_rows()
+    more = [n for n, text, label in rows if recover.before_records(recover.labeled(text, label or "")[1])]
+    found = found.filter(quoting | (new & ~said) | pl.col("_line").is_in(more))
     many = found.height >= _ALIKE_LEAST
-    alike = _alike(work, found.filter(_plain & ~pl.col("_line").is_in(list(seen)))) if many else []
-    lines = [rows["_line"] for rows, _, _ in alike]
-    _take_singly(work, found.filter(~pl.col("_line").is_in(pl.concat(lines).implode())) if lines else found, seen)
-    missed = [_take_alike(work, *flood) for flood in alike]
-    if any(rows.height for rows in missed):
-        _take_singly(work, pl.concat(missed), seen)
+    for flood in _alike(work, found.filter(_plain & ~pl.col("_line").is_in(list(seen)))) if many else ():
+        found = found.filter(~pl.col("_line").is_in(_take_alike(work, *flood).implode()))
+    _take_singly(work, found, seen)
 
 
 _FRAME: Final = r'File ".*", line [0-9]+, in \S+$'
@@ -170,32 +169,65 @@ _plain: Final = (
 )
 
 
+def _take_floods(work: Work, others: pl.DataFrame) -> pl.DataFrame:
+    """Takes floods of lines without a head, told by a sample, before all else is asked of each; returns the others."""
+    if others.height < LEAST:
+        return others
+    text = pl.col("_text")
+    sample = others.gather_every(others.height // LEAST).with_columns(_thrown=pl.lit(None, pl.String))
+    signs = likely.headless_signs(work.classifier.catalog)
+    sample = sample.filter(likely.holding(sample["_text"], signs) & _plain).with_columns(_shape=shape_of(text))
+    for rows, match, label in _alike(work, sample):
+        body = rows["_text"][0][len(label) :].rstrip()
+        opening = re.split("[0-9]", body, maxsplit=1)[0]
+        guess = work.classifier.guess(opening, body)
+        if guess is None or guess.rule != match.message.name:
+            continue
+        odd = "|".join(
+            (recover.SOME_RECORD, *map(re.escape, (likely.QUOTE, " pid=", *likely.LOST_HEAD, *guess.without)))
+        )
+        flood = others.filter(
+            text.str.contains(f"^{_masked(label)}{re.escape(opening)}"),
+            ~text.str.contains(odd),
+            ~text.str.contains(_CUT_HEAD),
+            ~pl.col("_before").str.strip_chars_end().str.ends_with(likely.LAST_ERROR).fill_null(False),
+        )
+        taken = _take_alike(work, flood, match, label)
+        others = others.filter(~pl.col("_line").is_in(taken.implode()))
+    return others
+
+
+def _masked(label: str) -> str:
+    """A pattern of labels like one."""
+    return re.sub("[0-9]+", "[0-9]+", re.escape(label))
+
+
 def _alike(work: Work, found: pl.DataFrame) -> list[tuple[pl.DataFrame, Match, str]]:
     """Floods of lines without a head: those that look alike, what the first of them says, and its label."""
     catalog = work.classifier.catalog
-    floods = []
+    alike = []
     for rows in found.filter(pl.len().over("_shape") >= _ALIKE_LEAST).partition_by("_shape", maintain_order=True):
         text = rows["_text"][0]
         hit = recover.match_headless(catalog, text)
         if hit is not None and 0 <= hit[2] <= _SHORT and not catalog.spans_lines(hit[0].message.name):
-            floods.append((rows, hit[0], text[: hit[2]]))
-    return floods
+            alike.append((rows, hit[0], text[: hit[2]]))
+    return alike
 
 
-def _take_alike(work: Work, rows: pl.DataFrame, match: Match, label: str) -> pl.DataFrame:
-    """Takes lines that say what one of them says behind a label like its own; returns the others."""
+def _take_alike(work: Work, rows: pl.DataFrame, match: Match, label: str) -> pl.Series:
+    """Takes lines that say what one of them says behind a label like its own; returns their numbers."""
     rows = rows.filter(~pl.col("_line").is_in(list(work.used))) if work.used else rows
-    begin = re.sub("[0-9]+", "[0-9]+", re.escape(label))
-    cut = rows["_text"].str.extract_groups(f"^({begin})(.*)$").struct.unnest()
+    head = rows["_text"].str.extract(f"^({_masked(label)})")
     level = pl.lit(_level_of(match, False))
-    frame = rows.select(
-        "_line", _sub=pl.lit(0, pl.UInt16), _head=cut["1"], _level=level, _body=cut["2"].str.strip_chars_end()
-    ).filter(pl.col("_body").is_not_null())
+    body = pl.col("_text").str.strip_prefix(head).str.strip_chars_end()
+    frame = rows.select("_line", _sub=pl.lit(0, pl.UInt16), _head=head, _level=level, _body=body)
+    frame = frame.filter(pl.col("_head").is_not_null())
     name = match.message.name
     if frame.height and has_loud(frame["_level"]):
         work.warned.add(name)
     left = take(work, name, with_heads(work, frame).select(list(RECORD)))["_line"] if frame.height else frame["_line"]
-    return rows.filter(cut["2"].is_null() | pl.col("_line").is_in(left.implode()))
+    taken: pl.Series = frame["_line"].filter(~frame["_line"].is_in(left.implode()))
+    return taken
 
 
 def _take_singly(work: Work, found: pl.DataFrame, seen: set[int]) -> None:
@@ -276,15 +308,6 @@ def _take_said(work: Work, said: list[_Said]) -> None:
                 take_one(work, row, again)
 
 
-def _is_open(number: int, text: str, thrown: str, shape: int, seen: set[int], foreign: set[int]) -> bool:
-    """Whether a line may say more than what its records said, and looks like none that was taken for no message."""
-    if likely.QUOTE in text:
-        return True
-    if shape in foreign:
-        return False
-    return number not in seen or bool(recover.before_records(recover.labeled(text, thrown)[1]))
-
-
 def _level_of(match: Match, announced: bool) -> str:
     """The level at which NCCL would have printed a message that has no head."""
     named = {"versions": "VERSION", "diagnostics": "DIAG"}
@@ -346,7 +369,8 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     lost_clean = work.places.count(left[0]["_line"])
     work.clean = [n - m for n, m in zip(work.places.count(fast["_line"]), lost_clean, strict=True)]
     work.parsed.clear()
-    others = others.filter(pl.col("_text").str.len_bytes() > 0)
+    others = others.filter(pl.col("_text").str.len_bytes() > 0).with_columns(_before=pl.col("_text").shift(1))
+    others = _take_floods(work, others)
     some = likely.likely(others["_text"], classifier.telling).alias("_likely")
     near = others if some.all() else others.filter(some)
     lost, seen = _take_irregular(work, near)
@@ -354,7 +378,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     _note_fragments(work, near, seen)
     _take_headless(work, near, seen)
     outputs = host_tools.output_lines(lines, near, work.places.starts)
-    return _result(work, pl.concat(left), others.hstack([some]), repeats, outputs)
+    return _result(work, pl.concat(left), others.drop("_before").hstack([some]), repeats, outputs)
 
 
 def _cut_long(lines: pl.Series, sizes: pl.Series, longest: int) -> pl.Series:

@@ -20,12 +20,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import orjson
 import polars as pl
 
-from nccl_insight.base import late
+from nccl_insight.base import late, texts
 from nccl_insight.base.words import words
 
 # A member of an object, or of one within it.
@@ -35,26 +36,15 @@ _TEXTS: Final = words("""message msg log line textPayload MESSAGE @message _raw 
     event""")
 _WITHIN: Final = ("jsonPayload", "_source", "fields", "attributes", "result", "record", "data", "log", "message")
 _TIMES: Final = ("time", "timestamp", "@timestamp", "ts", "_time", "date", "__REALTIME_TIMESTAMP")
-_JOB: Final = late.compiled(r"NCCL|Traceback \(most recent call last\)")
-_ISO_FORM: Final = (
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-)
-_ISO: Final = late.compiled(f"{_ISO_FORM}$")
-# Values of which it is certain that a decoder takes them.
-_STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*"'
-_SCALAR: Final = r"(?:null|true|false|-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?)"
+_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_RE: Final = texts.compiled(__file__)
 # From so many lines on a pattern costs less than decoding each object.
 _MANY: Final = 1000
 # How objects are written is seen in the middle of those left, and before it where that was another or torn.
 _PARTS: Final = (2, 3, 5, 7)
 # Longer patterns take long, or more than an engine allows.
 _LONG: Final = 4000
-_SPELLED: Final = r"#033\[[0-9;]*[A-Za-z]"
-_MARKUP: Final = r"</?(?:pre|code|span|div|p|br|details|summary)\b[^<>]*>"
 _MEMBER: Final = late.compiled(rf'^\s*"(?:{"|".join(map(re.escape, _TEXTS))})": ("(?:[^"\\]|\\.)*"),?\s*$')
-_LOGFMT: Final = late.compiled(r'(?:^|\s)(?:msg|message)=("(?:[^"\\]|\\.)*")')
-_LOGFMT_TIME: Final = late.compiled(r'(?:^|\s)(?:time|ts)="?([^"\s]+)"?')
-_QUOTED_FIELD: Final = late.compiled(r'(?:^|,)"(?:[^"\n]|""){0,4000}NCCL')
 _ENTITIES: Final = {
     "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&#x27;": "'", "&nbsp;": " ", "&amp;": "&",
 }  # fmt: skip
@@ -68,9 +58,9 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
     """The lines out of their envelopes. ``holds`` tells whether the text of the lines holds some characters."""
     # One character is found ten times as fast as several.
     if holds("#") and holds("#033["):
-        lines = lines.str.replace_all(_SPELLED, "")
+        lines = lines.str.replace_all(_PATTERNS["spelled"], "")
     if holds("&") and any(holds(sign) for sign in _SIGNS):
-        lines = lines.str.replace_all(_MARKUP, "")
+        lines = lines.str.replace_all(_PATTERNS["markup"], "")
         lines = lines.str.replace_many(list(_ENTITIES), list(_ENTITIES.values()))
     if holds("`"):
         lines = lines.str.strip_chars("`")
@@ -89,11 +79,11 @@ def _unquoted(lines: pl.Series) -> pl.Series:
     """The lines, which all have quotation marks, out of the envelopes that need such."""
     lines = _from_objects(lines)
     if lines.str.contains('": "', literal=True).any():
-        lines = _from_members(lines)
+        lines = _said(lines, '^\\s*"[@_a-zA-Z]+": "', "NCCL|Traceback ", _member)
     if lines.str.contains('\\n"', literal=True).any():
-        lines = _from_items(lines)
+        lines = _said(lines, r'^\s+".*",?\s*$', "NCCL|Traceback ", _item)
     if lines.str.contains('(?:sg|message)="').any():
-        lines = _from_logfmt(lines)
+        lines = _said(lines, r'(?:^|\s)(?:msg|message)="', "NCCL", _logged)
     return _from_csv(lines)
 
 
@@ -116,7 +106,7 @@ def _one_line(text: str, time: str = "") -> str:
 
 def _when(value: object) -> str:
     """A collector's time as ISO 8601, empty when it is none."""
-    if isinstance(value, str) and _ISO.match(value):
+    if isinstance(value, str) and _RE["iso"].match(value):
         return value
     try:
         number = float(value) if isinstance(value, int | float | str) else 0.0
@@ -169,7 +159,7 @@ def _from_objects(lines: pl.Series) -> pl.Series:
     bare = lines.str.strip_chars(" \t[],")
     mask = bare.str.starts_with("{") & bare.str.ends_with("}")
     values = (_decoded(text) for text in bare.filter(mask & bare.str.contains("NCCL|Traceback ")))
-    tried = (path for value in values if value for path, text in _paths(value) if _JOB.search(text))
+    tried = (path for value in values if value for path, text in _paths(value) if _RE["job"].search(text))
     path = next(tried, None)
     if path is None:
         return lines
@@ -190,40 +180,47 @@ def _layout(value: object, path: _Path, timed: _Path, at: _Path = ()) -> str | N
     """A pattern of what is written as a sample is, with the ``text`` at one path and the ``time`` at another where both
     stand there as they are; None where no pattern tells. What it does not match may be alike all the same."""
     if at == path:
-        return r'"(?P<text>(?:[^{"\\\x00-\x1f\x85\u2028\u2029][^"\\\x00-\x1f\x85\u2028\u2029]*)?)(?:\\n)?"'
+        return _PATTERNS["text"]
     if at == timed and at:
-        return f'"(?P<time>{_ISO_FORM})"' if isinstance(value, str) and _ISO.match(value) else None
+        return f'"(?P<time>{_PATTERNS["time"]})"' if isinstance(value, str) and _RE["iso"].match(value) else None
     if isinstance(value, dict) and len(at) <= _DEPTH:
         inside = [(re.escape(key), _layout(member, path, timed, (*at, key))) for key, member in value.items()]
         members = ", ?".join(f'"{key}": ?{member}' for key, member in inside)
         return None if any(member is None for _, member in inside) else rf"\{{{members}\}}"
-    return _STRING if isinstance(value, str) else None if isinstance(value, list | dict) else _SCALAR
+    return (
+        _PATTERNS["string"]
+        if isinstance(value, str)
+        else None
+        if isinstance(value, list | dict)
+        else _PATTERNS["scalar"]
+    )
 
 
-def _from_members(lines: pl.Series) -> pl.Series:
+def _said(lines: pl.Series, form: str, telling: str, say: Callable[[str], str | None]) -> pl.Series:
+    """The lines of a form with what each says in their place, where one of them tells that it is a job's."""
+    mask = lines.str.contains(form)
+    if not (mask & lines.str.contains(telling)).any():
+        return lines
+    return _replaced(lines, {at: said for at, text in _rows(lines, mask) if (said := say(text)) is not None})
+
+
+def _member(text: str) -> str | None:
     """Of an object that is written over several lines, the member with the text."""
-    mask = lines.str.contains('^\\s*"[@_a-zA-Z]+": "')
-    if not (mask & lines.str.contains("NCCL|Traceback ")).any():
-        return lines
-    found = {
-        at: _one_line(said)
-        for at, text in _rows(lines, mask)
-        if (hit := _MEMBER.match(text)) and (said := _string(hit[1])) is not None
-    }
-    return _replaced(lines, found)
+    hit = _MEMBER.match(text)
+    said = _string(hit[1]) if hit else None
+    return None if said is None else _one_line(said)
 
 
-def _from_items(lines: pl.Series) -> pl.Series:
-    """Of a list of strings with a line of text each, as notebooks keep what a cell printed, the texts."""
-    mask = lines.str.contains(r'^\s+".*",?\s*$')
-    if not (mask & lines.str.contains("NCCL|Traceback ")).any():
-        return lines
-    found = {
-        at: said.rstrip("\r\n")
-        for at, text in _rows(lines, mask)
-        if (said := _string(text.strip().removesuffix(","))) is not None
-    }
-    return _replaced(lines, {at: text for at, text in found.items() if "\n" not in text})
+def _item(text: str) -> str | None:
+    """Of a list of strings with a line of text each, as notebooks keep what a cell printed, the text."""
+    said = _string(text.strip().removesuffix(","))
+    return None if said is None or "\n" in said.rstrip("\r\n") else said.rstrip("\r\n")
+
+
+def _logged(text: str) -> str | None:
+    hit, time = _RE["logfmt"].search(text), _RE["logfmt_time"].search(text)
+    said = _string(hit[1]) if hit else None
+    return None if said is None else _one_line(said, _when(time[1]) if time else "")
 
 
 def _string(text: str) -> str | None:
@@ -233,20 +230,6 @@ def _string(text: str) -> str | None:
     except ValueError:
         return None
     return str(value).encode("utf-8", "replace").decode()
-
-
-def _from_logfmt(lines: pl.Series) -> pl.Series:
-    mask = lines.str.contains(r"(?:^|\s)(?:msg|message)=\"")
-    if not (mask & lines.str.contains("NCCL")).any():
-        return lines
-    found: dict[int, str] = {}
-    for at, text in _rows(lines, mask):
-        hit = _LOGFMT.search(text)
-        said = _string(hit[1]) if hit is not None else None
-        if said is not None:
-            time = _LOGFMT_TIME.search(text)
-            found[at] = _one_line(said, _when(time[1]) if time else "")
-    return _replaced(lines, found)
 
 
 def _fields(text: str) -> list[str]:
@@ -259,7 +242,7 @@ def _fields(text: str) -> list[str]:
 def _from_csv(lines: pl.Series) -> pl.Series:
     likely = lines.str.contains("NCCL", literal=True) & lines.str.contains(r"^[^\s:]*,.*\"|^\"")
     for _, text in _rows(lines, likely):
-        if not _QUOTED_FIELD.search(text):
+        if not _RE["quoted_field"].search(text):
             continue
         fields = _fields(text)
         column = next((i for i, field in enumerate(fields) if "NCCL" in field), -1)
@@ -272,6 +255,6 @@ def _from_csv(lines: pl.Series) -> pl.Series:
     for at, text in _rows(lines, lines.str.contains('"', literal=True)):
         fields_ = _fields(text)
         if len(fields_) == len(fields):
-            time = next((f for i, f in enumerate(fields_) if i != column and _ISO.match(f)), "")
+            time = next((f for i, f in enumerate(fields_) if i != column and _RE["iso"].match(f)), "")
             found[at] = _one_line(fields_[column], time)
     return _replaced(lines, found)

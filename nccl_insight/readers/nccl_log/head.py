@@ -14,10 +14,12 @@ A word of capitals behind ``NCCL`` and a full head is a level too, whatever its 
 Anything may stand in front of the host: mpirun tags, srun labels, Ray actors, ISO timestamps, quotes.
 """
 
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.tables.declared import frame
 
 # Levels that are told by their name alone. ERROR is not one of them: exceptions say "NCCL ERROR" in their text.
@@ -25,62 +27,32 @@ LEVELS: Final = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION", "DIAG", "A
 # Any other level counts only behind a full head.
 OPEN_LEVEL: Final = r"[A-Z]{3,10}"
 
-HOST: Final = r"\[[^\]\s]+\]|<[^>\s]+>|[^\s:|()\[\]<>\"'`*,;]+"
-_ID: Final = r"[0-9]+|[X*]+"
-# The end of a head that only NCCL prints: pid, tid, and then device and source unless they are missing.
-FULL_END: Final = rf":(?:{_ID}):(?:{_ID})(?: \[-?[0-9]+\](?: \S.*)?)?$"
-_FULL: Final = (
-    rf"^(?P<launcher>.*?)(?P<host>{HOST}):(?P<pid>{_ID})"
-    rf"(?::(?P<tid>{_ID})(?: \[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?)?| \[(?P<dev_alone>-?[0-9]+)\])?$"
-)
-_DEVICE: Final = r"^(?P<launcher>.*?)\[(?P<dev>-?[0-9]+)\](?: (?P<source>\S.*))?$"
-# A launcher's name of the host in front of a head that lost it: `gpu01: [0] ..`, or alone at the beginning.
-_LABEL: Final = r"(?:^|.*[\s\]>)|])(?P<label>[A-Za-z0-9_.-]+): ?$|^(?P<alone>[A-Za-z0-9_.-]+) $"
-_LABEL_END: Final = r"[A-Za-z0-9_.-]+:? ?$"
-_NAMES_HOST: Final = r"[A-Za-z]|^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$"
-_NAMES_NO_HOST: Final = (
-    r"(?i)^(?:[0-9.,t-]+z|(?:local_?|global_?|world_?)?rank[-_]?[0-9]*|proc(?:ess)?[-_]?[0-9]+|std(?:out|err)|info|warn"
-    r"|warning|error|debug|trace|critical|fatal|notice|output|log)$"
-)
-# A zone that a log collector glued to the host name: 2025-05-16T16:39:51.208-07:00ip-10-1-2-3
-_GLUED_ZONE: Final = r"([0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2}))([^\s|])"
-_TIMESTAMP: Final = (
-    r"(\[?[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T_][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
-    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?"
-    r"|\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\]?) ?$"
-)
-_TIME_OF_DAY: Final = r"(?:^|[ T])[0-2]?[0-9]:[0-5][0-9]:[0-6][0-9]$"
-_FILE: Final = r"\.(?:cc|cu|cpp|cxx|c|h|hpp)$"
-_RAISED: Final = r"(?:^|\.)[A-Z]\w*(?:Error|Exception)$"
-_FUNCTION: Final = r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$"
-_RANK: Final = (
-    r"^\[(?:[0-9]+,)?([0-9]+)\]<std",
-    r"^\s*([0-9]+): ",
-    r"\[rank([0-9]+)\]",
-    r"\[[A-Za-z_]+([0-9]+)(?:\|[0-9]+)?\]:?\s*$",
-)
-
-# A time of day with fractions of a second, of which no two lines may have the same; and how most heads end.
-_MOMENT: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}([.,])[0-9]+(Z|[+-][0-9]{2}:?[0-9]{2}|[ \])|\"])"
-_USUAL_END: Final = r":[0-9]+:[0-9]+ \[-?[0-9]+\]$"
-
+_RE: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+HOST: Final = _RE["host"]
+FULL_END: Final = _RE["full_end"]
+_RANK: Final = [pattern for name, pattern in _RE.items() if name.startswith("rank_")]
 _KNOWN_MOST: Final = 10_000
 
 COLUMNS: Final = frame("""launcher str, timestamp str, host str, pid i64, tid i64, dev i32, source str,
     launcher_rank i32""")
 
 
+def _where(rows: pl.DataFrame, mask: pl.Expr, **values: str | pl.Expr | None) -> pl.DataFrame:
+    """The rows with other values, those of columns or expressions, where something holds."""
+    return rows.with_columns(**{name: pl.when(mask).then(value).otherwise(name) for name, value in values.items()})
+
+
 def parse_heads(heads: pl.Series) -> pl.DataFrame:
     """Fields of every distinct head: column ``head`` and those of ``COLUMNS``; what is not there is null."""
     frame = pl.DataFrame({"head": heads}).with_columns(
-        clean=pl.col("head").str.replace(_GLUED_ZONE, "$1 $2").str.strip_chars_end(" ")
+        clean=pl.col("head").str.replace(_RE["glued_zone"], "$1 $2").str.strip_chars_end(" ")
     )
-    full = frame.with_columns(pl.col("clean").str.extract_groups(_FULL).alias("g")).unnest("g")
+    full = frame.with_columns(pl.col("clean").str.extract_groups(_RE["full"]).alias("g")).unnest("g")
     rest = full.filter(pl.col("host").is_null())
     if rest.height:
         device = (
             rest.select("head", "clean")
-            .with_columns(pl.col("clean").str.extract_groups(_DEVICE).alias("g"))
+            .with_columns(pl.col("clean").str.extract_groups(_RE["device"]).alias("g"))
             .unnest("g")
             .with_columns(pl.lit(None, pl.String).alias(c) for c in ("host", "pid", "tid", "dev_alone"))
             .with_columns(launcher=pl.when(pl.col("dev").is_null()).then("clean").otherwise("launcher"))
@@ -90,45 +62,28 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
     clock = pl.col("tid").is_null() & pl.col("dev_alone").is_null() & pl.col("dev").is_null()
     clock &= ~pl.col("host").str.contains("[A-Za-z]").fill_null(True)
     # And `Mar 04 11:59:01` is none of its heads either.
-    clock |= pl.col("dev").is_null() & pl.col("dev_alone").is_null() & pl.col("clean").str.contains(_TIME_OF_DAY)
-    full = full.with_columns(
-        launcher=pl.when(clock).then("clean").otherwise("launcher"),
-        host=pl.when(clock).then(None).otherwise("host"),
-        pid=pl.when(clock).then(None).otherwise("pid"),
-        tid=pl.when(clock).then(None).otherwise("tid"),
-    )
+    clock |= pl.col("dev").is_null() & pl.col("dev_alone").is_null() & pl.col("clean").str.contains(_RE["time_of_day"])
+    full = _where(full, clock, launcher="clean", host=None, pid=None, tid=None)
     # A host without a name: `:5202:5683 [0]`, or nothing in front of the pid.
     nameless = pl.col("host").str.contains("^[0-9]+$").fill_null(False) & pl.col("dev_alone").is_not_null()
-    full = full.with_columns(
-        tid=pl.when(nameless).then("pid").otherwise("tid"),
-        pid=pl.when(nameless).then("host").otherwise("pid"),
-        host=pl.when(nameless).then(None).otherwise("host"),
-    )
+    full = _where(full, nameless, tid="pid", pid="host", host=None)
     # A head that lost its host and pid begins with the source file: `[0] misc/socket.cc:71`.
     # The same of plugins, which print the function: `process_completions:1648`; no host name has such a form.
-    bare = pl.col("host").str.contains(_FILE).fill_null(False) & pl.col("tid").is_null()
-    bare |= pl.col("host").str.contains(_FUNCTION).fill_null(False) & pl.col("tid").is_null()
-    full = full.with_columns(
-        source=pl.when(bare).then(pl.format("{}:{}", "host", "pid")).otherwise("source"),
-        dev_alone=pl.when(bare).then(pl.col("launcher").str.extract(r"\[(-?[0-9]+)\] ?$")).otherwise("dev_alone"),
-        launcher=pl.when(bare).then(pl.col("launcher").str.replace(r"\[-?[0-9]+\] ?$", "")).otherwise("launcher"),
-        host=pl.when(bare).then(None).otherwise("host"),
-        pid=pl.when(bare).then(None).otherwise("pid"),
-    )
+    bare = pl.col("host").str.contains(_RE["file"]).fill_null(False) & pl.col("tid").is_null()
+    bare |= pl.col("host").str.contains(_RE["function"]).fill_null(False) & pl.col("tid").is_null()
+    alone, before = pl.col("launcher").str.extract(_RE["dev_end"]), pl.col("launcher").str.replace(_RE["dev_end"], "")
+    place = pl.format("{}:{}", "host", "pid")
+    full = _where(full, bare, source=place, dev_alone=alone, launcher=before, host=None, pid=None)
     # `[80748] [rank0]:[E321 02:07:08 ...]`: a viewer numbers the lines, and what follows is a launcher's tag.
-    tagged = pl.col("host").is_null() & pl.col("source").str.contains(_TAGGED).fill_null(False)
-    full = full.with_columns(
-        launcher=pl.when(tagged).then("source").otherwise("launcher"),
-        source=pl.when(tagged).then(None).otherwise("source"),
-        dev_alone=pl.when(tagged).then(None).otherwise("dev_alone"),
-    )
+    tagged = pl.col("host").is_null() & pl.col("source").str.contains(_RE["tagged"]).fill_null(False)
+    full = _where(full, tagged, launcher="source", source=None, dev_alone=None)
     full = _labeled(full)
-    stamped = full.with_columns(timestamp=pl.col("launcher").str.extract(_TIMESTAMP))
+    stamped = full.with_columns(timestamp=pl.col("launcher").str.extract(_RE["timestamp"]))
     return stamped.select(
         "head",
         launcher=pl.when(pl.col("timestamp").is_null())
         .then("launcher")
-        .otherwise(pl.col("launcher").str.replace(_TIMESTAMP, ""))
+        .otherwise(pl.col("launcher").str.replace(_RE["timestamp"], ""))
         .str.strip_chars()
         .replace({"": None}),
         timestamp=pl.col("timestamp").str.strip_chars("[] "),
@@ -141,24 +96,21 @@ def parse_heads(heads: pl.Series) -> pl.DataFrame:
     )
 
 
-_TAGGED: Final = r"^\[(?:rank[0-9]|[IWEF][0-9]{3,4} )"
-
-
 def _labeled(heads: pl.DataFrame) -> pl.DataFrame:
     """Heads that lost their host, with the one that a launcher's label names."""
-    groups = pl.col("launcher").str.extract_groups(_LABEL)
+    groups = pl.col("launcher").str.extract_groups(_RE["label"])
     label = pl.coalesce(groups.struct.field("label"), groups.struct.field("alone"))
     lost = pl.col("host").is_null() & (pl.col("dev").is_not_null() | pl.col("dev_alone").is_not_null())
     heads = heads.with_columns(_label=pl.when(lost).then(label))
     # An exception that quotes a rank in brackets: `torch.distributed.DistBackendError: [3] is setting up`.
-    raised = pl.col("_label").str.contains(_RAISED).fill_null(False)
-    named = pl.col("_label").str.contains(_NAMES_HOST) & ~pl.col("_label").str.contains(_NAMES_NO_HOST)
+    raised = pl.col("_label").str.contains(_RE["raised"]).fill_null(False)
+    named = pl.col("_label").str.contains(_RE["names_host"]) & ~pl.col("_label").str.contains(_RE["names_no_host"])
     named = named.fill_null(False) & ~raised
     return heads.with_columns(
         launcher=pl.when(raised)
         .then("clean")
         .when(named)
-        .then(pl.col("launcher").str.replace(_LABEL_END, ""))
+        .then(pl.col("launcher").str.replace(_RE["label_end"], ""))
         .otherwise("launcher"),
         host=pl.when(named).then("_label").when(pl.col("host").str.contains(r"\w")).then("host"),
         dev=pl.when(raised).then(None).otherwise("dev"),
@@ -192,6 +144,6 @@ def undated(heads: pl.Series) -> pl.Series:
 
     From them all is parsed that is parsed from the heads themselves, but for the timestamp and the launcher's text.
     """
-    same: pl.Series = heads.str.replace(_MOMENT, "00:00:00${1}0${2}")
-    told: pl.Series = same.zip_with(heads.str.contains(_USUAL_END), heads)
+    same: pl.Series = heads.str.replace(_RE["moment"], "00:00:00${1}0${2}")
+    told: pl.Series = same.zip_with(heads.str.contains(_RE["usual_end"]), heads)
     return told

@@ -66,15 +66,21 @@ def fold(frame: pl.DataFrame) -> pl.DataFrame:
     same = [*_SAME, *(c for c in ("_more",) if c in frame.columns)]
     if "repeats" not in frame.columns:
         frame = frame.with_columns(repeats=pl.lit(1, pl.UInt64))
-    rest = [pl.col(c).first() for c in frame.columns if c not in {*same, "repeats"}]
+    again = frame["_body"].hash().is_duplicated()
+    if not again.any():
+        return frame
+    rows = frame.with_row_index("_at")
+    rest = [pl.col(c).first() for c in rows.columns if c not in {*same, "repeats"}]
     tag = pl.lit(None, pl.String)
     if frame["_host"].null_count():
         tag = pl.when(pl.col("_host").is_null()).then(pl.col("_launcher").str.replace_all(_CLOCK, ""))
-    return (
-        frame.group_by(*same, tag.alias("_tag"), maintain_order=True)
+    once = (
+        rows.filter(again)
+        .group_by(*same, tag.alias("_tag"), maintain_order=True)
         .agg(*rest, pl.col("repeats").sum())
-        .select(frame.columns)
+        .select(rows.columns)
     )
+    return pl.concat([rows.filter(~again), once]).sort("_at").drop("_at")
 
 
 def processes_of(heads: pl.DataFrame) -> pl.DataFrame:

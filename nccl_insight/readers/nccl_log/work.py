@@ -66,9 +66,10 @@ def with_heads(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     else:
         keyed = frame.hstack([work.places.slots(frame["_line"]).alias("_slot")])
         keyed = keyed.with_columns(_key=pl.struct("_head", "_slot").hash()).drop("_slot")
-    unique = keyed.group_by("_key", maintain_order=True).agg(
-        pl.col("_head").first(), pl.col("_line").first(), pl.len().cast(pl.UInt64).alias("_lines")
-    )
+    unique = keyed.select("_key", "_head", "_line", _lines=pl.lit(1, pl.UInt64))
+    if unique["_key"].n_unique() < unique.height:
+        place, count = pl.col("_head", "_line").first(), pl.col("_lines").sum()
+        unique = unique.group_by("_key", maintain_order=True).agg(place, count)
     parsed = work.classifier.heads.parsed(unique["_head"].unique())
     parsed = parsed.rename({c: f"_{c}" for c in ("head", *head.COLUMNS)})
     heads = unique.join(parsed, on="_head", how="left", maintain_order="left")

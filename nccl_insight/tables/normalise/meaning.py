@@ -128,20 +128,18 @@ def _hopeful(rows: pl.DataFrame, cases: Sequence[Case]) -> pl.Series | None:
     wanted: dict[tuple[str, str], set[str]] = {}
     for case in cases:
         simple = [t for t in case.tests if t.operator in "=~" and t.column not in ("source", "function")]
-        if not simple or _COLUMN.fullmatch(simple[0].values[0]):
-            return None
-        test = simple[0]
-        name = test.column if test.column in rows.columns else _HEAD.get(test.column, test.column)
-        if name not in rows.columns:
+        named = [(t.column if t.column in rows.columns else _HEAD.get(t.column, t.column), t) for t in simple]
+        if any(name not in rows.columns for name, _ in named):
             continue
-        if rows[name].dtype != pl.String:
+        plain = [(name, t) for name, t in named if rows[name].dtype == pl.String and not _COLUMN.fullmatch(t.values[0])]
+        if not plain:
             return None
+        name, test = plain[0]
         wanted.setdefault((name, test.operator), set()).update(value.lower() for value in test.values)
     held: pl.Series = pl.Series([False]).new_from_index(0, rows.height)
     for (name, operator), values in wanted.items():
-        text = rows[name].str.to_lowercase()
-        found = text.str.contains_any(sorted(values)) if operator == "~" else text.is_in(sorted(values))
-        held |= found.fill_null(False)
+        some = "|".join(map(re.escape, sorted(values)))
+        held |= rows[name].str.contains(f"(?i:{some})" if operator == "~" else f"^(?i:{some})$").fill_null(False)
     return held
 
 

@@ -72,19 +72,20 @@ def test_the_values_of_a_flood_are_captured_in_one_pass() -> None:
         assert _choices_by_one_sign(catalog.compiled(name).pattern) == [], name
 
 
-def test_lines_without_head_that_look_alike_are_read_as_each_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [150, 5000])
+def test_lines_without_head_that_look_alike_are_read_as_each_of_them(tmp_path: Path, count: int) -> None:
     said = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType=ALLREDUCE, NumelIn={}, NumelOut={}"
     lines = [
         f"[rank{n}]:[E304 05:06:{n % 60:02}.{n}7 ProcessGroupNCCL.cpp:632] [Rank {n}] {said.format(n + 5, n, n)}, "
         f"Timeout(ms)=600000) ran for {600_000 + n} milliseconds before timing out."
-        for n in range(150)
+        for n in range(count)
     ]
     lines[40] = lines[40].replace("before timing out.", "before")  # no message
     lines[41] = "(Worker pid=41) " + lines[41]
     log = tmp_path / "run.log"
     log.write_text("\n".join(["n1:1:1 [0] NCCL INFO NCCL_DEBUG set by environment to INFO", *lines]) + "\n")
     errors = load(log).table("errors").sort("line")
-    expected = [n for n in range(150) if n != 40]
+    expected = [n for n in range(count) if n != 40]
     assert errors["line"].to_list() == [n + 2 for n in expected]
     assert errors["seq"].to_list() == [n + 5 for n in expected]
     assert errors["duration_ms"].to_list() == [600_000 + n for n in expected]
