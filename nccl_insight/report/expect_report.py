@@ -1,16 +1,17 @@
 """The results of ``expect`` as text for people and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from nccl_insight.advise.expect.machine import Machine, direct_memory
 from nccl_insight.advise.expect.model import Expected, Parts, parts_of
 from nccl_insight.advise.expect.training import Job, Share
-from nccl_insight.advise.expect.words import algorithm_words, setting_notes
+from nccl_insight.base import toml
 from nccl_insight.base.data import asdict, dataclass
 from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
 
+_ALGORITHMS: Final[Mapping[str, str]] = toml.beside(__file__)["algorithms"]
 _TEXT_SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)
 
 
@@ -49,7 +50,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
         "nic_gbit": machine.nic_gbit or None,
         "network": None if machine.network.name == "unknown" else machine.network.name,
         "gdr": direct_memory(machine) if machine.domains > 1 else None,
-        "notes": setting_notes(machine),
+        "notes": _notes(machine),
     }
 
 
@@ -60,7 +61,7 @@ def _rounded(expected: Expected) -> dict[str, Any]:
 def render_text(questions: Sequence[Question], ops: Sequence[str], sizes: Sequence[int] | None) -> str:
     """A table for each operation, what bounds it and why; then what each change would do."""
     first = questions[0]
-    lines = [f"Expected on {first.machine.describe()}", *(f"  {n}" for n in setting_notes(first.machine))]
+    lines = [f"Expected on {first.machine.describe()}", *(f"  {n}" for n in _notes(first.machine))]
     for op in ops:
         parts = parts_of(first.machine, op)
         if parts is None:
@@ -95,7 +96,7 @@ def _table(parts: Parts, sizes: Sequence[int]) -> list[str]:
     return [
         *table,
         f"  latency and bandwidth take the same time at about {format_bytes(turn)}",
-        f"  {algorithm_words(parts)}",
+        f"  {_algorithm(parts)}",
     ]
 
 
@@ -153,3 +154,28 @@ def job_json(job: Job, machine: Machine, shares: Sequence[Share]) -> str:
     about = {**asdict(job), "ranks": job.ranks, "layers": job.layers, "width": job.width}
     document = {"schema": 1, "machine": _machine(machine), "job": about, "step": rows}
     return json_text(document)
+
+
+def _algorithm(parts: Parts) -> str:
+    """Which algorithm carries large messages, and why."""
+    name = parts.rate.algorithm
+    small = ""
+    if parts.op == "AllReduce":
+        small = "; small ones take LL or LL128, whose steps are short and whose rate is lower"
+    return f"large messages take {_ALGORITHMS.get(name, name)}{small}"
+
+
+def _notes(machine: Machine) -> list[str]:
+    """What was assumed because nobody said it, and which choices hold the machine back."""
+    notes: list[str] = []
+    if machine.domains > 1:
+        if machine.network.name == "unknown":
+            notes.append("kind of network not given (--network ib|roce|efa|tcp): an RDMA network assumed")
+        if not machine.nics:
+            notes.append("no NICs given (--nics COUNTxGBITS): nothing can be expected between nodes")
+        if machine.gdr is None:
+            direct = direct_memory(machine)
+            notes.append(f"GPUDirect RDMA not stated: assumed {'on' if direct else 'off'} (--gdr or --no-gdr)")
+    if machine.gpu.get("nvls_share") and machine.fabric == "nvswitch" and machine.nvls is None:
+        notes.append("NVLS assumed to work; the band reaches down to the ring (--no-nvls)")
+    return notes

@@ -61,7 +61,6 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
     text = pl.col("text")
     near = near.with_columns(
         text.str.contains(_HEAD).alias("_head"),
-        text.str.contains("#wrong", literal=True).alias("_wrong_head"),
         text.str.contains(r"busbw\s+error").alias("_error_head"),
         text.str.extract(r"\b([a-z_]+_perf)").alias("_perf"),
         text.str.extract(r"#\s+Rank\s+([0-9]+)\s").cast(pl.Int32, strict=False).alias("_rank"),
