@@ -6,8 +6,8 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.facts.fabric.networks import nics
-from nccl_insight.facts.who.transports import net_links
 from nccl_insight.tables.run import Run
+from nccl_insight.views.nics import uses_of
 from nccl_insight.views.place import Place, place, rank_pairs
 
 
@@ -64,11 +64,8 @@ def _shapes(run: Run, where: Place) -> list[Class]:
     device = pl.struct("name", "speed_gbit").n_unique()
     listed = dict(nics(run).group_by("host").agg(device.alias("n")).iter_rows())
     uses: dict[str, set[tuple[int, int]]] = defaultdict(set)
-    rows = net_links(run).drop_nulls(["local_host", "local_rank_id", "net_dev"])
-    for host, rank, nic in rows.select("local_host", "local_rank_id", "net_dev").unique().iter_rows():
-        node = where.node_of.get(rank)
-        if node is not None:
-            uses[str(host)].add((where.ranks_of[node].index(rank), int(nic)))
+    for use in uses_of(run, where):
+        uses[str(use.host)].add((use.gpu, use.nic))
     inside: dict[int, set[str]] = defaultdict(set)
     between: dict[int, set[str]] = defaultdict(set)
     for pair in rank_pairs(run):

@@ -10,7 +10,7 @@ from nccl_insight.facts.fabric.gpu_nics import topology
 from nccl_insight.facts.fabric.networks import nics
 from nccl_insight.facts.who.transports import net_links
 from nccl_insight.tables.run import Run
-from nccl_insight.views.place import place
+from nccl_insight.views.place import Place, place
 
 _Way = tuple[int, int]
 """Number of a GPU on its node, and of a NIC."""
@@ -45,22 +45,26 @@ class GpuNics:
     odd_hosts: tuple[str, ...]
 
 
+def uses_of(run: Run, where: Place | None) -> tuple[Use, ...]:
+    """Which GPU of its node uses which NIC, of the ranks whose node is known."""
+    counts = net_links(run).drop_nulls(["local_rank_id", "net_dev"])
+    counts = counts.group_by("local_host", "local_rank_id", "net_dev").agg(pl.len().alias("n"))
+    return tuple(
+        Use(host, rank, where.ranks_of[node].index(rank), nic, n)
+        for host, rank, nic, n in counts.sort("local_rank_id", "net_dev", "local_host").iter_rows()
+        if where is not None and (node := where.node_of.get(rank)) is not None
+    )
+
+
 def gpu_nics(run: Run) -> GpuNics | None:
     """Use of and distance to the NICs, None where neither is known."""
     where, known = place(run), topology(run)
+    uses = uses_of(run, where)
     grid: Counter[_Way] = Counter()
-    per_host: dict[str, set[_Way]] = defaultdict(set)
-    uses = []
-    counts = net_links(run).drop_nulls(["local_rank_id", "net_dev"])
-    counts = counts.group_by("local_host", "local_rank_id", "net_dev").agg(pl.len().alias("n"))
-    for host, rank, nic, n in counts.sort("local_rank_id", "net_dev", "local_host").iter_rows():
-        node = where.node_of.get(rank) if where else None
-        if where is None or node is None:
-            continue
-        gpu = where.ranks_of[node].index(rank)
-        grid[gpu, nic] += n
-        per_host[host].add((gpu, nic))
-        uses.append(Use(host, rank, gpu, nic, n))
+    per_host: dict[str | None, set[_Way]] = defaultdict(set)
+    for use in uses:
+        grid[use.gpu, use.nic] += use.connections
+        per_host[use.host].add((use.gpu, use.nic))
     distance = known.distance if known else {}
     if not grid and not distance:
         return None
@@ -71,7 +75,7 @@ def gpu_nics(run: Run) -> GpuNics | None:
         names={n.index: n.name for n in known.nics} | _listed(run) if known else _listed(run),
         distance=distance,
         connections=grid,
-        uses=tuple(uses),
+        uses=uses,
         hosts=len(per_host),
         alike=alike,
         odd_hosts=tuple(sorted(h for h, ways in per_host.items() if frozenset(ways) != usual and h)),
