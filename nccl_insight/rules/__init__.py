@@ -118,7 +118,7 @@ def rule_of(page: Page, package: str, folders: Sequence[Path] = ()) -> Rule:
     logic: Check = partial(_spoken, page)
     if page.module.is_file():
         top = next(folder for folder in folders if folder in page.path.parents)
-        logic = partial(_judged, ".".join([package, *page.module.relative_to(top).with_suffix("").parts]))
+        logic = partial(_judged, ".".join([package, *page.module.parts[len(top.parts) : -1], page.module.stem]))
     try:
         numbers = dict(part.split() for part in head.get("thresholds", "").split(",") if part.strip())
         if unknown := set(page.words("nature")) - NATURES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
@@ -36,12 +37,12 @@ class Trouble:
         """Whether at least one is a WARN, ABORT or of unknown level."""
         return bool(self.rows["loud"].any())
 
-    @property
+    @cached_property
     def ranks(self) -> tuple[int, ...]:
         """Ranks that printed them."""
         return ranks_of(self.rows)
 
-    @property
+    @cached_property
     def hosts(self) -> tuple[str, ...]:
         """Hosts that printed them."""
         return hosts_of(self.rows)
@@ -57,8 +58,8 @@ class Trouble:
         return self._time("max")
 
     def _time(self, which: str) -> float | None:
-        column = self.rows["time_s"].drop_nulls()
-        found = (column.min() if which == "min" else column.max()) if column.len() else None
+        column = self.rows["time_s"]
+        found = column.min() if which == "min" else column.max()
         return float(found) if isinstance(found, float) else None
 
     @property
@@ -67,7 +68,7 @@ class Trouble:
         row = self.rows.sort(pl.col("loud").not_(), maintain_order=True).row(0, named=True)
         return {name: value for name, value in row.items() if value is not None}
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The first loud line's text on one line, else the first."""
         texts = self.rows.sort(pl.col("loud").not_(), maintain_order=True)["text"].drop_nulls()
@@ -75,17 +76,16 @@ class Trouble:
         words = said if behind and head[-1:].isdigit() and " " not in head else f"{head}{behind}{said}"  # glog's place
         return " ".join(words.split())[:_EXCERPT]
 
-    @property
+    @cached_property
     def evidence(self) -> tuple[Ref, ...]:
         """The first lines, one per process before a second of any, loud ones first, then reading order."""
         ordered = (
             self.rows.drop_nulls(["input_id", "line"])
             .with_columns(nth=pl.int_range(pl.len()).over("input_id", "host", "pid"), quiet=pl.col("loud").not_())
             .sort("quiet", "nth", "input_id", "line", maintain_order=True)
-            .head(_EVIDENCE)
-            .sort("quiet", "input_id", "line")
+            .head(_EVIDENCE)[["quiet", "input_id", "line"]]
         )
-        return tuple(Ref(int(i), int(n)) for i, n in ordered.select("input_id", "line").iter_rows())
+        return tuple(Ref(int(i), int(n)) for _, i, n in sorted(ordered.iter_rows()))
 
     @property
     def where(self) -> str:

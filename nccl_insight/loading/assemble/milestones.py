@@ -117,8 +117,8 @@ def _lines(frames: Iterable[pl.DataFrame], key: tuple[str, ...], *, first: str) 
         for frame in frames
         if frame.height and {*key, "line"} <= set(frame.columns)
     ]
-    if not parts:
-        return pl.DataFrame(schema={first: pl.UInt64})
+    if len(parts) < 2:
+        return parts[0] if parts else pl.DataFrame(schema={first: pl.UInt64})
     merged = pl.concat(parts, how="vertical_relaxed").group_by(key, maintain_order=True)
     return merged.agg(pl.col(first).min())
 
