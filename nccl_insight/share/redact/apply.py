@@ -9,18 +9,7 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from nccl_insight.base.model import (
-    Analysis,
-    Coverage,
-    Evidence,
-    Finding,
-    InputInfo,
-    Job,
-    JobPart,
-    Milestones,
-    Moment,
-    ToolOutput,
-)
+from nccl_insight.base import model
 from nccl_insight.share.redact.collect import HOST_COLUMNS
 from nccl_insight.share.redact.names import Names
 from nccl_insight.share.redact.redactor import Redactor
@@ -114,7 +103,7 @@ def _file_names(paths: Iterable[str], names: Names) -> dict[str, str]:
     return files
 
 
-def redact_analysis(analysis: Analysis, redactor: Redactor) -> Analysis:
+def redact_analysis(analysis: model.Analysis, redactor: Redactor) -> model.Analysis:
     """The analysis with the same findings and every name replaced."""
     prose = _Prose(redactor, _file_names((i.path for i in analysis.inputs), redactor.names))
     return dataclasses.replace(_walk(analysis, prose), redacted=True)
@@ -129,21 +118,21 @@ def _walk(item: T, redactor: _Prose) -> T:
             continue
         if field.name == _DIGEST:
             changes[field.name] = ""
-        elif isinstance(item, Milestones | ToolOutput) and field.name == "host":
+        elif isinstance(item, model.Milestones | model.ToolOutput) and field.name == "host":
             changes[field.name] = None if value is None else redactor.names.host(value)
-        elif isinstance(item, JobPart) and field.name == "inputs":
+        elif isinstance(item, model.JobPart) and field.name == "inputs":
             changes[field.name] = tuple(redactor.names.input_name(v) for v in value)
-        elif isinstance(item, InputInfo) and field.name == "command":
+        elif isinstance(item, model.InputInfo) and field.name == "command":
             changes[field.name] = redactor.text(value.replace(item.path, redactor.names.input_name(item.path)))
-        elif isinstance(item, Finding | Job | Moment) and field.name == "hosts":
+        elif isinstance(item, model.Finding | model.Job | model.Moment) and field.name == "hosts":
             changes[field.name] = tuple(redactor.names.host(h) for h in value)
-        elif (isinstance(item, Evidence | ToolOutput) and field.name == "input") or (
-            isinstance(item, InputInfo) and field.name == "path"
+        elif (isinstance(item, model.Evidence | model.ToolOutput) and field.name == "input") or (
+            isinstance(item, model.InputInfo) and field.name == "path"
         ):
             changes[field.name] = redactor.names.input_name(value)
-        elif isinstance(item, Evidence) and field.name == "text":
+        elif isinstance(item, model.Evidence) and field.name == "text":
             changes[field.name] = redactor.redactor.text(value)
-        elif isinstance(item, Coverage) and field.name == "unknown_templates":
+        elif isinstance(item, model.Coverage) and field.name == "unknown_templates":
             changes[field.name] = tuple((redactor.redactor.text(text), count) for text, count in value)
         else:
             changes[field.name] = _inner(value, redactor)

@@ -7,14 +7,7 @@ from typing import Final
 
 from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.interfaces import is_loopback
-from nccl_insight.advise.settings.lint.machine import (
-    LOCAL_RANKS,
-    Found,
-    local_ranks,
-    nodes_asked,
-    too_many_processes,
-    values_of,
-)
+from nccl_insight.advise.settings.lint import machine
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.base import texts, toml
@@ -26,11 +19,11 @@ _ADDRESS: Final = frozenset(
     {"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--main_process_ip", "--main-process-ip"}
 )
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
-_GPUS_USED: Final = LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
+_GPUS_USED: Final = machine.LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
 _FRESH: Final[Mapping[str, str]] = toml.beside(__file__)["fresh"]
 
 
-def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[Found]:
+def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[machine.Found]:
     """``(line, issue)`` about environments that get lost, and addresses and GPUs that cannot be right."""
     if script.kind == "python":
         return
@@ -68,7 +61,7 @@ def fresh_environment(words: Sequence[str]) -> str | None:
     return program if program in _FRESH else None
 
 
-def _fresh(script: Script, launch: Launch) -> Iterator[Found]:
+def _fresh(script: Script, launch: Launch) -> Iterator[machine.Found]:
     how = fresh_environment(launch.words)
     if how is None:
         return
@@ -105,7 +98,7 @@ def _repair(how: str, setting: Setting) -> str:
 
 def _nodes(script: Script, launch: Launch, text: str) -> int:
     """Nodes that the command or the job asks for; 1 when nothing is said."""
-    given = next(values_of(launch.words, _NODES), "").split(":")[-1]
+    given = next(machine.values_of(launch.words, _NODES), "").split(":")[-1]
     if given.isdigit():
         return int(given)
     if launch.program == "srun":
@@ -117,7 +110,7 @@ def _nodes(script: Script, launch: Launch, text: str) -> int:
     if given and "SLURM" not in given.upper() and "NODES" not in given.upper():
         return 1
     if given and script.kind != "shell":
-        return nodes_asked(text)
+        return machine.nodes_asked(text)
     for _, directive in script.directives:
         match = re.search(r"(?:--nodes[= ]|-N[= ]?)(\d+)(?:-(\d+))?", directive)
         if match is not None:
@@ -125,7 +118,7 @@ def _nodes(script: Script, launch: Launch, text: str) -> int:
     return 1
 
 
-def _one_host(script: Script, text: str) -> Iterator[Found]:
+def _one_host(script: Script, text: str) -> Iterator[machine.Found]:
     many = [launch for launch in script.launches[:_MOST] if _nodes(script, launch, text) > 1]
     if not many:
         return
@@ -137,12 +130,12 @@ def _one_host(script: Script, text: str) -> Iterator[Found]:
             said.add(line)
             yield line, issue_of("nodes-each-node", "MASTER_ADDR", address=match[1], nodes=nodes)
     for launch in many:
-        address = next(values_of(launch.words, _ADDRESS), None)
+        address = next(machine.values_of(launch.words, _ADDRESS), None)
         if address is not None and is_loopback(address) and not said:
             yield launch.line, issue_of("nodes-each-node", "MASTER_ADDR", address=address, nodes=nodes)
 
 
-def _more_than_asked(script: Script) -> Iterator[Found]:
+def _more_than_asked(script: Script) -> Iterator[machine.Found]:
     """More processes on a node than the batch job asks GPUs for there."""
     head = "\n".join(directive for _, directive in script.directives)
     gpus = max((int(m[1] or m[2]) for m in _RE["gpus_per_node"].finditer(head)), default=0)
@@ -150,19 +143,19 @@ def _more_than_asked(script: Script) -> Iterator[Found]:
     for launch in script.launches[:_MOST]:
         said = " ".join(launch.words)
         own = [int(m[1]) for m in _RE["tasks_per_node"].finditer(said)] if launch.program == "srun" else []
-        each = next(local_ranks(launch.words), None)
+        each = next(machine.local_ranks(launch.words), None)
         count = each if each is not None else max(own, default=tasks) if launch.program == "srun" else 0
         started = each is not None or _RE["programs"].search(said.partition(" ")[2]) is not None
         if gpus and count > gpus and started and not _RE["gpus_per_node"].search(said):
-            yield launch.line, too_many_processes(count, gpus, "that the job asks for on a node")
+            yield launch.line, machine.too_many_processes(count, gpus, "that the job asks for on a node")
 
 
-def _hidden_gpus(script: Script, text: str) -> Iterator[Found]:
+def _hidden_gpus(script: Script, text: str) -> Iterator[machine.Found]:
     for match in islice(_RE["visible"].finditer(text), _MOST):
         line = line_at(text, match.start())
         count = len([part for part in match[2].split(",") if part])
         for launch in script.launches[:_MOST]:
-            wanted = next(values_of(launch.words, _GPUS_USED), "")
+            wanted = next(machine.values_of(launch.words, _GPUS_USED), "")
             if launch.line > line and wanted.isdigit() and int(wanted) > count and launch.program != "ssh":
                 yield line, issue_of("shows-gpu-processes", match[1], match=match, count=count, wanted=wanted)
                 break
