@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.facts.lateness.replay.barriers import with_barriers
 from nccl_insight.facts.lateness.replay.order import Order, order
@@ -21,6 +22,7 @@ from nccl_insight.facts.lateness.replay.recorded import recorded
 from nccl_insight.facts.lateness.replay.scenarios import (
     IDLE,
     TRANSFERS,
+    WORDS,
     Scenario,
     evenly,
     ideal,
@@ -29,7 +31,7 @@ from nccl_insight.facts.lateness.replay.scenarios import (
     of_steps,
     of_transfers,
 )
-from nccl_insight.facts.lateness.replay.timeline import Timeline, gpu_work, timeline
+from nccl_insight.facts.lateness.replay.timeline import Refused, Timeline, gpu_work, timeline
 from nccl_insight.facts.lateness.wire import missing_members
 from nccl_insight.tables.run import Run, Tables, fact
 
@@ -118,76 +120,71 @@ def gains(run: Run) -> tuple[Gain, ...]:
 
 
 def _part(run: Run, inputs: pl.Series) -> Run:
-    names = ("gpu_work", "collectives", "trace_info")
+    names = ("gpu_work", "collectives", "trace_info", "steps")
     kept = {n: run.table(n).filter(pl.col("input_id").is_in(inputs.implode())) for n in names if run.has(n)}
     return Run(Tables(kept, {}))
 
 
 def _of_job(run: Run) -> WhatIf:
-    found = _mended(timeline(run, gpu_work(run))) if run.has("gpu_work") else None
-    if (found is None or found.refused) and _on_cpu(run) and missing_members(run):
-        return WhatIf(refused="a rank without a trace may have come last", coarse=True)
-    if found is None or found.refused:
-        # Where the GPUs' work says too little, what ranks do between their collectives counts as theirs.
-        found = replace(_mended(timeline(run, recorded(run), coarse=True), _COARSE[_on_cpu(run)]), coarse=True)
-    return found
+    found = _mended(run) if run.has("gpu_work") else None
+    # Where the GPUs' work says too little, what ranks do between their collectives counts as theirs.
+    return _mended(run, coarse=True) if found is None or found.refused else found
 
 
-def _mended(line: Timeline | str, limits: _Limits = _WHOLE) -> WhatIf:
-    if isinstance(line, str):
-        return WhatIf(refused=line)
-    role = roles(line)
-    line = with_barriers(line, role)
-    dependencies = order(line)
+def _mended(run: Run, *, coarse: bool = False) -> WhatIf:
+    limits, found = _WHOLE, WhatIf(coarse=coarse)
     try:
-        replay = _again(line, dependencies)
-    except ValueError as error:
-        return WhatIf(ranks=len(line.ranks), refused=str(error))
-    rows = places(line, dependencies, role)
-    each, alone_in_role = compared(line, rows)
-    window = float(line.end.max())
-    stages = of_stages(line, rows, window)
-    whole = {s.ranks for s in stages if len(s.ranks) > 1}
-    candidates = [
-        *(c for c in of_ranks(line, each, alone_in_role, window) if c.kind != "ranks" or c.ranks not in whole),
-        *stages,
-        *of_transfers(line, replay, window),
-        *of_steps(line, rows, replay, window),
-    ]
-    candidates = [c for c in candidates if limits.uneven or not c.uneven]
-    spans = replay.spans([Change.none(), ideal(line, rows, replay), *(c.change for c in candidates)])
-    job = _Replayed(replay, line, float(spans[0]), window)
-    found = WhatIf(
-        window_ns=round(window),
-        ideal_ns=round(float(spans[1])),
-        base_error=job.base_ns / window - 1,
-        ranks=len(line.ranks),
-        steps=line.steps,
-        excess=excess_of(line, each),
-    )
-    if refused := _refused(job):
-        return replace(found, refused=refused)
-    saved = [job.base_ns - float(span) for span in spans[2:]]
-    return replace(found, gains=_best(job, candidates, saved, rows, limits))
+        if coarse:
+            limits = _COARSE[_on_cpu(run)]
+            if _on_cpu(run) and missing_members(run):
+                raise Refused("last")
+        line = timeline(run, recorded(run) if coarse else gpu_work(run), coarse)
+        found = replace(found, ranks=len(line.ranks), steps=line.steps, window_ns=round(line.end.max()))
+        role = roles(line)
+        line = with_barriers(line, role)
+        dependencies = order(line)
+        replay, base = _again(line, dependencies)
+        rows = places(line, dependencies, role)
+        each, alone_in_role = compared(line, rows)
+        window = float(line.end.max())
+        stages = of_stages(line, rows, window)
+        whole = {s.ranks for s in stages if len(s.ranks) > 1}
+        candidates = [
+            *(c for c in of_ranks(line, each, alone_in_role, window) if c.kind != "ranks" or c.ranks not in whole),
+            *stages,
+            *of_transfers(line, replay, window),
+            *of_steps(line, rows, replay, window),
+        ]
+        candidates = [c for c in candidates if limits.uneven or not c.uneven]
+        even, *spans = replay.spans([ideal(line, rows, replay), *(c.change for c in candidates)]).tolist()
+        job = _Replayed(replay, line, base, window)
+        error = base / window - 1
+        found = replace(found, ideal_ns=round(even), base_error=error, excess=excess_of(line, each))
+        _trust(job)
+        return replace(found, gains=_best(job, candidates, [base - span for span in spans], rows, limits))
+    except Refused as refused:
+        return replace(found, refused=texts.filled(WORDS["refused"][refused.why], refused.given))
 
 
-def _again(line: Timeline, dependencies: Order) -> Replay:
-    """The replay, the one of two that reproduces the recording. Raises ValueError as :class:`Replay` does."""
-    replay = Replay(line, dependencies, lone_wait=False)
-    off = float(replay.spans([Change.none()])[0]) / float(line.end.max()) - 1
-    return Replay(line, dependencies) if abs(off) > BASE_ERROR else replay
+def _again(line: Timeline, dependencies: Order) -> tuple[Replay, float]:
+    """The replay, the one of two that reproduces the recording, and the time that it takes, ns."""
+    for lone_wait in (False, True):
+        replay = Replay(line, dependencies, lone_wait=lone_wait)
+        base = float(replay.spans([Change.none()])[0])
+        if abs(base / float(line.end.max()) - 1) <= BASE_ERROR:
+            break
+    return replay, base
 
 
-def _refused(job: _Replayed) -> str:
-    """Why a replay is not to be trusted; empty where it is."""
-    line, off = job.line, job.base_ns / job.window_ns - 1
-    if abs(off) > BASE_ERROR:
-        return f"the replay differs from the recording by {abs(off):.0%}"
+def _trust(job: _Replayed) -> None:
+    """Raises :class:`Refused` where a replay is not to be trusted."""
+    line, off = job.line, abs(job.base_ns / job.window_ns - 1)
+    if off > BASE_ERROR:
+        raise Refused("differs", off=off)
     if line.unmatched > 2 * len(line.groups):
-        return "most collectives have no partners in the other traces"
+        raise Refused("unmatched")
     if float((line.end - line.start)[~line.comm].sum()) < _WORK * job.window_ns * len(line.ranks):
-        return "the traces hold next to no compute, only communication"
-    return ""
+        raise Refused("no-compute")
 
 
 def _best(

@@ -5,7 +5,6 @@ each rank's own. They are taken for met where all ranks of a role resume within 
 had come far apart.
 """
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -84,34 +83,26 @@ def _met(came: Floats, went: Floats) -> bool:
 
 def _idle(line: Timeline) -> tuple[Ints, Floats, Floats]:
     """Long times in which a rank's GPU did nothing: rank, begin, end."""
-    before = pl.DataFrame({"rank": line.rank, "start": line.start, "end": line.end}).select(
-        "rank", "start", before=pl.col("end").cum_max().shift(1).over("rank")
-    )
+    before = line.nodes.with_columns(before=pl.col("end").cum_max().shift(1).over("rank"))
     rows = before.filter(pl.col("start") - pl.col("before") > _IDLE_NS)
     return rows["rank"].to_numpy(), rows["before"].to_numpy(), rows["start"].to_numpy()
 
 
 def _joined(line: Timeline, made: list[tuple[int, float, float, int]], groups: list[Meeting]) -> Timeline:
-    rank = np.concatenate((line.rank, [m[0] for m in made])).astype(np.int64)
-    start = np.concatenate((line.start, [m[1] + _EDGE_NS for m in made]))
-    end = np.concatenate((line.end, [m[2] - _EDGE_NS for m in made]))
-    lane = line.stream.max() + 1 + np.array([m[0] for m in made])
+    rows = pl.DataFrame(made, ["rank", "start", "end", "meeting"], orient="row")
     # A step begins behind what its ranks wait for.
-    step = [int(line.step[np.flatnonzero((line.rank == m[0]) & (line.start <= m[1]))[-1]]) for m in made]
-    by = np.lexsort((end, start, rank))
-    return replace(
-        line,
-        rank=rank[by],
-        stream=np.concatenate((line.stream, lane))[by],
-        step=np.concatenate((line.step, step)).astype(np.int64)[by],
-        name=np.concatenate((line.name, np.full(len(made), line.name.max() + 1)))[by],
-        start=start[by],
-        end=end[by],
-        launch=np.concatenate((line.launch, np.full(len(made), np.nan)))[by],
-        meeting=np.concatenate((line.meeting, [m[3] for m in made])).astype(np.int64)[by],
-        what=np.concatenate((line.what, np.full(len(made), -1)))[by],
-        received=np.concatenate((line.received, np.full(len(made), -1)))[by],
-        sends=np.concatenate((line.sends, np.zeros(len(made), bool)))[by],
-        comm=np.concatenate((line.comm, np.ones(len(made), bool)))[by],
-        groups=tuple(groups),
+    step = [int(line.step[np.flatnonzero((line.rank == r) & (line.start <= begin))[-1]]) for r, begin, _, _ in made]
+    new = rows.with_columns(
+        pl.col("start") + _EDGE_NS,
+        pl.col("end") - _EDGE_NS,
+        stream=pl.col("rank") + int(line.stream.max()) + 1,
+        step=pl.Series(step),
+        name=pl.lit(int(line.name.max()) + 1),
+        launch=pl.lit(np.nan),
+        what=pl.lit(-1),
+        received=pl.lit(-1),
+        sends=pl.lit(False),
+        comm=pl.lit(True),
     )
+    nodes = pl.concat([line.nodes, new], how="diagonal_relaxed").sort("rank", "start", "end", maintain_order=True)
+    return Timeline.of(nodes, line.ranks, line.hosts, tuple(groups), line.unmatched)

@@ -15,7 +15,7 @@ import numpy as np
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.facts.lateness.replay.order import Order
-from nccl_insight.facts.lateness.replay.timeline import Floats, Ints, Timeline
+from nccl_insight.facts.lateness.replay.timeline import Floats, Ints, Refused, Timeline
 
 _AT_ONCE: Final = 16
 
@@ -50,7 +50,7 @@ class Replay:
     """A job that can be run again. ``lengths`` per node and ``transfers`` per meeting are those of the recording."""
 
     def __init__(self, line: Timeline, order: Order, *, lone_wait: bool = True) -> None:
-        """Raises ValueError where the order of the operations contradicts itself.
+        """Raises :class:`Refused` where the order of the operations contradicts itself.
 
         ``lone_wait``: whether operations whose partners were not recorded take the time that they took, or that of
         others of their kind.
@@ -116,7 +116,7 @@ class Replay:
                     if not waits[nxt]:
                         ready.append(nxt)
         if done < self._count:
-            raise ValueError("the order of operations contradicts itself over the ranks")
+            raise Refused("circle")
         return program
 
     def spans(self, changes: Sequence[Change]) -> Floats:

@@ -5,11 +5,9 @@ starts are put behind each other: members of a collective leave it together, so 
 had come later by the difference.
 """
 
-from collections import Counter
-
 import polars as pl
 
-from nccl_insight.base.grouping import grouped
+from nccl_insight.facts.lateness.replay.timeline import Refused
 from nccl_insight.facts.lateness.waiting import is_engine_copy
 from nccl_insight.readers.kernels import COMM, COMPUTE
 from nccl_insight.tables.run import Run
@@ -19,8 +17,8 @@ _WORKS = 100
 """Less between two operations is no work."""
 
 
-def recorded(run: Run) -> pl.DataFrame | str:
-    """Rows as the replay takes them, of matched operations and of what stands between them, or why there are none."""
+def recorded(run: Run) -> pl.DataFrame:
+    """Rows as the replay takes them, of matched operations and of what stands between them. Raises :class:`Refused`."""
     rows = run.table("collectives").filter(
         pl.col("rank").is_not_null()
         & (pl.col("duration_ns") > 0)
@@ -28,7 +26,7 @@ def recorded(run: Run) -> pl.DataFrame | str:
         & ~is_engine_copy()
     )
     if rows.drop_nulls("match_id")["rank"].n_unique() < 2:
-        return "collectives of fewer than two ranks could be matched"
+        raise Refused("few")
     rows = rows.select(
         "input_id",
         "rank",
@@ -46,11 +44,15 @@ def recorded(run: Run) -> pl.DataFrame | str:
         rows = rows.drop_nulls("meeting")
         members = rows.group_by("meeting").agg(pl.col("rank").sort())["rank"]
         if members.n_unique() != members.explode().n_unique() / members.list.len().max():  # type: ignore[operator]
-            return "records of several process groups tell no starts"
-        starts = _placed(rows)
-        if starts is None:
-            return "the ranks record their collectives in different orders"
-        rows = rows.with_columns(start_ns=starts)
+            raise Refused("no-starts")
+        # Groups share no rank: each operation stands right behind the one before it.
+        nth = pl.int_range(pl.len()).over("rank")
+        if rows.select("meeting", nth=nth).unique()["meeting"].is_duplicated().any():
+            raise Refused("orders")
+        ends = rows.select(pl.col("duration_ns").max().over("meeting").alias("took"), "rank").select(
+            pl.col("took").cum_sum().over("rank")
+        )
+        rows = rows.with_columns(start_ns=ends.to_series() - pl.col("duration_ns"))
     rows = rows.sort("rank", "start_ns").with_columns(
         end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         name=pl.struct("op", "size_bytes", "process_group").hash(1),
@@ -79,34 +81,3 @@ def recorded(run: Run) -> pl.DataFrame | str:
         )
     )
     return pl.concat([rows.drop("duration_ns"), work], how="diagonal_relaxed")
-
-
-def _placed(rows: pl.DataFrame) -> pl.Series | None:
-    """A start of each row, the earliest at which all ranks keep their order; None where the orders contradict."""
-    ranks, meetings, took = (rows[c].to_list() for c in ("rank", "meeting", "duration_ns"))
-    queues: dict[int, list[int]] = grouped((rank, row) for row, rank in enumerate(ranks))
-    missing = Counter(meetings)
-    heads: dict[int, list[int]] = {}
-    at = dict.fromkeys(queues, 0)
-    free = dict.fromkeys(queues, 0)
-    starts = [0] * len(ranks)
-    come = list(queues)
-    done = 0
-    while come:
-        rank = come.pop()
-        if at[rank] == len(queues[rank]):
-            continue
-        row = queues[rank][at[rank]]
-        members = heads.setdefault(meetings[row], [])
-        members.append(row)
-        missing[meetings[row]] -= 1
-        if missing[meetings[row]]:
-            continue
-        end = max(free[ranks[m]] + took[m] for m in members)
-        for m in members:
-            starts[m] = end - took[m]
-            free[ranks[m]] = end
-            at[ranks[m]] += 1
-        done += len(members)
-        come += [ranks[m] for m in members]
-    return pl.Series(starts, dtype=pl.Int64) if done == len(ranks) else None

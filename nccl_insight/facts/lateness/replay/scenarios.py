@@ -4,11 +4,13 @@ kind, single steps as the others."""
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.base.bandwidth import BY_TOKENS
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.grouping import grouped
@@ -23,7 +25,7 @@ _MATTERS: Final = 0.004
 _MOST: Final = 12
 TRANSFERS: Final = "the transfers"
 IDLE: Final = "the idle time"
-_EVENLY: Final = "work spread evenly over the ranks in every step"
+WORDS: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
 _MORE: Final = 0.03
 _SLOWER: Final = 1.25
 _FAR: Final = 2.0
@@ -51,7 +53,6 @@ class Scenario:
     """
 
     kind: str
-    text: str
     ranks: tuple[int, ...]
     change: Change
     group: str | None = None
@@ -60,6 +61,11 @@ class Scenario:
     took_ns: float = 0.0
     usual_ns: float = 0.0
     uneven: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it changes, in a few words."""
+        return texts.filled(WORDS[self.kind]["said"], {"s": self})
 
 
 def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
@@ -117,16 +123,15 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
             if r not in among or (r in clear and (_steady(each, r) or (r in alone_late and _where(each, (r,)))))
         ]
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
-        found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
+        found.append(Scenario("compute", ranks, _even(part), uneven=True))
     at = {r: _where(each, (r,)) for r in suspects}
     suspects = [r for r in suspects if r in apart and (at[r] or _steady(each, r))]
     turns = _takes_turns([at[r] for r in suspects], line.steps)
     if turns:
         suspects = []
     found += [_rank_scenario(line, rows, (r,), alone, _where(each, (r,))) for r in sorted(suspects)]
-    for host, members in _late_hosts(line, excess, span):
-        one = _rank_scenario(line, rows, members, alone, _where(each, members))
-        found.append(replace(one, kind="host", text=f"all ranks of {host} as those of the other hosts"))
+    for members in _late_hosts(line, excess, span):
+        found.append(replace(_rank_scenario(line, rows, members, alone, _where(each, members)), kind="host"))
     together = {tuple(sorted(suspects)), *(() if turns or wandering else _later_part(more, each))}
     for who in sorted(w for w in together if len(w) > 1):
         found.append(_rank_scenario(line, rows, who, alone, _where(each, who)))
@@ -145,12 +150,12 @@ def _wandering(more: pl.DataFrame, suspects: list[int]) -> list[str]:
     return list(wanders["role"].sort())
 
 
-def _late_hosts(line: Timeline, excess: dict[int, float], span: float) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Hosts, where there are several, whose ranks together take more than those of others."""
+def _late_hosts(line: Timeline, excess: dict[int, float], span: float) -> Iterator[tuple[int, ...]]:
+    """Ranks of hosts, where there are several, that together take more than those of others."""
     hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
-    for host, members in hosts.items() if len(hosts) > 1 else ():
+    for members in hosts.values() if len(hosts) > 1 else ():
         if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
-            yield host, tuple(members)
+            yield tuple(members)
 
 
 def _outweighs(suspects: list[int], excess: dict[int, float]) -> bool:
@@ -166,9 +171,9 @@ def evenly(line: Timeline, rows: pl.DataFrame) -> list[Scenario]:
         part = rows.filter(pl.col("role") == role)
         ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
         if len(ranks) > 2:
-            found.append(Scenario("compute", _EVENLY, ranks, _even(part), uneven=True))
+            found.append(Scenario("compute", ranks, _even(part), uneven=True))
     if len(found) > 1 and any(meeting.pair for meeting in line.groups):
-        found.append(Scenario("compute", _EVENLY, line.ranks, _even(rows, PLACE[:3]), uneven=True))
+        found.append(Scenario("compute", line.ranks, _even(rows, PLACE[:3]), uneven=True))
     return found
 
 
@@ -252,9 +257,7 @@ def _rank_scenario(
     line: Timeline, rows: pl.DataFrame, who: tuple[int, ...], alone: bool, steps: tuple[int, ...]
 ) -> Scenario:
     ranks = tuple(line.ranks[r] for r in who)
-    text = f"rank {ranks[0]} as its peers" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} as their peers"
-    kind = "rank" if len(ranks) == 1 else "ranks"
-    return Scenario(kind, text, ranks, as_peers(rows, who, alone), steps=steps)
+    return Scenario("rank" if len(ranks) == 1 else "ranks", ranks, as_peers(rows, who, alone), steps=steps)
 
 
 def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
@@ -280,7 +283,7 @@ def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]
         ranks = tuple(line.ranks[r] for r in rows.filter(own)["rank"].unique().sort())
         share = pl.when(own).then(mean / took).otherwise(mean / others)
         change = _nodes(rows.select("node", length=pl.col("took") * share + pl.col("gap")))
-        found.append(Scenario("compute", f"the stage of {_named(ranks)} computes as much as the others", ranks, change))
+        found.append(Scenario("compute", ranks, change))
     return found
 
 
@@ -296,25 +299,17 @@ def _in_pipeline(line: Timeline) -> Ints:
     return pl.Series("first", first).to_frame().select(pl.int_range(pl.len()).over("first")).to_series().to_numpy()
 
 
-def _named(ranks: tuple[int, ...]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
-
-
 def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
     """Groups and pairs whose transfers take longer than those of others of one operation and size that reach as far."""
     slow: dict[tuple[tuple[int, ...], str | None], dict[int, float]] = {}
-    kinds: dict[tuple[object, ...], dict[tuple[int, ...], list[int]]] = {}
-    for number, meeting in enumerate(line.groups):
-        if meeting.recorded < len(meeting.members):
-            continue  # they may wait for those that were not recorded
-        size = None if meeting.op in BY_TOKENS else meeting.size_bytes
-        of_kind = kinds.setdefault((meeting.op, size, *_reach(line, meeting)), {})
-        of_kind.setdefault(meeting.members, []).append(number)
+    # Where somebody was not recorded, the others may wait for that one.
+    whole = ((n, m) for n, m in enumerate(line.groups) if m.recorded == len(m.members))
     names = {meeting.members: meeting.group for meeting in line.groups}
-    for groups in kinds.values():
+    for numbers in grouped((_reach(line, m), n) for n, m in whole).values():
+        groups = grouped((line.groups[n].members, n) for n in numbers)
         if len(groups) < 2:
             continue
-        medians = {members: float(np.median(replay.transfers[numbers])) for members, numbers in groups.items()}
+        medians = {members: float(np.median(replay.transfers[own])) for members, own in groups.items()}
         usual = _usual(line, medians)
         for members, median in medians.items():
             if median > _SLOWER * usual:
@@ -325,18 +320,12 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
         saved = sum(replay.transfers[n] - t for n, t in changed.items())
         if saved < _MATTERS * span:
             continue
-        between = f"ranks {', '.join(map(str, members))}"
-        text = (
-            f"transfers between {between} as those of other pairs"
-            if pair
-            else f"transfers of {between} as those of other groups"
-        )
         # The kind of transfer that costs most speaks for the group.
         worst = max(changed, key=lambda n: replay.transfers[n] - changed[n])
         like = [n for n in changed if line.groups[n].size_bytes == line.groups[worst].size_bytes]
         took, other = (float(np.median(ns)) for ns in (replay.transfers[like], [changed[n] for n in like]))
         cause, change = _kind_of(line.groups[worst]), _meetings(changed, changed.values())
-        found.append(Scenario(pair or "group", text, members, change, names.get(members), (), cause, took, other))
+        found.append(Scenario(pair or "group", members, change, names.get(members), (), cause, took, other))
     found = sorted(found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers)))[
         :_MOST
     ]
@@ -353,12 +342,9 @@ def _all_of(line: Timeline, found: list[Scenario]) -> Scenario:
     hosts = set.intersection(*(_hosts(line, s.ranks) for s in found))
     if not common and len(hosts) == 1:
         common = {r for r in ranks if _hosts(line, (r,)) == hosts}
-    if common and len(found) > 2:
-        own = tuple(sorted(common))
-        text = f"transfers of {_named(own)} as those of the others"
-        return replace(found[0], kind="group", text=text, ranks=own, change=change, group=None)
-    text = f"transfers of the {len(found)} slow groups as those of the others"
-    return replace(found[0], kind="rail", text=text, ranks=ranks, change=change, group=None)
+    one = bool(common) and len(found) > 2
+    who = tuple(sorted(common)) if one else ranks
+    return replace(found[0], kind="group" if one else "rail", ranks=who, change=change, group=None)
 
 
 def _usual(line: Timeline, medians: dict[tuple[int, ...], float]) -> float:
@@ -379,23 +365,17 @@ def _hosts(line: Timeline, ranks: Iterable[int]) -> set[str]:
 
 
 def _reach(line: Timeline, meeting: Meeting) -> tuple[object, ...]:
-    """What groups and pairs are compared by: how many they are, over how many hosts, and how far their ranks are."""
+    """What groups and pairs are compared by: what they do, how many they are, over how many hosts, and how far their
+    ranks are."""
     hosts = len(_hosts(line, meeting.members))
     apart = () if meeting.pair else tuple(b - a for a, b in itertools.pairwise(meeting.members))
-    return len(meeting.members), hosts, apart
+    size = None if meeting.op in BY_TOKENS else meeting.size_bytes
+    return meeting.op, size, len(meeting.members), hosts, apart
 
 
 def _kind_of(meeting: Meeting) -> str:
     """``AllReduce of 32.0 MiB``."""
     return meeting.op + (f" of {format_bytes(meeting.size_bytes)}" if meeting.size_bytes else "")
-
-
-def _most_recorded(line: Timeline) -> dict[tuple[int, ...], int]:
-    """How many members of each group were ever recorded together: fewer of them also wait for those that were not."""
-    most: dict[tuple[int, ...], int] = {}
-    for meeting in line.groups:
-        most[meeting.members] = max(most.get(meeting.members, 0), meeting.recorded)
-    return most
 
 
 def of_steps(line: Timeline, rows: pl.DataFrame, replay: Replay, span: float) -> list[Scenario]:
@@ -407,9 +387,7 @@ def of_steps(line: Timeline, rows: pl.DataFrame, replay: Replay, span: float) ->
         # Of a step that is cut by the window nothing is known.
         slow = tuple(sorted(step for step, more in excess.items() if more > _MATTERS * span))
         if slow and len(slow) <= line.steps / 2:
-            numbers = ", ".join(map(str, slow))
-            text = f"{cause} of step{'s' if len(slow) > 1 else ''} {numbers} as in the other steps"
-            found.append(Scenario("step", text, (), change(slow), steps=slow, cause=cause))
+            found.append(Scenario("step", (), change(slow), steps=slow, cause=cause))
     return found
 
 
@@ -418,27 +396,26 @@ def _slow_transfers(line: Timeline, rows: pl.DataFrame, replay: Replay) -> _Slow
     # Where ranks compute more, messages of unknown size may be larger.
     more = worked.filter(pl.col("took") > _SLOWER * pl.col("took").median())["step"].implode()
     meets = line.meeting >= 0
-    most = _most_recorded(line)
-    step = np.full(len(line.groups), -1)
-    step[line.meeting[meets]] = line.step[meets]
-    whole = pl.Series([g.recorded == most[g.members] for g in line.groups], dtype=pl.Boolean)
-    at = np.full(len(line.groups), np.inf)
-    np.minimum.at(at, line.meeting[meets], line.start[meets])
-    sized = pl.Series([g.size_bytes is not None for g in line.groups], dtype=pl.Boolean)
-    kind = pl.Series([f"{g.op} {g.size_bytes} {g.members}" for g in line.groups], dtype=pl.String)
-    known = {"meeting": np.arange(len(line.groups)), "step": step, "took": replay.transfers, "at": at}
+    each = pl.DataFrame({"number": line.meeting[meets], "step": line.step[meets], "at": line.start[meets]})
+    known = [
+        (n, m.op, m.size_bytes, f"{m.op} {m.size_bytes} {m.members}", str(m.members), m.recorded)
+        for n, m in enumerate(line.groups)
+    ]
     table = (
-        pl.DataFrame({**known, "sized": sized, "kind": kind})
-        .filter((pl.col("step") >= 0) & whole)
+        pl.DataFrame(known, ["number", "op", "size", "kind", "members", "recorded"], orient="row")
+        .with_columns(took=pl.Series(replay.transfers))
+        # Fewer than were ever recorded together also wait for those that were not.
+        .filter(pl.col("recorded") == pl.col("recorded").max().over("members"))
+        .join(each.group_by("number").agg(pl.col("step").last(), pl.col("at").min()), on="number")
+        .filter(pl.col("step") >= 0)
         .sort("at")
         .with_columns(nth=pl.int_range(pl.len()).over("kind", "step"))
         .with_columns(usual=pl.col("took").median().over("kind", "nth"))
-        .filter(pl.col("took") > _SLOWER * pl.col("usual"), pl.col("sized") | ~pl.col("step").is_in(more))
+        .filter(pl.col("took") > _SLOWER * pl.col("usual"), pl.col("size").is_not_null() | ~pl.col("step").is_in(more))
     )
     # Groups transfer side by side: those of one kind count once.
     excess = (
-        table.with_columns(op=pl.col("kind").str.split(" ").list.first())
-        .group_by("step", "op", "nth")
+        table.group_by("step", "op", "nth")
         .agg(more=(pl.col("took") - pl.col("usual")).max())
         .group_by("step")
         .agg(pl.col("more").sum())
@@ -446,7 +423,7 @@ def _slow_transfers(line: Timeline, rows: pl.DataFrame, replay: Replay) -> _Slow
 
     def change(steps: tuple[int, ...]) -> Change:
         rows = table.filter(pl.col("step").is_in(steps))
-        return _meetings(rows["meeting"], rows["usual"])
+        return _meetings(rows["number"], rows["usual"])
 
     return TRANSFERS, dict(excess.iter_rows()), change
 

@@ -24,6 +24,11 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+NODES: Final = {
+    **dict.fromkeys(("rank", "stream", "step", "name", "meeting", "what", "received"), pl.Int64()),
+    **dict.fromkeys(("start", "end", "launch"), pl.Float64()),
+    **dict.fromkeys(("sends", "comm"), pl.Boolean()),
+}
 MOST_NODES: Final = 6_000_000
 _ENDS_AGREE_NS: Final = 60_000
 _ENDS_AGREE: Final = 0.25
@@ -49,6 +54,8 @@ class Timeline:
 
     ranks: tuple[int, ...]
     hosts: tuple[str | None, ...]
+    groups: tuple[Meeting, ...]
+    unmatched: int
     rank: Ints
     stream: Ints
     step: Ints
@@ -61,8 +68,23 @@ class Timeline:
     received: Ints
     sends: Bools
     comm: Bools
-    groups: tuple[Meeting, ...]
-    unmatched: int
+
+    @staticmethod
+    def of(
+        nodes: pl.DataFrame,
+        ranks: tuple[int, ...],
+        hosts: tuple[str | None, ...],
+        groups: tuple[Meeting, ...],
+        unmatched: int,
+    ) -> Timeline:
+        """That of a frame with a column for each array."""
+        arrays: dict[str, Any] = {name: nodes[name].cast(kind).to_numpy() for name, kind in NODES.items()}
+        return Timeline(ranks, hosts, groups, unmatched, **arrays)
+
+    @property
+    def nodes(self) -> pl.DataFrame:
+        """The arrays as columns."""
+        return pl.DataFrame({name: getattr(self, name) for name in NODES})
 
     @property
     def steps(self) -> int:
@@ -86,30 +108,34 @@ class Meeting:
         return self.op in _POINT_TO_POINT
 
 
-def gpu_work(run: Run) -> pl.DataFrame | str:
-    """What the GPUs did, with the meetings of its rows, or why it cannot be replayed."""
+class Refused(ValueError):
+    """Why a job cannot be replayed: the name of the reason, and what its words ask for."""
+
+    def __init__(self, why: str, **given: float) -> None:
+        """As told."""
+        super().__init__(why)
+        self.why, self.given = why, given
+
+
+def gpu_work(run: Run) -> pl.DataFrame:
+    """What the GPUs did, with the meetings of its rows. Raises :class:`Refused`."""
     work = run.table("gpu_work").filter(pl.col("rank").is_not_null() & (pl.col("end_ns") >= pl.col("start_ns")))
     work = work.unique(["rank", "device", "stream", "start_ns", "end_ns", "name"], maintain_order=True)
     if work["rank"].n_unique() < 2:
-        return "the trace of one rank alone"
+        raise Refused("alone")
     return _met(run, work)
 
 
-def timeline(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> Timeline | str:
-    """The nodes of a run, or why there are none to replay.
+def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline:
+    """The nodes of a run. Raises :class:`Refused`.
 
     ``work``: of :func:`gpu_work` or, ``coarse``, of collectives alone, which CPUs leave at different times.
     """
-    if isinstance(work, str):
-        return work
     if work.height > MOST_NODES:
-        return f"{work.height:,} GPU events, more than are replayed ({MOST_NODES:,})"
+        raise Refused("many", n=work.height, most=MOST_NODES)
     ranks = work["rank"].unique().sort().to_list()
     work = work.sort("rank", "start_ns", "end_ns")
-    clock = _clocks(work, ranks)
-    if clock is None:
-        return "the ranks never meet in what was recorded"
-    offset, slope, origin = clock
+    offset, slope, origin = _clocks(work, ranks)
     at = np.searchsorted(np.array(ranks), work["rank"].to_numpy())
     shift = offset[at] + slope[at] * (work["start_ns"].to_numpy() - origin)
     start = work["start_ns"].to_numpy() - shift
@@ -121,40 +147,28 @@ def timeline(run: Run, work: pl.DataFrame | str, coarse: bool = False) -> Timeli
     if coarse:
         end = _left_together(meetings, len(groups), start, end)
         start = _from_end_to_start(at, meetings, start, end)
-    launched = work.get_column("launch_ns", default=pl.Series("launch_ns", [None] * work.height, pl.Int64))
-    ahead = work["start_ns"] - launched
-    lanes = work.select(pl.struct("rank", "device", "stream").rank("dense"))["rank"].to_numpy()
-    return Timeline(
-        ranks=tuple(ranks),
-        hosts=tuple(_hosts(run, ranks)),
-        rank=at.astype(np.int64),
-        stream=_without_overlaps(lanes.astype(np.int64), start, end),
-        step=work["step"].fill_null(-1).to_numpy().astype(np.int64),
-        name=work["name"].rank("dense").to_numpy().astype(np.int64),
-        start=start - first,
-        end=end - first,
-        launch=start - first - ahead.cast(pl.Float64).fill_null(np.nan).to_numpy(),
-        meeting=meetings,
-        what=_what(work),
-        received=work.select(
-            pl.when(pl.col("op") == "Recv").then(pl.col("peer") > pl.col("rank")).fill_null(-1).cast(pl.Int64)
-        )
-        .to_series()
-        .to_numpy(),
-        sends=(work["op"] == "Send").fill_null(False).to_numpy(),
-        comm=(work["kind"].is_in([COMM, OTHER]) | work["meeting"].is_not_null()).to_numpy(),
-        groups=groups,
-        unmatched=int(work.filter((pl.col("kind") == COMM) & pl.col("meeting").is_null()).height) + dropped,
-    )
-
-
-def _what(work: pl.DataFrame) -> Ints:
     op = pl.col("op")
+    launched = pl.col("launch_ns") if "launch_ns" in work.columns else pl.lit(None, pl.Int64)
     upwards = pl.when(op.is_in(_POINT_TO_POINT)).then(pl.col("peer") > pl.col("rank"))
-    known = pl.when(op.is_not_null() | pl.col("kind").is_in([COMM, OTHER]))
     size = pl.when(~op.is_in(BY_TOKENS)).then("size_bytes")
-    what = pl.struct(op, size, upwards.alias("upwards"), name=pl.when(op.is_null()).then("name"))
-    return work.select(known.then(what.rank("dense").cast(pl.Int64)).fill_null(-1)).to_series().to_numpy()
+    what = pl.struct(op, size, upwards.alias("upwards"), name=pl.when(op.is_null()).then("name")).rank("dense")
+    lanes = work.select(pl.struct("rank", "device", "stream").rank("dense"))["rank"].to_numpy()
+    nodes = work.select(
+        rank=pl.Series(at),
+        stream=pl.Series(_without_overlaps(lanes.astype(np.int64), start, end)),
+        step=pl.col("step").fill_null(-1),
+        name=pl.col("name").rank("dense"),
+        start=pl.Series(start - first),
+        end=pl.Series(end - first),
+        launch=(pl.Series(start - first) - (pl.col("start_ns") - launched)).fill_null(np.nan),
+        meeting=pl.Series(meetings),
+        what=pl.when(op.is_not_null() | pl.col("kind").is_in([COMM, OTHER])).then(what).fill_null(-1),
+        received=pl.when(op == "Recv").then(pl.col("peer") > pl.col("rank")).cast(pl.Int64).fill_null(-1),
+        sends=(op == "Send").fill_null(False),
+        comm=pl.col("kind").is_in([COMM, OTHER]) | pl.col("meeting").is_not_null(),
+    )
+    unmatched = int(work.filter((pl.col("kind") == COMM) & pl.col("meeting").is_null()).height) + dropped
+    return Timeline.of(nodes, tuple(ranks), tuple(_hosts(run, ranks)), groups, unmatched)
 
 
 def _without_overlaps(lane: Ints, start: Floats, end: Floats) -> Ints:
@@ -259,8 +273,8 @@ def _met(run: Run, work: pl.DataFrame) -> pl.DataFrame:
     ).drop("match_id", "even", "order", "alone")
 
 
-def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float] | None:
-    """Per rank what its clock is ahead of the first rank's: offset and drift around an origin; None: they never meet.
+def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float]:
+    """Per rank what its clock is ahead of the first rank's: offset and drift around an origin.
 
     Members of a meeting end together. Ranks are reached over the pairs that met most often, known meetings first.
     """
@@ -302,7 +316,7 @@ def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float
                     heapq.heappush(queue, (by_order, pair, weight, b, offset + more, slope + steeper))
         reached = reached or len(found)
     if reached < max(2, 0.5 * len(ranks)):
-        return None
+        raise Refused("never-met")
     offsets = np.array([found[r] for r in ranks])
     offsets[np.abs(offsets[:, 0]) < _DRIFT_NS, 0] = 0.0
     return offsets[:, 0], offsets[:, 1], origin
