@@ -44,7 +44,7 @@ class Why:
 def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence[int] = (), where: str = "") -> Why:
     """Why the ranks are later than the rest of ``among``, in ``steps`` where given."""
     found = reason(run, ranks, among, steps)
-    idle = why_idle(run, ranks, steps) if found is None or found.kind in ("host", "copies") else None
+    idle = why_idle(run, tuple(ranks), tuple(steps)) if found is None or found.kind in ("host", "copies") else None
     told = _idle_words(idle, where) if idle is not None else Why()
     if found is None:
         cpu = (run.table("collectives")["source"].cast(pl.String) == "cpu_op").all()  # no GPU is in these traces
@@ -57,7 +57,7 @@ def why_late(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequen
 
 def why_all_idle(run: Run, ranks: Sequence[int], steps: Sequence[int] = ()) -> Why:
     """Why the GPUs of all ranks wait; in ``steps`` against the others where given."""
-    idle = why_idle(run, ranks, steps)
+    idle = why_idle(run, tuple(ranks), tuple(steps))
     return _idle_words(idle, "on the hosts") if idle is not None else Why()
 
 

@@ -10,13 +10,13 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from nccl_insight.base.data import dataclass
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.tables.run import Run, fact
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ _DRAINS: Final = ("Synchronize", "Memcpy", "EventQuery")
 _FOREIGN: Final = re.compile(r"torch/|<|.{0,200}site-packages")
 _OF_TORCH: Final = re.compile(r"nccl:|c10d::|record_param_comms|ProfilerStep")
 _ALLOCATES: Final = re.compile(r"(?:cuda|hip)(?:Malloc|Free)")
+_PYTHON: Final = "python_function"
+_MODULE: Final = "nn.Module: "
 _TINY_SHARE: Final = 0.6
 _SLOWER: Final = 1.5
 
@@ -67,26 +69,21 @@ class _Idle:
     ``drained``: how often each call that waits for the GPU was made in a step, whether it stood idle behind it or not.
     """
 
-    by_step: dict[int, Counter[tuple[str, bool]]]
-    idle_ns: dict[int, int]
     tiny_ns: int
     all_ns: int
-    launches: int
     interval_ns: int
-    lines: dict[str, str]
-    drained: Counter[tuple[int, str]]
+    by_step: dict[int, Counter[tuple[str, bool]]] = field(default_factory=dict)
+    idle_ns: Counter[int] = field(default_factory=Counter)
+    lines: dict[str, str] = field(default_factory=dict)
+    drained: Counter[tuple[int, str]] = field(default_factory=Counter)
 
 
-def why_idle(run: Run, ranks: Sequence[int], steps: Sequence[int] = ()) -> Why | None:
+@fact
+def why_idle(run: Run, ranks: tuple[int, ...], steps: tuple[int, ...] = ()) -> Why | None:
     """Why the GPUs of some ranks, or of all, wait for their CPUs; in ``steps`` against the others where given.
 
     None where the traces cannot be read again, hold no CPU events, or no GPU waits longer than usual.
     """
-    return _why(run, tuple(ranks), tuple(steps))
-
-
-@fact
-def _why(run: Run, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Why | None:
     files = _files(run)
     everyone = len(set(files) - set(ranks)) == 0
     late = next((r for r in ranks if r in files), None)
@@ -119,11 +116,6 @@ def _host_of(run: Run, input_id: int) -> HostTrace | None:
     return read_host(next(i for i in run.inputs if i.input_id == input_id))
 
 
-@fact
-def _idle_of(run: Run, input_id: int) -> _Idle | None:
-    return _measured(_host_of(run, input_id))
-
-
 def asked_from(run: Run, input_id: int, launched: Sequence[int]) -> list[str]:
     """The code around calls that launched something at ``launched`` (ns on the trace's clock), empty where the trace
     does not tell: a module, a function of the user, an annotation or the outermost operation, as far as recorded."""
@@ -138,42 +130,36 @@ def asked_from(run: Run, input_id: int, launched: Sequence[int]) -> list[str]:
     return ["" if tid is None else parts[tid].asked(at) for at, tid in of]
 
 
-def _measured(trace: HostTrace | None) -> _Idle | None:
+@fact
+def _idle_of(run: Run, input_id: int) -> _Idle | None:
+    trace = _host_of(run, input_id)
     if trace is None or trace.launches.is_empty():
         return None
-    busy = trace.gpu.with_columns(before=pl.col("end_ns").cum_max().shift(1))
-    waits = busy.filter(pl.col("start_ns") > pl.col("before"))
-    begin, end = waits["before"].to_numpy(), waits["start_ns"].to_numpy()
-    length = end - begin
-    whole = int(length.sum())
-    tiny = int(length[(length < _GAP_NS) & (length > _TINY_NS)].sum())
-    long = length >= _GAP_NS
-    begin, end = begin[long], end[long]
+    gaps = trace.gpu.select(begin=pl.col("end_ns").cum_max().shift(1), end="start_ns")
+    gaps = gaps.with_columns(length=pl.col("end") - pl.col("begin")).filter(pl.col("length") > 0)
+    tiny = gaps.filter(pl.col("length").is_between(_TINY_NS, _GAP_NS, closed="none"))["length"].sum()
     threads = trace.launches.group_by("tid").len().sort("len", descending=True)["tid"].head(4).to_list()
-    where = np.searchsorted(trace.steps["start_ns"].to_numpy(), end, side="right") - 1
-    numbers = trace.steps["step"].to_list()
-    step = [numbers[i] if 0 <= i < len(numbers) else -1 for i in where]
-    by_step: dict[int, Counter[tuple[str, bool]]] = {n: Counter() for n in numbers or [-1]}
-    idle: dict[int, int] = dict.fromkeys(by_step, 0)
-    lines: dict[str, str] = {}
     parts = [_self_times(trace.cpu.filter(pl.col("tid") == t)) for t in threads]
-    for number, first, last in zip(step, begin.tolist(), end.tolist(), strict=True):
-        idle[number] = idle.get(number, 0) + last - first
-        found = by_step.setdefault(number, Counter())
+    apart = trace.launches.select(pl.col("at_ns").diff().over("tid").median()).item()
+    found = _Idle(int(tiny), int(gaps["length"].sum()), round(apart or 0))
+    begun = trace.steps.select("step", end="start_ns")
+    found.by_step.update((n, Counter()) for n in begun["step"].to_list() or [-1])
+    long = gaps.filter(pl.col("length") >= _GAP_NS).join_asof(begun, on="end", check_sortedness=False)
+    for first, last, number in long.select("begin", "end", pl.col("step").fill_null(-1)).iter_rows():
+        found.idle_ns[number] += last - first
         took: Counter[tuple[str, bool]] = Counter()
         for part in parts:
-            took.update(part.within(first, last, lines))
-        drain = max((d for p in parts if (d := p.drained(first, lines))), default=None, key=lambda d: d[0])
+            took.update(part.within(first, last, found.lines))
+        drain = max((d for p in parts if (d := p.drained(first, found.lines))), default=None, key=lambda d: d[0])
         if drain is not None and sum(took.values()) < _MOSTLY * (last - first):
             took = Counter({(drain[1], True): last - first})
-        found.update(took)
-    apart = trace.launches.select(pl.col("at_ns").diff().over("tid").median()).item()
-    drained: Counter[tuple[int, str]] = Counter()
-    for part in parts:
-        for ended, label in part.drains():
-            within = int(np.searchsorted(trace.steps["start_ns"].to_numpy(), ended, side="right")) - 1
-            drained[numbers[within] if within >= 0 else -1, label] += 1
-    return _Idle(by_step, idle, tiny, whole, trace.launches.height, round(apart or 0), lines, drained)
+        found.by_step.setdefault(number, Counter()).update(took)
+    drains = pl.DataFrame(
+        [drain for part in parts for drain in part.drains()], {"end": pl.Int64, "label": pl.String}, orient="row"
+    )
+    within = drains.sort("end").join_asof(begun, on="end", check_sortedness=False)
+    found.drained.update(within.select(pl.col("step").fill_null(-1), "label").iter_rows())
+    return found
 
 
 @dataclass(frozen=True)
@@ -215,21 +201,20 @@ class _Part:
         """Who stands around what runs at a time."""
         piece = int(np.searchsorted(self.end, at, side="right"))
         inside = piece < self.start.size and self.start[piece] <= at
-        event = int(self.event[piece]) if inside else -1
-        module = own = annotation = outermost = ""
+        chain = list(self._chain(int(self.event[piece]) if inside else -1))
+        module = next((n for n, cat in chain if cat == _PYTHON and n.startswith(_MODULE)), "")
+        if code := [n.removeprefix(_MODULE) for n in (module, _first(chain, _PYTHON, _FOREIGN, module)) if n]:
+            return ", ".join(code)
+        outermost = _first(chain[::-1], "cpu_op", _OF_TORCH)
+        if outermost.startswith("autograd::engine"):
+            outermost = f"backward of {outermost.rpartition(':')[2].strip()}"
+        return _first(chain, "user_annotation", _OF_TORCH) or outermost
+
+    def _chain(self, event: int) -> Iterator[tuple[str, str]]:
+        """Name and category of an event and of those around it."""
         while event >= 0:
-            name, cat = self.names[event], self.cats[event]
-            if cat == "python_function":
-                module = module or (name if name.startswith("nn.Module: ") else "")
-                own = own or ("" if module == name or _FOREIGN.match(name) else name)
-            elif cat == "user_annotation":
-                annotation = annotation or ("" if _OF_TORCH.match(name) else name)
-            elif cat == "cpu_op" and not _OF_TORCH.match(name):
-                outermost = name
+            yield self.names[event], self.cats[event]
             event = self.around[event]
-        backward = outermost.startswith("autograd::engine")
-        outermost = f"backward of {outermost.rpartition(':')[2].strip()}" if backward else outermost
-        return ", ".join(filter(None, (module.removeprefix("nn.Module: "), own))) or annotation or outermost
 
     def drains(self) -> list[tuple[int, str]]:
         """The end and the name of each call that waits for the GPU."""
@@ -242,19 +227,20 @@ class _Part:
 
     def _label(self, event: int, lines: dict[str, str]) -> str:
         name, call = self.names[event], self.cats[event].endswith(("runtime", "driver"))
-        op = annotation = own = ""
-        outer = self.around[event]
-        while outer >= 0:
-            around, cat = self.names[outer], self.cats[outer]
-            if cat == "python_function":
-                own = own or ("" if _FOREIGN.match(around) else around)
-            elif cat == "user_annotation":
-                annotation = annotation or around
-            op = op or (around if cat == "cpu_op" else "")
-            outer = self.around[outer]
+        chain = list(self._chain(self.around[event]))
+        op, annotation, own = (
+            _first(chain, "cpu_op"),
+            _first(chain, "user_annotation"),
+            _first(chain, _PYTHON, _FOREIGN),
+        )
         label = f"{name} in {op or annotation}" if call and (op or annotation) and not _ALLOCATES.match(name) else name
         lines.setdefault(label, ", ".join(filter(None, (annotation if annotation not in label else "", own))))
         return label
+
+
+def _first(chain: list[tuple[str, str]], cat: str, but: re.Pattern[str] | None = None, known: str = "") -> str:
+    """The first name of a category that is not one of others' code, nor ``known``; empty where there is none."""
+    return next((n for n, c in chain if c == cat and n != known and not (but and but.match(n))), "")
 
 
 def _self_times(cpu: pl.DataFrame) -> _Part:
@@ -282,8 +268,8 @@ def _self_times(cpu: pl.DataFrame) -> _Part:
 
 def _against_peers(own: _Idle, peers: list[_Idle], steps: Sequence[int]) -> Why | None:
     chosen = [s for s in own.by_step if not steps or s in steps]
-    usual = {s: [p.idle_ns.get(s, 0) for p in peers] for s in chosen}
-    excess = {s: own.idle_ns.get(s, 0) - statistics.median(usual[s]) for s in chosen}
+    usual = {s: [p.idle_ns[s] for p in peers] for s in chosen}
+    excess = {s: own.idle_ns[s] - statistics.median(usual[s]) for s in chosen}
     total = sum(excess.values())
     others = statistics.median(p.all_ns for p in peers)
     if own.all_ns < _SLOWER * others and total < _WORTH * own.all_ns:

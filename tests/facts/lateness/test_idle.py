@@ -127,6 +127,6 @@ def test_the_steps_of_a_capture_are_not_judged(tmp_path: Path) -> None:
 
 
 def test_without_a_trace_that_can_be_read_again_nothing_is_told() -> None:
-    assert why_idle(run(), [0]) is None
-    assert why_idle(run(gpu_work=[{"input_id": 0}]), [0], [1]) is None
+    assert why_idle(run(), (0,)) is None
+    assert why_idle(run(gpu_work=[{"input_id": 0}]), (0,), (1,)) is None
     assert asked_from(run(), 0, [1, 2]) == ["", ""]
