@@ -4,6 +4,7 @@ The lanes (devices, steps of devices) are laid one behind the other on one line 
 column of numpy tells apart. Where lanes and times are too far apart for 64 bits, times are numbered in their order.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -51,6 +52,17 @@ def union(frame: pl.DataFrame, by: str = "device") -> pl.DataFrame:
             pl.Series("before_ns", before),
         ]
     )
+
+
+def held(rows: pl.DataFrame, where: Sequence[str], **lengths: pl.Expr) -> pl.DataFrame:
+    """Per ``where`` the time in which at least one of the rows holds, by name: each from ``start_ns`` so long."""
+    lanes = rows.select(where).unique(maintain_order=True).with_row_index("lane")
+    rows = rows.join(lanes, on=where, nulls_equal=True)
+    for name, length in lengths.items():
+        parts = union(rows.select("lane", "start_ns", end_ns=pl.col("start_ns") + length), by="lane")
+        sums = parts.group_by("lane").agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias(name))
+        lanes = lanes.join(sums, on="lane", how="left", maintain_order="left")
+    return lanes.drop("lane").with_columns(pl.col(list(lengths)).fill_null(0))
 
 
 def covered(frame: pl.DataFrame, parts: pl.DataFrame, by: str = "device") -> pl.Series:

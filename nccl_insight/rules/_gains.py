@@ -3,11 +3,12 @@
 import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
+from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit, Ref
-from nccl_insight.base.units import capital, format_ns, plural, rank_words
 from nccl_insight.facts.figures.overlap import wait_share
 from nccl_insight.facts.lateness.replay import IDLE, Gain, what_if
 from nccl_insight.facts.lateness.waiting import awaited
@@ -17,8 +18,8 @@ from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
+_WORDS: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
 _HIDDEN: Final = 0.3
-_SHOWN: Final = 12
 _FEW: Final = 4
 _REGULAR: Final = 0.8
 _MOSTLY: Final = 0.5
@@ -71,40 +72,49 @@ def late_hit(run: Run, one: Mended) -> Hit:
     """Ranks, a host or a stage that the others wait for."""
     scenario = one.gain.scenario
     ranks = scenario.ranks
-    host = scenario.kind == "host"
     hosts = places(run).hosts(ranks)
-    who = f"The ranks of {hosts[0]}" if host and hosts else capital(rank_words(ranks))
-    why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else _hosts_of(ranks))
-    stage = scenario.kind == "compute"
+    lone = f"on the host of rank {ranks[0]}" if len(ranks) == 1 else "on the hosts of these ranks"
+    why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else lone)
     rows = awaited(run).head(1).iter_rows(named=True)
-    does = why.short or ("are late" if len(ranks) > 1 else "is late")
-    if stage:
-        does = "compute more than the other stages" if len(ranks) > 1 else "computes more than the other stages"
     return says(
         "straggler-rank.late",
         _evidence(run, ranks, one),
         whom=(*ranks, *hosts),
-        title=f"{who} {does}{when(run, scenario.steps)}: {_saves(one)}",
         why=why,
-        only_in=_only_in(run, scenario.steps),
-        stage=stage,
-        is_hidden=hidden(one),
+        single=len(ranks) == 1,
+        one_stage=scenario.kind == "compute" and len(ranks) == 1,
+        host=hosts[0] if scenario.kind == "host" and hosts else "",
+        stage=scenario.kind == "compute",
         # Whom others wait for longest, where mending others gains more and its first collective tells why.
         unseen=next((r for r in rows if r["rank"] not in ranks and 2 * r["unseen_ns"] > r["wait_ns"]), None),
         **_given(run, one),
     )
 
 
-def _given(run: Run, one: Mended) -> dict[str, Any]:
-    """What the words of all pages about gains may ask for."""
-    return {
+def _given(run: Run, one: Mended, pauses: bool = False) -> dict[str, Any]:
+    """What the words of all pages about gains may ask for; ``pauses`` as :func:`when` reads it."""
+    replay, scenario = what_if(run), one.gain.scenario
+    given = {
         "one": one,
-        "scenario": one.gain.scenario,
-        "saves": _saves(one),
-        "hidden": _hidden(one),
-        "proof": _proof(run),
-        "confidence": _confidence(run),
-        "took": f"{format_ns(one.before_ns)} {'a step' if one.steps > 1 else 'in all'}",
+        "scenario": scenario,
+        "replay": replay,
+        "step": one.steps > 1,
+        "is_hidden": hidden(one),
+        "alone": max(one.gain.alone_ns, 0) / max(one.own_ns, 1),
+        "error": abs(replay.base_error or 0.0),
+        "confidence": (
+            Confidence.HIGH if replay.steps >= 4 else Confidence.MEDIUM if replay.steps > 1 else Confidence.LOW
+        ),
+    }
+    words = texts.fields(_WORDS["gain"], given, ())
+    return {
+        **given,
+        "saves": words["saves"],
+        "took": words["took"],
+        "hidden": words["hidden"],
+        "proof": words["proof"],
+        "only_in": words["only_in"],
+        "when": when(run, scenario.steps, pauses),
     }
 
 
@@ -139,12 +149,12 @@ def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit
     return says(
         "busbw-outlier.slow-steps",
         _evidence(run, one.ranks[:1], one),
-        title=f"{what}{when(run, scenario.steps, scenario.cause == IDLE)}: {_saves(one)}",
+        what=what,
         next_step=why.step or look,
         why=why,
         each_ns=one.own_ns / len(scenario.steps),
         one_steps=len(scenario.steps) == 1,
-        **_given(run, one),
+        **_given(run, one, scenario.cause == IDLE),
     )
 
 
@@ -153,10 +163,7 @@ def mend_first(run: Run, too_much: float) -> str:
     gains = what_if(run).gains
     if not gains or gains[-1].gain_share < _MOSTLY * too_much:
         return ""
-    return (
-        f"mend first what makes others wait ({gains[0].scenario.text}: -{gains[0].gain_share:.0%} of the time), then "
-        "measure again"
-    )
+    return texts.filled(_WORDS["first"]["said"], {"gain": gains[0]})
 
 
 def mostly_waits(run: Run) -> bool:
@@ -201,53 +208,12 @@ def ordinal(number: int) -> str:
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
 
 
-def _saves(one: Mended) -> str:
-    what = "a step" if one.steps > 1 else "what was recorded"
-    return f"{what} takes {format_ns(one.before_ns)} instead of {format_ns(one.after_ns)} ({one.share:.0%} lost)"
-
-
-def _hosts_of(ranks: Sequence[int]) -> str:
-    return f"on the host of rank {ranks[0]}" if len(ranks) == 1 else "on the hosts of these ranks"
-
-
-def _only_in(run: Run, steps: Sequence[int]) -> str:
-    if not steps:
-        return ""
-    named = ", ".join(map(str, steps[:_SHOWN])) + (" ..." if len(steps) > _SHOWN else "")
-    return f" It is so in steps {named} of {what_if(run).steps}, not in the others."
-
-
 def hidden(one: Mended) -> bool:
     """Whether mending it alone gains little."""
     return one.gain.alone_ns < _HIDDEN * one.own_ns
 
 
-def _hidden(one: Mended) -> str:
-    """What it gains alone, where something else hides it."""
-    if not hidden(one):
-        return ""
-    share = max(one.gain.alone_ns, 0) / max(one.own_ns, 1)
-    return (
-        f" Mended alone it gains {share:.0%} of that: it is hidden behind what the findings above name, which is to be "
-        "mended first."
-    )
-
-
-def _proof(run: Run) -> str:
-    found = what_if(run)
-    what = "what stands between collectives counts as work" if found.coarse else "on their own dependencies"
-    return (
-        f" From a replay of {plural(found.steps, 'step')} of {plural(found.ranks, 'rank')} ({what}), "
-        f"which reproduces the recorded time to {abs(found.base_error or 0.0):.1%}."
-    )
-
-
-def _confidence(run: Run) -> Confidence:
-    steps = what_if(run).steps
-    return Confidence.HIGH if steps >= 4 else Confidence.MEDIUM if steps > 1 else Confidence.LOW
-
-
 def _evidence(run: Run, ranks: Sequence[int], one: Mended) -> tuple[Ref, ...]:
     inputs = input_of_rank(run)
-    text = f"{one.gain.scenario.text}, {_saves(one)}"
+    text = f"{one.gain.scenario.text}, {_given(run, one)['saves']}"
     return trace_refs([(inputs.get(r), text if len(ranks) == 1 else f"rank {r}: {text}") for r in ranks])

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from nccl_insight.base import texts
 from nccl_insight.base.model import Ref
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.run import Run
@@ -12,6 +13,13 @@ from nccl_insight.tables.run import Run
 def trace_refs(rows: Iterable[tuple[int | None, str]], limit: int = 5) -> tuple[Ref, ...]:
     """Evidence without a line: (input_id, what was measured there)."""
     return tuple(Ref(input_id, 0, text) for input_id, text in list(rows)[:limit] if input_id is not None)
+
+
+def refs_of(rows: pl.DataFrame, text: str) -> tuple[Ref, ...]:
+    """Evidence of rows with ``input_id`` and ``rank``: a text with the values of the other columns."""
+    named = f"rank [[known?{{rank}}||?]]: {text}"
+    given = ({**row, "known": row["rank"] is not None} for row in rows.head(5).iter_rows(named=True))
+    return trace_refs((row["input_id"], texts.filled(named, row)) for row in given)
 
 
 def ranks_of(rows: pl.DataFrame) -> tuple[int, ...]:

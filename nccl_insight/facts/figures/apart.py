@@ -11,6 +11,25 @@ from nccl_insight.tables.run import Run, fact
 
 _DEVIATIONS: Final = 5.0
 _VARIES: Final = 0.01
+_OF_ALL_REDUCES: Final = pl.col("busbw_gbps").filter(pl.col("op").cast(pl.String) == "AllReduce")
+_FIGURES: Final[Mapping[str, Mapping[str, pl.Expr]]] = {
+    "init_timings": {
+        "initialization, s": pl.col("total_s").max(),
+        "bootstrap, s": pl.col("bootstrap_s").max(),
+        "topology search, s": pl.col("topo_s").max(),
+        "connecting, s": pl.col("connections_s").max(),
+    },
+    "channel_counts": {
+        "collective channels": pl.col("coll_channels").max(),
+        "p2p channels": pl.col("p2p_channels").max(),
+    },
+    "steps": {
+        "mean step, ms": (pl.col("duration_ns").mean() / 1e6).round(4),
+        "exposed communication per step, ms": (pl.col("exposed_comm_ns").mean() / 1e6).round(4),
+        "computation per step, ms": (pl.col("compute_ns").mean() / 1e6).round(4),
+    },
+    "collectives": {"median AllReduce busbw, GB/s": _OF_ALL_REDUCES.median()},
+}
 
 
 @dataclass(frozen=True)
@@ -37,47 +56,11 @@ def figures(run: Run) -> tuple[Figure, ...]:
 def rank_metrics(run: Run) -> dict[str, dict[int, float]]:
     """Figures that every rank has one of, by name: start-up, channels, communication."""
     found: dict[str, dict[int, float]] = {}
-    timings = (
-        run.lazy("init_timings").group_by("rank").agg(pl.col("total_s", "bootstrap_s", "topo_s", "connections_s").max())
-    )
-    counts = run.lazy("channel_counts").group_by("rank").agg(pl.col("coll_channels", "p2p_channels").max())
-    steps = (
-        run.lazy("steps")
-        .group_by("rank")
-        .agg((pl.col("duration_ns", "exposed_comm_ns", "compute_ns").mean() / 1e6).round(4))
-    )
-    traffic = (
-        run.lazy("collectives")
-        .filter(pl.col("op").cast(pl.String) == "AllReduce")
-        .group_by("rank")
-        .agg(pl.col("busbw_gbps").median())
-    )
-    titles = (
-        (
-            timings,
-            {
-                "total_s": "initialization, s",
-                "bootstrap_s": "bootstrap, s",
-                "topo_s": "topology search, s",
-                "connections_s": "connecting, s",
-            },
-        ),
-        (counts, {"coll_channels": "collective channels", "p2p_channels": "p2p channels"}),
-        (
-            steps,
-            {
-                "duration_ns": "mean step, ms",
-                "exposed_comm_ns": "exposed communication per step, ms",
-                "compute_ns": "computation per step, ms",
-            },
-        ),
-        (traffic, {"busbw_gbps": "median AllReduce busbw, GB/s"}),
-    )
-    for frame, columns in titles:
-        table = frame.drop_nulls("rank").sort("rank").collect(engine="in-memory")
-        for column, title in columns.items():
-            pairs = zip(table["rank"].to_list(), table[column].to_list(), strict=True)
-            values = {int(r): float(v) for r, v in pairs if v is not None}
+    for table, exprs in _FIGURES.items():
+        named = (expr.alias(title) for title, expr in exprs.items())
+        rows = run.lazy(table).drop_nulls("rank").group_by("rank").agg(named).sort("rank").collect(engine="in-memory")
+        for title in exprs:
+            values = {int(r): float(v) for r, v in rows.select("rank", title).iter_rows() if v is not None}
             if len(values) >= 2:
                 found[title] = values
     return found

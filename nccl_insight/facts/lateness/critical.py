@@ -41,8 +41,6 @@ def critical_path(run: Run) -> pl.DataFrame:
         end_ns=pl.col("start_ns") + pl.col("duration_ns"),
         inline=pl.col("exposed_ns") >= _INLINE * pl.col("duration_ns"),
     ).filter(pl.col("op").is_in([*_ALONE, *_PAIRED]))
-    if rows.is_empty():
-        return pl.DataFrame(schema={"input_id": pl.UInt16, "rank": pl.Int32, "device": pl.Int32, "inline_ns": pl.Int64})
     kind = [*_WHERE, "process_group", "op"]
     rows = rows.sort(*kind, "start_ns").with_columns(
         # Gradients that nothing hides come one behind the other, without compute between them.
@@ -67,12 +65,4 @@ def critical_path(run: Run) -> pl.DataFrame:
     )
     path = path.filter(~paired | both)
     chosen = rows.join(path.select(kind), on=kind, how="semi", nulls_equal=True).filter(pl.col("inline"))
-    if chosen.is_empty():
-        return chosen.select(*_WHERE, inline_ns=pl.lit(0, pl.Int64))
-    lanes = chosen.select(_WHERE).unique(maintain_order=True).with_row_index("lane")
-    chosen = chosen.join(lanes, on=_WHERE, nulls_equal=True)
-    parts = intervals.union(
-        chosen.select("lane", "start_ns", end_ns=pl.col("start_ns") + pl.col("exposed_ns")), by="lane"
-    )
-    sums = parts.group_by("lane").agg(inline_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
-    return lanes.join(sums, on="lane").select(*_WHERE, "inline_ns")
+    return intervals.held(chosen, _WHERE, inline_ns=pl.col("exposed_ns"))

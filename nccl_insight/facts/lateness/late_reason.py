@@ -56,25 +56,23 @@ def reason(run: Run, ranks: Sequence[int], among: Sequence[int], steps: Sequence
         copies=pl.col("exposed_copy_ns").mean(),
         kernels=pl.col("compute_kernels").mean(),
     )
-    names = ("work", "host", "copies", "kernels")
+    kinds: tuple[Kind, ...] = ("work", "host", "copies")
+    names = (*kinds, "kernels")
     mine = each.filter(late).select(pl.col(names).mean()).row(0, named=True)
     usual = each.filter(~late).select(pl.col(names).median()).row(0, named=True)
-    more = {n: float(mine[n] or 0) - float(usual[n] or 0) for n in ("work", "host", "copies")}
+    more: dict[Kind, float] = {n: float(mine[n] or 0) - float(usual[n] or 0) for n in kinds}
     total = sum(v for v in more.values() if v > 0)
-    kind = max(more, key=lambda n: more[n])
+    kind: Kind = max(more, key=lambda n: more[n])
     excess = more[kind]
     duration = float(rows.filter(~late)["duration_ns"].mean() or 0)  # type: ignore[arg-type]
     if excess < max(_LEAST * duration, _LEAST_NS) or excess < _MOSTLY * total:
         return None
-    whole = rows["step"].null_count() == rows.height
-    others = float(usual[kind] or 0)
-    if kind != "work":
-        found: Kind = "host" if kind == "host" else "copies"
-        return Reason(found, round(excess), round(others), 0.0, whole)
-    if not others:
-        return None
-    ratio = float(mine["work"]) / others
-    count = float(mine["kernels"] or 0) / float(usual["kernels"]) if usual["kernels"] else 1.0
-    if count - 1 >= _COUNT * min(ratio - 1, 1.0):  # half as many again are other work, however long they are
-        return Reason("work", round(excess), round(others), count, whole)
-    return Reason("kernels", round(excess), round(others), ratio, whole)
+    others, ratio = float(usual[kind] or 0), 0.0
+    if kind == "work":
+        if not others:
+            return None
+        kind, ratio = "kernels", float(mine["work"]) / others
+        count = float(mine["kernels"] or 0) / float(usual["kernels"]) if usual["kernels"] else 1.0
+        if count - 1 >= _COUNT * min(ratio - 1, 1.0):  # half as many again are other work, however long they are
+            kind, ratio = "work", count
+    return Reason(kind, round(excess), round(others), ratio, rows["step"].null_count() == rows.height)

@@ -29,16 +29,8 @@ def schedule_waits(run: Run) -> pl.DataFrame:
     Empty where no rank sends to another, and where ranks are late: then it is what the others wait for. Stages with
     more to do than others belong to the schedule.
     """
-    none = pl.DataFrame(
-        schema={
-            "input_id": pl.UInt16,
-            "rank": pl.Int32,
-            "device": pl.Int32,
-            "stage_wait_ns": pl.Int64,
-            "stage_exposed_ns": pl.Int64,
-        }
-    )
     table = run.table("collectives")
+    none = table.head(0).select(*_WHERE, stage_wait_ns=pl.lit(0, pl.Int64), stage_exposed_ns=pl.lit(0, pl.Int64))
     if any(table[name].null_count() == table.height for name in ("exposed_ns", "match_id", "peer")):
         return none
     table = table.filter(pl.col("source").cast(pl.String) == "kernel").with_columns(pl.col("op").cast(pl.String))
@@ -54,17 +46,7 @@ def schedule_waits(run: Run) -> pl.DataFrame:
     ends = table.filter(pl.col("op").is_in(SYNCHRONISING) & ~is_engine_copy()).with_columns(wait="wait_ns")
     waits = transfers.with_columns(wait=pl.coalesce("wait_ns", pl.col("duration_ns") - quickest))
     rows = pl.concat([waits, ends], how="diagonal_relaxed")
+    exposed = pl.min_horizontal("wait", "exposed_ns")
+    # An operation begins with its waiting.
     rows = rows.filter(pl.col("wait") > 0)
-    lanes = rows.select(_WHERE).unique().with_row_index("lane")
-    rows = rows.join(lanes, on=_WHERE, nulls_equal=True)
-    return (
-        lanes.join(_union(rows, pl.col("wait"), "stage_wait_ns"), on="lane")
-        .join(_union(rows, pl.min_horizontal("wait", "exposed_ns"), "stage_exposed_ns"), on="lane", how="left")
-        .select(*_WHERE, "stage_wait_ns", pl.col("stage_exposed_ns").fill_null(0))
-    )
-
-
-def _union(rows: pl.DataFrame, waiting: pl.Expr, name: str) -> pl.DataFrame:
-    """``lane`` and the time in which at least one operation of it waits; an operation begins with its waiting."""
-    parts = intervals.union(rows.select("lane", "start_ns", end_ns=pl.col("start_ns") + waiting), by="lane")
-    return parts.group_by("lane").agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias(name))
+    return intervals.held(rows, _WHERE, stage_wait_ns=pl.col("wait"), stage_exposed_ns=exposed)

@@ -9,7 +9,7 @@ from nccl_insight.base.units import format_ns
 from nccl_insight.facts.figures.exposed import asked_by, exposed_by
 from nccl_insight.facts.figures.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first, mostly_waits
-from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
+from nccl_insight.rules._traces import ranks_of, refs_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits, says
 from nccl_insight.tables.run import Run
 
@@ -26,7 +26,6 @@ def check(ctx: Context) -> Hits:
         return
     worst = bad.row(0, named=True)
     severe = bad.filter(pl.col("exposed_share") - pl.col("inline_share") >= warn).height > 0
-    ranks = ranks_of(bad)
     first = mend_first(run, worst["exposed_share"] - warn)
     waiting = wait_share(run)
     whose, code = _whose(run, worst["input_id"], worst["rank"], worst["device"])
@@ -34,15 +33,10 @@ def check(ctx: Context) -> Hits:
     yield ctx.says(
         "found",
         (
-            *trace_refs(
-                (i, f"rank {'?' if r is None else r}: exposed {format_ns(x)} of {format_ns(d)} ({s:.0%})")
-                for i, r, x, d, s in bad.select(
-                    "input_id", "rank", "exposed_comm_ns", "duration_ns", "exposed_share"
-                ).iter_rows()
-            ),
+            *refs_of(bad, "exposed {exposed_comm_ns:ns} of {duration_ns:ns} ({exposed_share:.0%})"),
             *trace_refs([(worst["input_id"], f"asked for by {code}")] if code else []),
         ),
-        whom=with_hosts(run, ranks),
+        whom=with_hosts(run, ranks_of(bad)),
         worst=worst,
         ranked=worst["rank"] is not None,
         overlap=worst["overlap_share"] or 0,
@@ -80,14 +74,10 @@ def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
     if bad.is_empty():
         return
     worst = bad.row(0, named=True)
-    ranks = ranks_of(bad)
     yield says(
         "exposed-communication.bubble",
-        trace_refs(
-            (i, f"rank {'?' if r is None else r}: {format_ns(w)} of {format_ns(d)} ({s:.0%})")
-            for i, r, w, d, s in bad.select("input_id", "rank", "stage_wait_ns", "duration_ns", "share").iter_rows()
-        ),
-        whom=with_hosts(run, ranks),
+        refs_of(bad, "{stage_wait_ns:ns} of {duration_ns:ns} ({share:.0%})"),
+        whom=with_hosts(run, ranks_of(bad)),
         worst=worst,
         ranked=worst["rank"] is not None,
     )

@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_ns
 from nccl_insight.facts.figures.overlap import step_summary
 from nccl_insight.facts.lateness.pipeline import schedule_waits
-from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
+from nccl_insight.rules._traces import ranks_of, refs_of, with_hosts
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -26,16 +25,12 @@ def check(ctx: Context) -> Hits:
     if bad.is_empty():
         return
     worst = bad.row(0, named=True)
-    ranks = ranks_of(bad)
     staged = schedule_waits(run).height > 0
     own = bad.filter(pl.col("comm_share") - pl.col("inline_share") >= least)
     yield ctx.says(
         "found",
-        trace_refs(
-            (i, f"rank {'?' if r is None else r}: comm {format_ns(c)}, compute {format_ns(p)}, overlap {o:.1%}")
-            for i, r, c, p, o in bad.select("input_id", "rank", "comm_ns", "compute_ns", "overlap_share").iter_rows()
-        ),
-        whom=with_hosts(run, ranks),
+        refs_of(bad, "comm {comm_ns:ns}, compute {compute_ns:ns}, overlap {overlap_share:.1%}"),
+        whom=with_hosts(run, ranks_of(bad)),
         how_much="None" if (share := worst["overlap_share"]) < 0.005 else f"Only {share:.0%}",
         worst=worst,
         limit=limit,

@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.lateness.replay import LATE
 from nccl_insight.rules._gains import mended
-from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
+from nccl_insight.rules._traces import ranks_of, refs_of, with_hosts
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -28,9 +27,9 @@ def check(ctx: Context) -> Hits:
         ranks = ranks_of(bad)
         yield ctx.says(
             "found",
-            trace_refs(
-                (i, f"rank {r}: {format_bytes(s or 0)}, largest part {x:.1f} times the mean")
-                for i, r, s, x in bad.select("input_id", "rank", "size_bytes", "ratio").iter_rows()
+            refs_of(
+                bad.with_columns(pl.col("size_bytes").fill_null(0)),
+                "{size_bytes:bytes}, largest part {ratio:.1f} times the mean",
             ),
             whom=with_hosts(run, ranks),
             typical=float(bad.select(pl.col("ratio").median()).item()),

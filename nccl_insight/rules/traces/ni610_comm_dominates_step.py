@@ -3,10 +3,9 @@
 import polars as pl
 
 from nccl_insight.base.model import Severity
-from nccl_insight.base.units import format_ns
 from nccl_insight.facts.figures.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first, mostly_waits
-from nccl_insight.rules._traces import ranks_of, trace_refs, with_hosts
+from nccl_insight.rules._traces import ranks_of, refs_of, with_hosts
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -25,10 +24,7 @@ def check(ctx: Context) -> Hits:
     costly = (bad["exposed_share"] - bad["inline_share"]).max()
     yield ctx.says(
         "found",
-        trace_refs(
-            (i, f"rank {'?' if r is None else r}: {format_ns(c)} of {format_ns(d)}")
-            for i, r, c, d in bad.select("input_id", "rank", "comm_ns", "duration_ns").iter_rows()
-        ),
+        refs_of(bad, "{comm_ns:ns} of {duration_ns:ns}"),
         whom=with_hosts(run, ranks),
         severity=None if isinstance(costly, float) and costly >= exposed and not first else Severity.INFO,
         first=first,
