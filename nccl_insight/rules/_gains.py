@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from nccl_insight.base import texts
-from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.facts.figures.overlap import wait_share
 from nccl_insight.facts.lateness.replay import IDLE, Gain, what_if
 from nccl_insight.facts.lateness.waiting import awaited
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
-from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
+from nccl_insight.rules._traces import input_of_rank, trace_refs, traced_ranks, with_hosts
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
@@ -25,56 +24,29 @@ _REGULAR: Final = 0.8
 _MOSTLY: Final = 0.5
 
 
-@dataclass(frozen=True)
-class Mended:
-    """A gain with what it adds to those before it, and the time of a step (of all, without steps) before and after."""
-
-    gain: Gain
-    own_ns: int
-    before_ns: int
-    after_ns: int
-    ranks: tuple[int, ...]
-    steps: int
-
-    @property
-    def share(self) -> float:
-        """What it saves of the time before."""
-        return 1 - self.after_ns / self.before_ns if self.before_ns else 0.0
-
-
 def replayed(run: Run) -> bool:
     """Whether the traces could be replayed, so that gains speak for late ranks and slow transfers."""
     found = what_if(run)
     return not found.refused and found.window_ns > 0
 
 
-def mended(run: Run, kinds: Collection[str]) -> list[Mended]:
+def mended(run: Run, kinds: Collection[str]) -> list[Gain]:
     """The gains of some kinds in the order in which to mend; none where nothing could be replayed."""
-    found = what_if(run)
-    ranks = tuple(run.table("trace_clocks")["rank"].drop_nulls().unique().sort().to_list())
-    made, before = [], 0
-    for gain in found.gains:
-        if gain.scenario.kind in kinds:
-            own = gain.gain_ns - before
-            made.append(
-                Mended(gain, own, gain.step_ns + round(own / max(found.steps, 1)), gain.step_ns, ranks, found.steps)
-            )
-        before = gain.gain_ns
-    return made
+    return [gain for gain in what_if(run).gains if gain.scenario.kind in kinds]
 
 
-def uneven(one: Mended) -> bool:
+def uneven(one: Gain) -> bool:
     """Whether it is work that is uneven over all ranks of a role, and no stage."""
-    return one.gain.scenario.kind == "compute" and one.gain.scenario.uneven
+    return one.scenario.kind == "compute" and one.scenario.uneven
 
 
-def late_hit(run: Run, one: Mended) -> Hit:
+def late_hit(run: Run, one: Gain) -> Hit:
     """Ranks, a host or a stage that the others wait for."""
-    scenario = one.gain.scenario
+    scenario = one.scenario
     ranks = scenario.ranks
     hosts = places(run).hosts(ranks)
     lone = f"on the host of rank {ranks[0]}" if len(ranks) == 1 else "on the hosts of these ranks"
-    why = why_late(run, ranks, one.ranks, scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else lone)
+    why = why_late(run, ranks, traced_ranks(run), scenario.steps, f"on {', '.join(hosts[:3])}" if hosts else lone)
     rows = awaited(run).head(1).iter_rows(named=True)
     return says(
         "straggler-rank.late",
@@ -91,16 +63,16 @@ def late_hit(run: Run, one: Mended) -> Hit:
     )
 
 
-def _given(run: Run, one: Mended, pauses: bool = False) -> dict[str, Any]:
+def _given(run: Run, one: Gain, pauses: bool = False) -> dict[str, Any]:
     """What the words of all pages about gains may ask for; ``pauses`` as :func:`when` reads it."""
-    replay, scenario = what_if(run), one.gain.scenario
+    replay, scenario = what_if(run), one.scenario
     given = {
         "one": one,
         "scenario": scenario,
         "replay": replay,
-        "step": one.steps > 1,
+        "step": replay.steps > 1,
         "is_hidden": hidden(one),
-        "alone": max(one.gain.alone_ns, 0) / max(one.own_ns, 1),
+        "alone": max(one.alone_ns, 0) / max(one.own_ns, 1),
         "error": abs(replay.base_error or 0.0),
         "confidence": (
             Confidence.HIGH if replay.steps >= 4 else Confidence.MEDIUM if replay.steps > 1 else Confidence.LOW
@@ -118,15 +90,15 @@ def _given(run: Run, one: Mended, pauses: bool = False) -> dict[str, Any]:
     }
 
 
-def uneven_hit(run: Run, one: Mended) -> Hit:
+def uneven_hit(run: Run, one: Gain) -> Hit:
     """Work that is uneven without one guilty rank."""
-    ranks = one.gain.scenario.ranks
+    ranks = one.scenario.ranks
     return says("collective-skew.uneven", _evidence(run, ranks, one), whom=with_hosts(run, ranks), **_given(run, one))
 
 
-def wire_hit(run: Run, one: Mended) -> Hit:
+def wire_hit(run: Run, one: Gain) -> Hit:
     """Transfers of some ranks that are slower than those of others."""
-    scenario = one.gain.scenario
+    scenario = one.scenario
     known = places(run)
     hosts = known.hosts(scenario.ranks)
     others = "pairs" if scenario.kind == "pair" else "groups"
@@ -143,12 +115,12 @@ def wire_hit(run: Run, one: Mended) -> Hit:
     )
 
 
-def slow_steps_hit(run: Run, one: Mended, what: str, why: Why, look: str) -> Hit:
+def slow_steps_hit(run: Run, one: Gain, what: str, why: Why, look: str) -> Hit:
     """Steps of all ranks that take longer than the others."""
-    scenario = one.gain.scenario
+    scenario = one.scenario
     return says(
         "busbw-outlier.slow-steps",
-        _evidence(run, one.ranks[:1], one),
+        _evidence(run, traced_ranks(run)[:1], one),
         what=what,
         next_step=why.step or look,
         why=why,
@@ -208,12 +180,12 @@ def ordinal(number: int) -> str:
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
 
 
-def hidden(one: Mended) -> bool:
+def hidden(one: Gain) -> bool:
     """Whether mending it alone gains little."""
-    return one.gain.alone_ns < _HIDDEN * one.own_ns
+    return one.alone_ns < _HIDDEN * one.own_ns
 
 
-def _evidence(run: Run, ranks: Sequence[int], one: Mended) -> tuple[Ref, ...]:
+def _evidence(run: Run, ranks: Sequence[int], one: Gain) -> tuple[Ref, ...]:
     inputs = input_of_rank(run)
-    text = f"{one.gain.scenario.text}, {_given(run, one)['saves']}"
+    text = f"{one.scenario.text}, {_given(run, one)['saves']}"
     return trace_refs([(inputs.get(r), text if len(ranks) == 1 else f"rank {r}: {text}") for r in ranks])

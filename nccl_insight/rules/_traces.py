@@ -27,6 +27,11 @@ def ranks_of(rows: pl.DataFrame) -> tuple[int, ...]:
     return tuple(sorted(set(rows["rank"].drop_nulls().to_list())))
 
 
+def traced_ranks(run: Run) -> tuple[int, ...]:
+    """Sorted ranks whose collectives met."""
+    return ranks_of(run.table("trace_clocks"))
+
+
 def input_of_rank(run: Run) -> dict[int, int]:
     """First input that holds collectives of each rank."""
     rows = run.table("collectives").filter(pl.col("rank").is_not_null() & pl.col("input_id").is_not_null())

@@ -12,5 +12,5 @@ def check(ctx: Context) -> Hits:
     if refused:
         yield CannotJudge(refused, "give the traces of all ranks of the same steps")
     for one in mended(ctx.run, LATE):
-        if not uneven(one) and len(one.gain.scenario.steps) != 1:
+        if not uneven(one) and len(one.scenario.steps) != 1:
             yield late_hit(ctx.run, one)

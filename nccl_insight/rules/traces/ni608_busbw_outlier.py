@@ -50,7 +50,7 @@ def check(ctx: Context) -> Hits:
     hits = [wire_hit(run, one) for one in mended(run, WIRE)] + [
         slow_steps_hit(run, one, "Transfers are slow", Why(), _CONGESTED)
         for one in mended(run, {"step"})
-        if one.gain.scenario.cause == TRANSFERS
+        if one.scenario.cause == TRANSFERS
     ]
     # Records without a start (NCCL Inspector) cannot be replayed.
     hits = hits if replayed(run) else [*_unlike_others(run, rows)]

@@ -46,7 +46,7 @@ def check(ctx: Context) -> Hits:
 def _costs(run: Run) -> str:
     """What the one rank that the others wait for costs, where a replay of the traces tells."""
     late = mended(run, LATE)
-    ranks = late[0].gain.scenario.ranks if late else ()
+    ranks = late[0].scenario.ranks if late else ()
     return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)" if len(ranks) == 1 else ""
 
 

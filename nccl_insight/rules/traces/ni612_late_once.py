@@ -8,5 +8,5 @@ from nccl_insight.rules.context import Context, Hits
 def check(ctx: Context) -> Hits:
     """One finding per rank, or ranks together."""
     for one in mended(ctx.run, LATE):
-        if len(one.gain.scenario.steps) == 1:
+        if len(one.scenario.steps) == 1:
             yield late_hit(ctx.run, one)

@@ -31,4 +31,4 @@ def check(ctx: Context) -> Hits:
 
 def _is_a_straggler(run: Run, found: Regression) -> bool:
     """Whether a rank that is named as late for itself began to be so at this step."""
-    return any(set(found.ranks) & set(one.gain.scenario.ranks) for one in mended(run, LATE))
+    return any(set(found.ranks) & set(one.scenario.ranks) for one in mended(run, LATE))

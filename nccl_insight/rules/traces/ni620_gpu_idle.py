@@ -8,7 +8,7 @@ from nccl_insight.base.model import Hit
 from nccl_insight.facts.lateness.replay import IDLE, what_if
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit
 from nccl_insight.rules._late_reason import why_all_idle
-from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
+from nccl_insight.rules._traces import input_of_rank, trace_refs, traced_ranks, with_hosts
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -18,8 +18,8 @@ def check(ctx: Context) -> Hits:
     if not replayed(run) and run.has("collectives"):
         return
     for one in mended(run, {"step"}):
-        if one.gain.scenario.cause == IDLE:
-            why = why_all_idle(run, one.ranks, one.gain.scenario.steps)
+        if one.scenario.cause == IDLE:
+            why = why_all_idle(run, traced_ranks(run), one.scenario.steps)
             yield slow_steps_hit(run, one, "All GPUs stand idle longer", why, _LOOK)
             return
     if not run.has("capture_ranks"):  # a few small steps of our own between collectives

@@ -68,8 +68,8 @@ _COARSE: Final = (_Limits(0.03), _Limits(0.05, 0.5, uneven=False))
 class Gain:
     """A scenario with what it gains over the recorded time.
 
-    ``alone_ns``: mended alone; ``gain_ns``: together with everything before it in the list; ``step_ns``: the time of a
-    step then.
+    ``alone_ns``: mended alone; ``gain_ns``: together with everything before it in the list; ``own_ns``: beside it;
+    ``step_ns, before_ns``: the time of a step (of all, without steps) with it and without it.
     """
 
     scenario: Scenario
@@ -77,6 +77,13 @@ class Gain:
     gain_ns: int
     gain_share: float
     step_ns: int
+    own_ns: int
+    before_ns: int
+
+    @property
+    def share(self) -> float:
+        """What it saves of the time before."""
+        return 1 - self.step_ns / self.before_ns if self.before_ns else 0.0
 
 
 @dataclass(frozen=True)
@@ -229,10 +236,12 @@ class _Replayed:
     base_ns: float
     window_ns: float
 
-    def gain(self, scenario: Scenario, alone: float, ahead: float) -> Gain:
-        """What a scenario gains by itself and with those before it."""
-        left = round((self.base_ns - ahead) / self.line.steps)
-        return Gain(scenario, round(alone), round(ahead), ahead / self.window_ns, left)
+    def gain(self, scenario: Scenario, alone: float, ahead: float, before: float) -> Gain:
+        """What a scenario gains by itself and with those before it, which gain so much."""
+        steps, own = self.line.steps, round(ahead) - round(before)
+        left = round((self.base_ns - ahead) / steps)
+        share = ahead / self.window_ns
+        return Gain(scenario, round(alone), round(ahead), share, left, own, left + round(own / steps))
 
 
 def _greedy(
@@ -266,7 +275,7 @@ def _greedy(
             break
         equal = [i for i in left if ahead[i] >= best - _EQUAL * job.window_ns]
         pick = min(equal, key=lambda i: (len(candidates[i].ranks or job.line.ranks), -ahead[i]))
-        chosen.append(job.gain(candidates[pick], alone[pick], ahead[pick]))
+        chosen.append(job.gain(candidates[pick], alone[pick], ahead[pick], before))
         change = change.joined(candidates[pick].change)
         before = ahead[pick]
         left.remove(pick)

@@ -249,28 +249,22 @@ def _met(run: Run, work: pl.DataFrame) -> pl.DataFrame:
         .unique(keys, keep="first", maintain_order=True)
     )
     rows = work.join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    alone = pl.col("match_id").is_null() & pl.col("kind").is_in([COMM, OTHER])
-    order = pl.int_range(pl.len()).over("rank", "step", "name", alone)
-    rows = rows.sort("rank", "start_ns").with_columns(alone=alone, order=pl.when(alone).then(order))
-    counts = (
-        rows.filter("alone")
-        .group_by("step", "name", "rank")
-        .agg(n=pl.len())
-        .group_by("step", "name")
-        .agg(ranks=pl.len(), least=pl.col("n").min(), most=pl.col("n").max())
+    rows = rows.sort("rank", "start_ns").with_columns(
+        alone=pl.col("match_id").is_null() & pl.col("kind").is_in([COMM, OTHER])
     )
-    even = counts.filter((pl.col("ranks") == work["rank"].n_unique()) & (pl.col("least") == pl.col("most")))
-    even = even.select("step", "name", even=pl.lit(True))
-    rows = rows.join(even, on=["step", "name"], how="left", nulls_equal=True, maintain_order="left")
+    place = ("step", "name", "alone")
+    rows = rows.with_columns(n=pl.len().over("rank", *place), order=pl.int_range(pl.len()).over("rank", *place))
+    all_ranks = pl.col("rank").n_unique().over(place) == work["rank"].n_unique()
+    even = pl.col("alone") & all_ranks & (pl.col("n").min().over(place) == pl.col("n").max().over(place))
     by_order = pl.struct("step", "name", "order")
     base = known.select(pl.col("match_id").cast(pl.Int64).max().fill_null(0)).item() + 1
     return rows.with_columns(
         meeting=pl.when(pl.col("match_id").is_not_null())
         .then(pl.col("match_id").cast(pl.Int64))
-        .when(pl.col("alone") & pl.col("even").fill_null(False))
+        .when(even)
         .then(by_order.rank("dense").cast(pl.Int64) + base),
         by_order=pl.col("match_id").is_null(),
-    ).drop("match_id", "even", "order", "alone")
+    ).drop("match_id", "n", "order", "alone")
 
 
 def _clocks(work: pl.DataFrame, ranks: list[int]) -> tuple[Floats, Floats, float]:
