@@ -19,6 +19,7 @@ from nccl_insight.tables.run import Run
 
 _WORDS: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
 _HIDDEN: Final = 0.3
+"""Of what it gains beside others, below which mended alone it gains little."""
 _FEW: Final = 4
 _REGULAR: Final = 0.8
 _MOSTLY: Final = 0.5
@@ -33,11 +34,6 @@ def replayed(run: Run) -> bool:
 def mended(run: Run, kinds: Collection[str]) -> list[Gain]:
     """The gains of some kinds in the order in which to mend; none where nothing could be replayed."""
     return [gain for gain in what_if(run).gains if gain.scenario.kind in kinds]
-
-
-def uneven(one: Gain) -> bool:
-    """Whether it is work that is uneven over all ranks of a role, and no stage."""
-    return one.scenario.kind == "compute" and one.scenario.uneven
 
 
 def late_hit(run: Run, one: Gain) -> Hit:
@@ -71,7 +67,7 @@ def _given(run: Run, one: Gain, pauses: bool = False) -> dict[str, Any]:
         "scenario": scenario,
         "replay": replay,
         "step": replay.steps > 1,
-        "is_hidden": hidden(one),
+        "is_hidden": one.alone_ns < _HIDDEN * one.own_ns,
         "alone": max(one.alone_ns, 0) / max(one.own_ns, 1),
         "error": abs(replay.base_error or 0.0),
         "confidence": (
@@ -151,14 +147,10 @@ def when(run: Run, steps: Sequence[int], pauses: bool = False) -> str:
     recorded = sorted(set(run.table("steps")["step"].drop_nulls()))
     if period := every(steps, recorded[1:] if pauses else recorded):
         return f" in every {ordinal(period)} step"
-    return f" in step{'s' if len(steps) > 1 else ''} {_few(steps)}"
-
-
-def _few(steps: Sequence[int]) -> str:
-    """``17-28``, ``2, 6, 10`` or ``2, 6, 10 ...``."""
+    named = ", ".join(map(str, steps[:_FEW])) + (" ..." if len(steps) > _FEW else "")
     if len(steps) > 2 and steps[-1] - steps[0] == len(steps) - 1:
-        return f"{steps[0]}-{steps[-1]}"
-    return ", ".join(map(str, steps[:_FEW])) + (" ..." if len(steps) > _FEW else "")
+        named = f"{steps[0]}-{steps[-1]}"
+    return f" in step{'s' if len(steps) > 1 else ''} {named}"
 
 
 def every(steps: Sequence[int], recorded: Sequence[int] = ()) -> int:
@@ -178,11 +170,6 @@ def ordinal(number: int) -> str:
     """``3rd``."""
     last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
-
-
-def hidden(one: Gain) -> bool:
-    """Whether mending it alone gains little."""
-    return one.alone_ns < _HIDDEN * one.own_ns
 
 
 def _evidence(run: Run, ranks: Sequence[int], one: Gain) -> tuple[Ref, ...]:

@@ -60,24 +60,13 @@ def on_one_node(run: Run, ranks: Iterable[int], group_size: int) -> bool:
     Proof: the traces name one host for every rank of the group, or the log shows one node, or the group is the
     whole job and has no more ranks than the trace's machine has GPUs.
     """
-    info = run.table("trace_info")
-    members = set(ranks)
-    known = places(run)
+    info, members, known = run.table("trace_info"), set(ranks), places(run)
     hosts = known.hosts(members)
+    nodes = run.table("communicators").select("nranks", "n_nodes").drop_nulls("n_nodes")
+    same = nodes.filter(pl.col("nranks") == group_size)["n_nodes"].to_list()
+    if len(hosts) > 1 or min(same, default=0) > 1:  # containers may share one host name
+        return False
+    worlds, gpus = info["world_size"].drop_nulls().unique().to_list(), info["visible_gpus"].drop_nulls().to_list()
     by_trace = len(members) == group_size and members <= set(known.ranks) and len(hosts) == 1
-    if len(hosts) > 1:
-        return False
-    same = run.table("communicators").filter(pl.col("nranks") == group_size)["n_nodes"].drop_nulls()
-    if same.len() and int(same.min() or 0) > 1:  # type: ignore[arg-type]  # containers may share one host name
-        return False
-    nodes = run.table("communicators")["n_nodes"].drop_nulls()
-    by_log = nodes.len() > 0 and int(nodes.max() or 0) == 1  # type: ignore[arg-type]
-    worlds, gpus = info["world_size"].drop_nulls(), info["visible_gpus"].drop_nulls()
-    by_size = (
-        worlds.len() > 0
-        and gpus.len() > 0
-        and worlds.n_unique() == 1
-        and int(worlds[0]) == group_size
-        and group_size <= int(gpus.min() or 0)  # type: ignore[arg-type]
-    )
-    return by_trace or by_log or by_size
+    by_log = max(nodes["n_nodes"].to_list(), default=0) == 1
+    return by_trace or by_log or (worlds == [group_size] and group_size <= min(gpus, default=0))

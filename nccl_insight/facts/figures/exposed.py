@@ -1,9 +1,5 @@
 """Whose communication is exposed: by process group and operation, and by the code that asked for it."""
 
-from __future__ import annotations
-
-from collections import Counter
-
 import polars as pl
 
 from nccl_insight.facts.lateness.idle import asked_from
@@ -44,13 +40,7 @@ def asked_by(run: Run, input_id: int) -> pl.DataFrame:
     rows = run.table("collectives").filter((pl.col("input_id") == input_id) & (pl.col("exposed_ns") > 0))
     launched = run.table("gpu_work").filter((pl.col("input_id") == input_id) & pl.col("launch_ns").is_not_null())
     rows = rows.join(launched.select("stream", "start_ns", "launch_ns"), on=["stream", "start_ns"])
-    found: Counter[tuple[str, str]] = Counter()
-    codes = asked_from(run, input_id, tuple(rows["launch_ns"]))
-    for code, op, ns in zip(codes, rows["op"].cast(pl.String), rows["exposed_ns"], strict=True):
-        if code and op:
-            found[code, op] += ns
-    return pl.DataFrame(
-        [(code, op, ns) for (code, op), ns in found.most_common()],
-        schema={"code": pl.String, "op": pl.String, "exposed_ns": pl.Int64},
-        orient="row",
-    )
+    codes = pl.Series(asked_from(run, input_id, tuple(rows["launch_ns"])), dtype=pl.String)
+    told = rows.select(code=codes, op=pl.col("op").cast(pl.String), exposed_ns="exposed_ns").drop_nulls()
+    sums = told.filter(pl.col("code") != "").group_by("code", "op", maintain_order=True).agg(pl.col("exposed_ns").sum())
+    return sums.sort("exposed_ns", descending=True, maintain_order=True)

@@ -35,12 +35,11 @@ def step_summary(run: Run) -> pl.DataFrame:
     sums = rows.group_by("input_id", "rank", "device", maintain_order=True).agg(
         pl.len().alias("steps"), *(pl.col(c).sum() for c in _SUMS)
     )
-    staged = schedule_waits(run).with_columns(pl.col("device").cast(sums.schema["device"]))
-    sums = sums.join(staged, on=["input_id", "rank", "device"], how="left", nulls_equal=True, maintain_order="left")
-    inline = critical_path(run).with_columns(pl.col("device").cast(sums.schema["device"]))
-    sums = sums.join(
-        inline, on=["input_id", "rank", "device"], how="left", nulls_equal=True, maintain_order="left"
-    ).with_columns(pl.col("inline_ns").fill_null(0))
+    where = ["input_id", "rank", "device"]
+    for part in (schedule_waits(run), critical_path(run)):
+        known = part.with_columns(pl.col("device").cast(sums.schema["device"]))
+        sums = sums.join(known, on=where, how="left", nulls_equal=True, maintain_order="left")
+    sums = sums.with_columns(pl.col("inline_ns").fill_null(0))
     exposed = pl.min_horizontal(pl.col("stage_exposed_ns").fill_null(0), "exposed_comm_ns")
     waiting = pl.min_horizontal(pl.col("stage_wait_ns").fill_null(0), pl.col("comm_ns"))
     return (

@@ -6,6 +6,7 @@ functions whose behavior differs from that of other workers name the cause.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -323,11 +324,8 @@ def _named(
     if total <= 0:
         return None
     top = more.most_common(_NAMES)
-    kept: list[tuple[tuple[str, bool], int]] = []
-    for key, ns in top:
-        if kept and (ns < _WORTH * total or key[1] != kept[0][0][1]):
-            break
-        kept.append((key, ns))
+    kept = list(itertools.takewhile(lambda one: one[1] >= _WORTH * total and one[0][1] == top[0][0][1], top[1:]))
+    kept = top[:1] + kept
     named = sum(ns for _, ns in kept)
     if not kept or named < _MOSTLY * total:
         return Why("nothing", total, of_steps=len(steps))

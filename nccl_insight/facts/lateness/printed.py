@@ -118,13 +118,8 @@ def _series(run: Run) -> Iterator[Series]:
         bar = first["unit"] == "it"
         said = next((c for c in ("duration_s", "rate") if rows[c].null_count() * 4 < rows.height), None)
         # A bar prints seconds per step or steps per second, whichever is above one.
-        cost = (
-            pl.coalesce("duration_s", per_rate)
-            if bar
-            else {"duration_s": pl.col(said), "rate": per_rate}[said]
-            if said
-            else passed
-        )
+        costs = {"duration_s": pl.col("duration_s"), "rate": per_rate, None: passed}
+        cost = pl.coalesce("duration_s", per_rate) if bar else costs[said]
         rows = rows.with_columns(cost=cost, _last=pl.col("line").shift(1).fill_null(0)).drop("pause")
         own = pauses.filter(pl.col("input_id") == first["input_id"]).drop("input_id")
         rows = rows.join_asof(own, on="line", strategy="backward")

@@ -20,6 +20,7 @@ _MOST_CUTS: Final = 400
 _RUNS_NEAR: Final = 3
 
 Where = Literal["ranks", "compute", "communication", "idle", "unknown"]
+_KINDS: Final[dict[Where, str]] = {"compute": "compute_ns", "communication": "exposed_comm_ns", "idle": "idle_ns"}
 
 
 @dataclass(frozen=True)
@@ -108,19 +109,17 @@ def _spread(part: list[float]) -> float:
 
 def _where(steps: pl.DataFrame, first: int, growth_ns: float) -> tuple[Where, tuple[int, ...]]:
     """Which kind of time grew, and on which ranks if on some only."""
-    kinds = ("compute_ns", "exposed_comm_ns", "idle_ns")
     late = pl.col("step") >= first
     grown = (
         steps.group_by("rank")
-        .agg((pl.col(k).filter(late).median() - pl.col(k).filter(~late).median()).alias(k) for k in kinds)
+        .agg((pl.col(k).filter(late).median() - pl.col(k).filter(~late).median()).alias(k) for k in _KINDS.values())
         .sort("rank")
     )
     own = grown.filter(pl.col("compute_ns") >= _SHARE_OF_GROWTH * growth_ns)
     others = grown.filter(pl.col("compute_ns") < _SHARE_OF_OTHERS * growth_ns)
     if own.height and others.height and own.height + others.height == grown.height:
         return "ranks", tuple(own["rank"].to_list())
-    names: tuple[Where, ...] = ("compute", "communication", "idle")
-    for column, kind in zip(kinds, names, strict=True):
+    for kind, column in _KINDS.items():
         middle = grown[column].median()
         if isinstance(middle, int | float) and middle >= _SHARE_OF_GROWTH * growth_ns:
             return kind, ()

@@ -3,6 +3,7 @@
 import polars as pl
 
 from nccl_insight.base import bandwidth
+from nccl_insight.base.words import words
 from nccl_insight.tables.run import Run, fact
 
 _TRACED = ("kernel", "cpu_op", "inspector", "nccl_tests")
@@ -30,18 +31,7 @@ def transfers(run: Run) -> pl.DataFrame:
         dst=pl.when(point).then(pl.when(op == "Send").then("peer").otherwise("rank")),
         op=pl.when(op == "Recv").then(pl.lit("Send")).otherwise(op),
     )
-    wanted = [
-        "src",
-        "dst",
-        "process_group",
-        "comm_id",
-        "group_ranks",
-        "op",
-        "size_bytes",
-        "dtype",
-        "group_size",
-        "step",
-    ]
+    wanted = words("src dst process_group comm_id group_ranks op size_bytes dtype group_size step")
     whole = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     matched = (
         table.filter(pl.col("match_id").is_not_null())
@@ -68,9 +58,8 @@ def transfers(run: Run) -> pl.DataFrame:
     alone = table.filter(pl.col("match_id").is_null())
     single = alone.select("match_id", "input_id", "rank", *wanted, "start_ns", **ran, **kept, matched=pl.lit(False))
     rows = pl.concat([matched, single.select(matched.columns)], how="vertical_relaxed")
-    n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     return rows.with_columns(
-        busbw_gbps=bandwidth.busbw_expr(pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), n),
+        busbw_gbps=bandwidth.busbw_expr(pl.col("op"), pl.col("size_bytes"), pl.col("wire_ns"), whole),
         complete=pl.col("matched") & (pl.col("src").is_not_null() | (pl.col("ranks").list.len() >= whole.fill_null(2))),
     )
 
@@ -121,8 +110,7 @@ def missing_members(run: Run) -> dict[tuple[int, ...], tuple[int, ...]]:
     table = run.table("collectives").filter(
         pl.col("rank").is_not_null() & pl.col("source").cast(pl.String).is_in(_TRACED)
     )
-    recorded = set(table["rank"].to_list())
-    recorded |= set(run.table("trace_info")["rank"].drop_nulls().to_list())
+    recorded = set(table["rank"]) | set(run.table("trace_info")["rank"].drop_nulls())
     by_size = pl.int_ranges(0, pl.col("group_size").cast(pl.Int64)).cast(pl.List(pl.Int32))
     inspector = pl.col("source").cast(pl.String) == "inspector"
     groups = (

@@ -2,7 +2,7 @@
 
 from nccl_insight.base.model import CannotJudge
 from nccl_insight.facts.lateness.replay import LATE, what_if
-from nccl_insight.rules._gains import late_hit, mended, uneven
+from nccl_insight.rules._gains import late_hit, mended
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -12,5 +12,5 @@ def check(ctx: Context) -> Hits:
     if refused:
         yield CannotJudge(refused, "give the traces of all ranks of the same steps")
     for one in mended(ctx.run, LATE):
-        if not uneven(one) and len(one.scenario.steps) != 1:
+        if not one.scenario.uneven and len(one.scenario.steps) != 1:
             yield late_hit(ctx.run, one)

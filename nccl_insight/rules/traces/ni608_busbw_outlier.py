@@ -161,19 +161,12 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     cost = int(slow.select((pl.col("wire_ns") - pl.col("usual")).sum()).item())
     if slow.height < _OCCASIONS * marked.height or not span or cost < _COST * span:
         return
-    kinds = (
-        slow.group_by(keys, maintain_order=True)
-        .agg(
-            pl.len().alias("slow"),
-            pl.col("count").first(),
-            wire=pl.col("wire_ns").median(),
-            usual=pl.col("usual").first(),
-            input_id=pl.col("input_id").first(),
-        )
-        .sort("slow", descending=True)
+    counts = {"slow": pl.len(), "count": pl.col("count").first(), "usual": pl.col("usual").first()}
+    kinds = slow.group_by(keys, maintain_order=True).agg(
+        **counts, wire=pl.col("wire_ns").median(), input_id=pl.col("input_id").first()
     )
-    worst = kinds.row(0, named=True)
-    size = format_bytes(worst["size_bytes"]) if worst["size_bytes"] is not None else "unknown size"
+    worst = kinds.sort("slow", descending=True).row(0, named=True)
+    size = format_bytes(worst["size_bytes"])
     yield says(
         "busbw-outlier.occasions",
         trace_refs(

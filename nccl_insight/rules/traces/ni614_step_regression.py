@@ -2,11 +2,10 @@
 
 from nccl_insight.base.units import format_ns, rank_words
 from nccl_insight.facts.lateness.replay import LATE
-from nccl_insight.facts.lateness.steps import Regression, regression
+from nccl_insight.facts.lateness.steps import regression
 from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import input_of_rank, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.tables.run import Run
 
 
 def check(ctx: Context) -> Hits:
@@ -18,17 +17,14 @@ def check(ctx: Context) -> Hits:
     who = rank_words(found.ranks)
     times = f"{format_ns(found.before_ns)} before, {format_ns(found.after_ns)} after"
     inputs = input_of_rank(run)
+    # A rank that is named as late for itself began to be so at this step.
+    late = {rank for one in mended(run, LATE) for rank in one.scenario.ranks}
     yield ctx.says(
         "found",
         trace_refs([(inputs.get(found.ranks[0] if found.ranks else 0), f"step {found.step}: {times}")]),
         whom=with_hosts(run, found.ranks),
-        caused_by=("straggler-rank",) if _is_a_straggler(run, found) else (),
+        caused_by=("straggler-rank",) if late & set(found.ranks) else (),
         found=found,
         times=times,
         who=who,
     )
-
-
-def _is_a_straggler(run: Run, found: Regression) -> bool:
-    """Whether a rank that is named as late for itself began to be so at this step."""
-    return any(set(found.ranks) & set(one.scenario.ranks) for one in mended(run, LATE))

@@ -168,16 +168,17 @@ def _mended(run: Run, *, coarse: bool = False) -> WhatIf:
         error = base / window - 1
         found = replace(found, ideal_ns=round(even), base_error=error, excess=excess_of(line, each))
         _trust(job)
-        return replace(found, gains=_best(job, candidates, [base - span for span in spans], rows, limits))
+        tried = [(c, base - span) for c, span in zip(candidates, spans, strict=True)]
+        return replace(found, gains=_best(job, tried, rows, limits))
     except Refused as refused:
-        return replace(found, refused=texts.filled(WORDS["refused"][refused.why], refused.given))
+        return replace(found, refused=texts.filled(WORDS["refused"][refused.args[0]], refused.args[-1]))
 
 
 def _again(line: Timeline, dependencies: Order) -> tuple[Replay, float]:
     """The replay, the one of two that reproduces the recording, and the time that it takes, ns."""
     for lone_wait in (False, True):
         replay = Replay(line, dependencies, lone_wait=lone_wait)
-        base = float(replay.spans([Change.none()])[0])
+        base = float(replay.spans([Change()])[0])
         if abs(base / float(line.end.max()) - 1) <= BASE_ERROR:
             break
     return replay, base
@@ -187,33 +188,26 @@ def _trust(job: _Replayed) -> None:
     """Raises :class:`Refused` where a replay is not to be trusted."""
     line, off = job.line, abs(job.base_ns / job.window_ns - 1)
     if off > BASE_ERROR:
-        raise Refused("differs", off=off)
+        raise Refused("differs", {"off": off})
     if line.unmatched > 2 * len(line.groups):
         raise Refused("unmatched")
     if float((line.end - line.start)[~line.comm].sum()) < _WORK * job.window_ns * len(line.ranks):
         raise Refused("no-compute")
 
 
-def _best(
-    job: _Replayed, candidates: list[Scenario], saved: list[float], rows: pl.DataFrame, limits: _Limits
-) -> tuple[Gain, ...]:
-    """What to mend, in order, of candidates that save so much each."""
-    tried = [
-        (c, own)
-        for c, own in zip(candidates, saved, strict=True)
-        if own >= (_UNEVENLY * job.window_ns if c.uneven else 0.0)
-    ]
-    candidates, alone = [c for c, _ in tried], [own for _, own in tried]
-    both = [_greedy(job, candidates, alone, limits.least, unions=unions) for unions in (False, True)]
+def _best(job: _Replayed, tried: list[tuple[Scenario, float]], rows: pl.DataFrame, limits: _Limits) -> tuple[Gain, ...]:
+    """What to mend, in order, of scenarios that save so much each."""
+    tried = [(c, own) for c, own in tried if own >= (_UNEVENLY * job.window_ns if c.uneven else 0.0)]
+    both = [_greedy(job, tried, limits.least, unions=unions) for unions in (False, True)]
     # Several at once only where none of them gains by itself.
     single, several = (_in_all(gains) for gains in both)
     best = both[several > single + max(limits.least * job.window_ns, limits.much * several)]
     # Uneven work without a guilty rank: only what no rank, link or step explains.
     rest = evenly(job.line, rows) if limits.uneven else []
-    even = [job.base_ns - float(s) for s in job.replay.spans([s.change for s in rest])]
+    even = job.saved(rest)
     if max(even, default=0.0) >= max(_UNEVEN * job.window_ns, 2 * _in_all(best)):
         steady = tuple(g for g in best if g.scenario.kind in LATE and not g.scenario.steps)[:1]
-        return _greedy(job, rest, even, limits.least, unions=True, ahead_of=steady)
+        return _greedy(job, list(zip(rest, even, strict=True)), limits.least, ahead_of=steady)
     return best
 
 
@@ -236,6 +230,11 @@ class _Replayed:
     base_ns: float
     window_ns: float
 
+    def saved(self, scenarios: list[Scenario], beside: Change | None = None) -> list[float]:
+        """What each saves, with what is mended ``beside`` it, ns."""
+        changes = [s.change.joined(beside) if beside else s.change for s in scenarios]
+        return [self.base_ns - float(span) for span in self.replay.spans(changes)]
+
     def gain(self, scenario: Scenario, alone: float, ahead: float, before: float) -> Gain:
         """What a scenario gains by itself and with those before it, which gain so much."""
         steps, own = self.line.steps, round(ahead) - round(before)
@@ -246,11 +245,10 @@ class _Replayed:
 
 def _greedy(
     job: _Replayed,
-    candidates: list[Scenario],
-    alone: list[float],
+    tried: list[tuple[Scenario, float]],
     least: float,
     *,
-    unions: bool,
+    unions: bool = True,
     ahead_of: tuple[Gain, ...] = (),
 ) -> tuple[Gain, ...]:
     """What gains most first, then what gains most beside it, until less than the share ``least`` is left.
@@ -258,25 +256,20 @@ def _greedy(
     ``ahead_of``: what is mended before.
     """
     chosen = list(ahead_of)
-    change = Change.none()
+    change = Change()
     for gain in chosen:
         change = change.joined(gain.scenario.change)
-    left = [i for i, c in enumerate(candidates) if unions or c.kind not in _UNIONS]
+    left = [(c, own) for c, own in tried if unions or c.kind not in _UNIONS]
     before = float(_in_all(ahead_of))
-    ahead = alone
-    for turn in range(_ROUNDS):
-        if turn or chosen:
-            spans = job.replay.spans([candidates[i].change.joined(change) for i in left])
-            ahead = [0.0] * len(candidates)
-            for i, span in zip(left, spans, strict=True):
-                ahead[i] = job.base_ns - float(span)
-        best = max((ahead[i] for i in left), default=0.0)
+    for _ in range(_ROUNDS):
+        ahead = job.saved([c for c, _ in left], change) if chosen else [own for _, own in left]
+        best = max(ahead, default=0.0)
         if best - before < least * job.window_ns:
             break
-        equal = [i for i in left if ahead[i] >= best - _EQUAL * job.window_ns]
-        pick = min(equal, key=lambda i: (len(candidates[i].ranks or job.line.ranks), -ahead[i]))
-        chosen.append(job.gain(candidates[pick], alone[pick], ahead[pick], before))
-        change = change.joined(candidates[pick].change)
+        equal = [i for i, gained in enumerate(ahead) if gained >= best - _EQUAL * job.window_ns]
+        pick = min(equal, key=lambda i: (len(left[i][0].ranks or job.line.ranks), -ahead[i]))
+        scenario, alone = left.pop(pick)
+        chosen.append(job.gain(scenario, alone, ahead[pick], before))
+        change = change.joined(scenario.change)
         before = ahead[pick]
-        left.remove(pick)
     return tuple(chosen)

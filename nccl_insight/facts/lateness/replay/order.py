@@ -148,9 +148,7 @@ def _by_launch(line: Timeline, own_end: Floats, near: float, behind: float) -> t
 
 
 def _ranges(rank: Ints) -> list[slice]:
-    cuts = np.flatnonzero(np.diff(rank)) + 1
-    edges = [0, *cuts.tolist(), rank.size]
-    return [slice(a, b) for a, b in itertools.pairwise(edges)]
+    return [slice(part[0], part[-1] + 1) for part in _by_stream(rank, 0)]
 
 
 def _by_stream(stream: Ints, first: int) -> list[Ints]:

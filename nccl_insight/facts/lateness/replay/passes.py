@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from nccl_insight.base.data import dataclass
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.facts.lateness.replay.order import Order
 from nccl_insight.facts.lateness.replay.timeline import Floats, Ints, Refused, Timeline
 
@@ -24,15 +24,10 @@ _AT_ONCE: Final = 16
 class Change:
     """What a scenario changes: gap plus duration of some nodes, transfer times of some meetings."""
 
-    nodes: Ints
-    lengths: Floats
-    meetings: Ints
-    transfers: Floats
-
-    @staticmethod
-    def none() -> Change:
-        """Nothing."""
-        return Change(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64), np.empty(0))
+    nodes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    lengths: Floats = field(default_factory=lambda: np.empty(0))
+    meetings: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    transfers: Floats = field(default_factory=lambda: np.empty(0))
 
     def joined(self, other: Change) -> Change:
         """Both; where both change a node or a meeting, this one's."""

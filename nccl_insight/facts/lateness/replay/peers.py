@@ -54,11 +54,7 @@ def _in_common(line: Timeline) -> Bools:
 
 
 def _counts(line: Timeline, kinds: Ints, of: Bools) -> list[Counter[int]]:
-    found = [Counter[int]() for _ in line.ranks]
-    each, counts = np.unique(np.stack((line.rank[of], kinds[of])), axis=1, return_counts=True)
-    for rank, kind, count in zip(*each.tolist(), counts.tolist(), strict=True):
-        found[rank][kind] = count
-    return found
+    return [Counter(kinds[of & (line.rank == rank)].tolist()) for rank in range(len(line.ranks))]
 
 
 def _alike(one: Counter[Any], other: Counter[Any]) -> float:

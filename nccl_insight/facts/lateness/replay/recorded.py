@@ -27,19 +27,7 @@ def recorded(run: Run) -> pl.DataFrame:
     )
     if rows.drop_nulls("match_id")["rank"].n_unique() < 2:
         raise Refused("few")
-    rows = rows.select(
-        "input_id",
-        "rank",
-        "step",
-        "start_ns",
-        "duration_ns",
-        "size_bytes",
-        "process_group",
-        "group_ranks",
-        "peer",
-        pl.col("op").cast(pl.String),
-        meeting=pl.col("match_id").cast(pl.Int64),
-    )
+    rows = rows.with_columns(pl.col("op").cast(pl.String), meeting=pl.col("match_id").cast(pl.Int64))
     if rows["start_ns"].null_count():
         rows = rows.drop_nulls("meeting")
         members = rows.group_by("meeting").agg(pl.col("rank").sort())["rank"]

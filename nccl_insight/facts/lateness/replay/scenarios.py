@@ -3,7 +3,7 @@ kind, single steps as the others."""
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -89,15 +89,17 @@ def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
 
 
 def _nodes(made: pl.DataFrame) -> Change:
-    none = Change.none()
-    return Change(
-        made["node"].to_numpy().astype(np.int64), made["length"].to_numpy().astype(float), none.meetings, none.transfers
-    )
+    return Change(made["node"].to_numpy().astype(np.int64), made["length"].to_numpy().astype(float))
 
 
 def _meetings(numbers: Iterable[int], transfers: Iterable[float]) -> Change:
-    none = Change.none()
-    return Change(none.nodes, none.lengths, np.array(list(numbers), np.int64), np.array(list(transfers), float))
+    return Change(meetings=np.array(list(numbers), np.int64), transfers=np.array(list(transfers), float))
+
+
+def _uneven(line: Timeline, rows: pl.DataFrame, alike: Sequence[str] = PLACE) -> Scenario:
+    """The work of some ranks spread evenly."""
+    ranks = tuple(line.ranks[r] for r in rows["rank"].unique().sort())
+    return Scenario("compute", ranks, _even(rows, alike), uneven=True)
 
 
 def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> list[Scenario]:
@@ -107,6 +109,13 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
         pl.col("more").sum(),
         often=pl.col("usual").filter(pl.col("more") > _MORE * pl.col("usual")).sum() / pl.col("usual").sum(),
     )
+    by_step = each.filter(pl.col("step") >= 0).group_by("role", "rank", "step").agg(pl.col("more").sum())
+    by_step = by_step.with_columns(off=pl.col("more") - pl.col("more").median().over("role", "step"))
+
+    def mended(who: tuple[int, ...], kind: str = "ranks") -> Scenario:
+        ranks = tuple(line.ranks[r] for r in who)
+        return Scenario(kind, ranks, as_peers(rows, who, alone), steps=_where(by_step, who))
+
     excess = dict(more.select("rank", "more").iter_rows())
     suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][:_MOST]
     wandering = _wandering(more, suspects)
@@ -115,27 +124,28 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     for role in wandering:
         part = rows.filter(pl.col("role") == role)
         among = set(part["rank"].to_list())
-        alone_late = {suspects[0]} if _outweighs(suspects, excess) else set()
+        # Whether the first has far more than the next one.
+        far = excess[suspects[0]] > _SPREADS * max((excess[r] for r in suspects[1:]), default=0.0)
+        alone_late = {suspects[0]} if far else set()
         clear = apart if len(among) >= _MANY else alone_late
         suspects = [
             r
             for r in suspects
-            if r not in among or (r in clear and (_steady(each, r) or (r in alone_late and _where(each, (r,)))))
+            if r not in among or (r in clear and (_steady(by_step, r) or (r in alone_late and _where(by_step, (r,)))))
         ]
-        ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
-        found.append(Scenario("compute", ranks, _even(part), uneven=True))
-    at = {r: _where(each, (r,)) for r in suspects}
-    suspects = [r for r in suspects if r in apart and (at[r] or _steady(each, r))]
+        found.append(_uneven(line, part))
+    at = {r: _where(by_step, (r,)) for r in suspects}
+    suspects = [r for r in suspects if r in apart and (at[r] or _steady(by_step, r))]
     turns = _takes_turns([at[r] for r in suspects], line.steps)
     if turns:
         suspects = []
-    found += [_rank_scenario(line, rows, (r,), alone, _where(each, (r,))) for r in sorted(suspects)]
-    for members in _late_hosts(line, excess, span):
-        found.append(replace(_rank_scenario(line, rows, members, alone, _where(each, members)), kind="host"))
-    together = {tuple(sorted(suspects)), *(() if turns or wandering else _later_part(more, each))}
-    for who in sorted(w for w in together if len(w) > 1):
-        found.append(_rank_scenario(line, rows, who, alone, _where(each, who)))
-    return found
+    found += [mended((r,), "rank") for r in sorted(suspects)]
+    hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
+    for members in hosts.values() if len(hosts) > 1 else ():
+        if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
+            found.append(mended(tuple(members), "host"))
+    together = {tuple(sorted(suspects)), *(() if turns or wandering else _later_part(more, by_step))}
+    return found + [mended(who) for who in sorted(w for w in together if len(w) > 1)]
 
 
 def _wandering(more: pl.DataFrame, suspects: list[int]) -> list[str]:
@@ -150,34 +160,17 @@ def _wandering(more: pl.DataFrame, suspects: list[int]) -> list[str]:
     return list(wanders["role"].sort())
 
 
-def _late_hosts(line: Timeline, excess: dict[int, float], span: float) -> Iterator[tuple[int, ...]]:
-    """Ranks of hosts, where there are several, that together take more than those of others."""
-    hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
-    for members in hosts.values() if len(hosts) > 1 else ():
-        if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
-            yield tuple(members)
-
-
-def _outweighs(suspects: list[int], excess: dict[int, float]) -> bool:
-    """Whether the first has far more than the next one."""
-    return excess[suspects[0]] > _SPREADS * max((excess[r] for r in suspects[1:]), default=0.0)
-
-
 def evenly(line: Timeline, rows: pl.DataFrame) -> list[Scenario]:
     """Per role of three or more ranks: its work spread evenly over the ranks in every step; in a pipeline all of them,
     whose stages handle the same micro-batches one after the other, and these evenly, too."""
-    found = []
-    for role in rows["role"].unique().sort():
-        part = rows.filter(pl.col("role") == role)
-        ranks = tuple(line.ranks[r] for r in part["rank"].unique().sort())
-        if len(ranks) > 2:
-            found.append(Scenario("compute", ranks, _even(part), uneven=True))
+    found = [_uneven(line, part) for part in rows.sort("role").partition_by("role", maintain_order=True)]
+    found = [scenario for scenario in found if len(scenario.ranks) > 2]
     if len(found) > 1 and any(meeting.pair for meeting in line.groups):
-        found.append(Scenario("compute", line.ranks, _even(rows, PLACE[:3]), uneven=True))
+        found.append(_uneven(line, rows, PLACE[:3]))
     return found
 
 
-def _later_part(more: pl.DataFrame, each: pl.DataFrame) -> list[tuple[int, ...]]:
+def _later_part(more: pl.DataFrame, by_step: pl.DataFrame) -> list[tuple[int, ...]]:
     """Up to half of the ranks of a role that take more than the others, by more than both differ in themselves."""
     found = []
     for part in more.sort("more").partition_by("role", maintain_order=True):
@@ -187,7 +180,7 @@ def _later_part(more: pl.DataFrame, each: pl.DataFrame) -> list[tuple[int, ...]]
         gaps = np.diff(values)
         cut = int(gaps[(len(ranks) - 1) // 2 :].argmax()) + (len(ranks) - 1) // 2 + 1
         late, others = values[cut:], values[:cut]
-        if gaps[cut - 1] >= _CLEARLY * (late.mean() - others.mean()) and all(_steady(each, r) for r in ranks[cut:]):
+        if gaps[cut - 1] >= _CLEARLY * (late.mean() - others.mean()) and all(_steady(by_step, r) for r in ranks[cut:]):
             found.append(tuple(sorted(ranks[cut:])))
     return found
 
@@ -201,14 +194,9 @@ def _apart(more: pl.DataFrame) -> set[int]:
     return set(off.filter((pl.col("of") < _MANY) | (pl.col("off") > _SPREADS * pl.col("spread")))["rank"])
 
 
-def _steady(each: pl.DataFrame, rank: int) -> bool:
+def _steady(by_step: pl.DataFrame, rank: int) -> bool:
     """Whether a rank takes more than its peers step for step, or only when inputs happen to be long."""
-    by_step = each.filter(pl.col("step") >= 0).group_by("role", "rank", "step").agg(pl.col("more").sum())
-    off = (
-        by_step.with_columns(off=pl.col("more") - pl.col("more").median().over("role", "step"))
-        .filter(pl.col("rank") == rank)["off"]
-        .to_numpy()
-    )
+    off = by_step.filter(pl.col("rank") == rank)["off"].to_numpy()
     if off.size < 4:
         return True
     if (off > off.mean() / 2).mean() >= _ALL_STEPS:
@@ -224,40 +212,24 @@ def _takes_turns(steps: list[tuple[int, ...]], of: int) -> bool:
     return all(steps) and once and (len(steps) > 2 or 2 * changes > len(named))
 
 
-def _where(each: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
+def _where(by_step: pl.DataFrame, who: tuple[int, ...]) -> tuple[int, ...]:
     """The few steps that hold what some ranks take more than their peers; none where it is in most of them."""
-    by_step = (
-        each.filter(pl.col("rank").is_in(who) & (pl.col("step") >= 0))
-        .group_by("step")
-        .agg(pl.col("more").sum())
-        .sort("more", descending=True)
-    )
-    more = by_step["more"].to_numpy()
+    own = by_step.filter(pl.col("rank").is_in(who))
+    sums = own.group_by("step").agg(pl.col("more").sum()).sort("more", descending=True)
+    more = sums["more"].to_numpy()
     total = float(more[more > 0].sum())
     if more.size < 4 or not total:
         return ()
     least = int(np.searchsorted(np.cumsum(np.maximum(more, 0.0)), _MOSTLY * total)) + 1
     high = int((more >= 0.5 * more[least - 1]).sum())
     rest = float(np.median(more[high:])) if high < more.size else 0.0
-    if high > more.size / 2 or more[high - 1] < max(_STANDS_OUT * max(rest, 0.0), _SPREADS * _spread(each, who)):
-        return ()
-    return tuple(sorted(by_step["step"].head(high).to_list()))
-
-
-def _spread(each: pl.DataFrame, who: tuple[int, ...]) -> float:
-    """What the others of their roles differ by from each other in a step."""
-    own = each.filter(pl.col("rank").is_in(who))
-    others = each.filter(pl.col("role").is_in(own["role"].unique().implode()) & ~pl.col("rank").is_in(who))
-    by_step = others.filter(pl.col("step") >= 0).group_by("role", "rank", "step").agg(pl.col("more").sum())
+    # What the others of their roles differ by from each other in a step.
+    others = by_step.filter(pl.col("role").is_in(own["role"].unique().implode()) & ~pl.col("rank").is_in(who))
     off = (pl.col("more") - pl.col("more").median().over("role", "step")).abs().median()
-    return _SIGMA * float(by_step.select(off).item() or 0.0)
-
-
-def _rank_scenario(
-    line: Timeline, rows: pl.DataFrame, who: tuple[int, ...], alone: bool, steps: tuple[int, ...]
-) -> Scenario:
-    ranks = tuple(line.ranks[r] for r in who)
-    return Scenario("rank" if len(ranks) == 1 else "ranks", ranks, as_peers(rows, who, alone), steps=steps)
+    spread = _SIGMA * float(others.select(off).item() or 0.0)
+    if high > more.size / 2 or more[high - 1] < max(_STANDS_OUT * max(rest, 0.0), _SPREADS * spread):
+        return ()
+    return tuple(sorted(sums["step"].head(high).to_list()))
 
 
 def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]:
@@ -325,11 +297,10 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
         like = [n for n in changed if line.groups[n].size_bytes == line.groups[worst].size_bytes]
         took, other = (float(np.median(ns)) for ns in (replay.transfers[like], [changed[n] for n in like]))
         cause, change = _kind_of(line.groups[worst]), _meetings(changed, changed.values())
-        found.append(Scenario(pair or "group", members, change, names.get(members), (), cause, took, other))
-    found = sorted(found, key=lambda s: -float(np.sum(replay.transfers[s.change.meetings] - s.change.transfers)))[
-        :_MOST
-    ]
-    return found + ([_all_of(line, found)] if len(found) > 1 else [])
+        scenario = Scenario(pair or "group", members, change, names.get(members), (), cause, took, other)
+        found.append((saved, scenario))
+    most = [scenario for _, scenario in sorted(found, key=lambda one: -one[0])][:_MOST]
+    return most + ([_all_of(line, most)] if len(most) > 1 else [])
 
 
 def _all_of(line: Timeline, found: list[Scenario]) -> Scenario:

@@ -109,12 +109,7 @@ class Meeting:
 
 
 class Refused(ValueError):
-    """Why a job cannot be replayed: the name of the reason, and what its words ask for."""
-
-    def __init__(self, why: str, **given: float) -> None:
-        """As told."""
-        super().__init__(why)
-        self.why, self.given = why, given
+    """Why a job cannot be replayed: the name of the reason, and what its words ask for by name."""
 
 
 def gpu_work(run: Run) -> pl.DataFrame:
@@ -132,7 +127,7 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline:
     ``work``: of :func:`gpu_work` or, ``coarse``, of collectives alone, which CPUs leave at different times.
     """
     if work.height > MOST_NODES:
-        raise Refused("many", n=work.height, most=MOST_NODES)
+        raise Refused("many", {"n": work.height, "most": MOST_NODES})
     ranks = work["rank"].unique().sort().to_list()
     work = work.sort("rank", "start_ns", "end_ns")
     offset, slope, origin = _clocks(work, ranks)
