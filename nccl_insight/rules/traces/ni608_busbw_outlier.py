@@ -161,11 +161,11 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     cost = int(slow.select((pl.col("wire_ns") - pl.col("usual")).sum()).item())
     if slow.height < _OCCASIONS * marked.height or not span or cost < _COST * span:
         return
-    counts = {"slow": pl.len(), "count": pl.col("count").first(), "usual": pl.col("usual").first()}
-    kinds = slow.group_by(keys, maintain_order=True).agg(
-        **counts, wire=pl.col("wire_ns").median(), input_id=pl.col("input_id").first()
-    )
-    worst = kinds.sort("slow", descending=True).row(0, named=True)
+    counts = {"slow": pl.len(), "count": pl.col("count").first()}
+    times = {"wire": pl.col("wire_ns").median(), "usual": pl.col("usual").first()}
+    kinds = slow.group_by(keys, maintain_order=True).agg(**counts, **times, input_id=pl.col("input_id").first())
+    kinds = kinds.sort("slow", descending=True)
+    worst = kinds.row(0, named=True)
     size = format_bytes(worst["size_bytes"])
     yield says(
         "busbw-outlier.occasions",

@@ -48,6 +48,7 @@ def recorded(run: Run) -> pl.DataFrame:
         stream=pl.lit(0, pl.Int64),
         device=pl.lit(0, pl.Int32),
         by_order=False,
+        launch_ns=pl.lit(None, pl.Int64),
     )
     steps = run.table("steps").select("input_id", "rank", "step", begun="start_ns").drop_nulls("step")
     before = pl.col("end_ns").cum_max().shift(1).over("rank").fill_null(pl.col("begun"))

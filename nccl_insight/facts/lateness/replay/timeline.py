@@ -143,7 +143,6 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline:
         end = _left_together(meetings, len(groups), start, end)
         start = _from_end_to_start(at, meetings, start, end)
     op = pl.col("op")
-    launched = pl.col("launch_ns") if "launch_ns" in work.columns else pl.lit(None, pl.Int64)
     upwards = pl.when(op.is_in(_POINT_TO_POINT)).then(pl.col("peer") > pl.col("rank"))
     size = pl.when(~op.is_in(BY_TOKENS)).then("size_bytes")
     what = pl.struct(op, size, upwards.alias("upwards"), name=pl.when(op.is_null()).then("name")).rank("dense")
@@ -155,7 +154,7 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline:
         name=pl.col("name").rank("dense"),
         start=pl.Series(start - first),
         end=pl.Series(end - first),
-        launch=(pl.Series(start - first) - (pl.col("start_ns") - launched)).fill_null(np.nan),
+        launch=(pl.Series(start - first) - (pl.col("start_ns") - pl.col("launch_ns"))).fill_null(np.nan),
         meeting=pl.Series(meetings),
         what=pl.when(op.is_not_null() | pl.col("kind").is_in([COMM, OTHER])).then(what).fill_null(-1),
         received=pl.when(op == "Recv").then(pl.col("peer") > pl.col("rank")).cast(pl.Int64).fill_null(-1),
