@@ -166,7 +166,6 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     kinds = slow.group_by(keys, maintain_order=True).agg(**counts, **times, input_id=pl.col("input_id").first())
     kinds = kinds.sort("slow", descending=True)
     worst = kinds.row(0, named=True)
-    size = format_bytes(worst["size_bytes"])
     yield says(
         "busbw-outlier.occasions",
         trace_refs(
@@ -175,7 +174,7 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
         ),
         next_step=_CONGESTED,
         worst=worst,
-        size=size,
+        size=format_bytes(worst["size_bytes"]),
         cost=cost,
         span=span,
     )

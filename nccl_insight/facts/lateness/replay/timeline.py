@@ -161,8 +161,9 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline:
         sends=(op == "Send").fill_null(False),
         comm=pl.col("kind").is_in([COMM, OTHER]) | pl.col("meeting").is_not_null(),
     )
+    hosts = dict(run.table("trace_info").select("rank", "host").drop_nulls().iter_rows())
     unmatched = int(work.filter((pl.col("kind") == COMM) & pl.col("meeting").is_null()).height) + dropped
-    return Timeline.of(nodes, tuple(ranks), tuple(_hosts(run, ranks)), groups, unmatched)
+    return Timeline.of(nodes, tuple(ranks), tuple(map(hosts.get, ranks)), groups, unmatched)
 
 
 def _without_overlaps(lane: Ints, start: Floats, end: Floats) -> Ints:
@@ -224,11 +225,6 @@ def _without_breaks(work: pl.DataFrame, start: Floats, end: Floats) -> tuple[Flo
     breaks = np.maximum(turns["start"].to_numpy()[1:] - turns["end"].to_numpy()[:-1], 0.0)
     less = np.concatenate(([0.0], np.cumsum(breaks)))[turn - 1]
     return start - less, end - less
-
-
-def _hosts(run: Run, ranks: list[int]) -> list[str | None]:
-    known = dict(run.table("trace_info").select("rank", "host").drop_nulls().iter_rows())
-    return [known.get(rank) for rank in ranks]
 
 
 def _met(run: Run, work: pl.DataFrame) -> pl.DataFrame:
