@@ -92,7 +92,10 @@ def verdict(run: Run, source: str) -> Verdict:
         ranks = places(run)
         dumps = set(run.table("flight_recorder")["input_id"].to_list())
         own = (r for i, r in ranks.rank_of_input.items() if i not in dumps)
-        known = frozenset({*ranks.ranks, *own}) | ended_ranks(run)
+        every = watchdog.least_world(run)
+        # As many files as ranks: nobody's output is lost.
+        files = range(every) if len(watchdog.alike(run, watchdog.states(run)["input_id"])) == every > 1 else ()
+        known = frozenset({*ranks.ranks, *own, *files}) | ended_ranks(run)
         parts, elsewhere = watchdog.groups(run), frozenset[int]()
     else:
         parts, known = counted(run, source), frozenset()
@@ -299,8 +302,7 @@ class _Graph:
         apart = {r for g in self.placed for r in g.standing} - {r for g in self.placed for r in g.ranks_inside}
         astray = {r for g in lone if not g.members & apart for r in g.entered}
         for held in dict.fromkeys((self.waiting | self.by_dumps, self.waiting, self.waiting - astray)):
-            found = list(self._explained(set(held)))
-            if found:
+            if found := list(self._explained(set(held))):
                 yield from (c for c in found if len(self.waiting.intersection(c.ranks)) < 2)
                 return
 
@@ -330,9 +332,8 @@ class _Graph:
         lefts = [(g.entered, g.lacking & self.known or g.lacking) for g in alone]
         late = {r for _, left in lefts if len(left) == 1 for r in left}
         for entered, left in lefts:
-            if not left & late and self._believed(
-                set(left), self.waiting if watchdog.whole(self.run, len(left)) else entered
-            ):
+            here = left <= self.known or watchdog.whole(self.run, len(left))
+            if not left & late and self._believed(set(left), self.waiting if here else entered):
                 late |= left
         late = late or {r for _, r in self.pairs if r not in self.known and r not in held}
         return late & self.known or late
@@ -488,10 +489,9 @@ class _Graph:
         sure |= {"behind": group.name != UNNAMED, "silent": len(ranks) * 4 <= len(group.members)}
         told = len({r for g in self.placed for r in g.ranks(g.rows)})
         # A few numbers that lack among many are those of ranks, not of files that nobody collected.
-        low = proof == "gap" and len(ranks) * 2 > max(told, len(group.entered))
+        low = proof in ("counts", "records") or (proof == "gap" and len(ranks) * 2 > max(told, len(group.entered)))
         # Where nearly all ranks gave a dump, those of the others were not just left behind.
         low |= proof == "undumped" and len(ranks) * _FEW > len(self.known)
-        low |= proof in ("counts", "records")
         return Confidence.HIGH if sure.get(proof) else Confidence.LOW if low else Confidence.MEDIUM
 
     def _pair_claim(self, late: set[int]) -> Claim:

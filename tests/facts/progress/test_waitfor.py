@@ -85,6 +85,14 @@ def test_a_silent_rank_whose_output_is_here_goes_before_one_without(tmp_path: Pa
     assert [f.ranks for f in found] == [(1,)]
 
 
+def test_two_silent_ranks_whose_output_is_here_are_late_where_all_others_wait(tmp_path: Path) -> None:
+    """Ranks 5 and 7 lack in a data-parallel group of four; those of the other one wait to receive."""
+    waits = {r: [_group(r, 2, "6(dp)", r // 2, 40)] for r in (1, 3)}
+    waits |= {r: [_group(r, 3, f"{7 + r}(pp)", 0, 40, "RECV")] for r in (0, 2, 4, 6)}
+    _, found = judged(_files(tmp_path, waits | {r: ["step 10 loss 2.5"] for r in (5, 7)}))
+    assert [f.ranks for f in found] == [(5, 7)]
+
+
 def test_no_rank_without_output_is_named_where_another_left_out_an_operation(tmp_path: Path) -> None:
     """Rank 1 waits in what all have issued, and not in what its tensor group waits in; the file of rank 3 is lost."""
     world = {r: [_group(r, 0, "0(default_pg)", r, 2)] for r in range(8) if r != 3}

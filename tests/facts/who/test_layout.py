@@ -46,3 +46,11 @@ def test_a_larger_group_may_fit_too() -> None:
     assert (small.members(0), small.only) == (set(range(4)), False)
     assert (sure := grid([*known, (4, 0), (9, 1)], 16)) is not None
     assert (sure.members(9), sure.only) == ({8, 9, 10, 11}, True)
+
+
+def test_ranks_of_one_name_are_of_one_group() -> None:
+    """Four numbers of one group by eights, not of four groups by sevens; two names are two groups, by sevens."""
+    assert (one := grid([(2, 0), (10, 1), (18, 2), (26, 3)], 56)) is not None
+    assert one.members(2) >= {2, 10, 18, 26}
+    assert (two := grid([(3, 0), (11, 1)], 56, named=[(3, "5"), (11, "6")])) is not None
+    assert (two.members(3), two.members(11)) == ({3, 10}, {4, 11})
