@@ -68,11 +68,8 @@ def exposure(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.DataFrame:
     which the device computed nothing: what it can have held up.
     """
     busy = _intervals.union(activity.filter(pl.col("kind") == COMPUTE))
-    return pl.DataFrame({"exposed_ns": _exposed_ns(comm, busy), "held_ns": _held_ns(comm, busy)})
-
-
-def _exposed_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
-    return comm.select(pl.col("end_ns") - pl.col("start_ns") - _intervals.covered(comm, busy)).to_series()
+    exposed = pl.col("end_ns") - pl.col("start_ns") - _intervals.covered(comm, busy)
+    return comm.select(exposed_ns=exposed, held_ns=_held_ns(comm, busy))
 
 
 def _held_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:

@@ -44,10 +44,6 @@ def _starts(*magics: bytes) -> Callable[[bytes, str], bool]:
     return lambda head, name: head.startswith(magics)
 
 
-def _sqlite(mark: bytes) -> Callable[[bytes, str], bool]:
-    return lambda head, name: head.startswith(b"SQLite format 3\0") and mark in head
-
-
 def _core(head: bytes, name: str) -> bool:
     """An ELF file of type ET_CORE (4), in either byte order (elf.h)."""
     return head.startswith(b"\x7fELF") and head[16:18] in (b"\x04\x00", b"\x00\x04")
@@ -84,7 +80,7 @@ _TESTS: Final[Mapping[str, Callable[[bytes, str], bool]]] = {
     "nsight-compute-report": lambda head, name: (
         head.startswith(b"NVR\0") or _ends(".ncu-rep", ".nsight-cuprof-report")(head, name)
     ),
-    "rocm-profiler-database": _sqlite(b"rocpd_"),
+    "rocm-profiler-database": lambda head, name: head.startswith(b"SQLite format 3\0") and b"rocpd_" in head,
     "perfetto-trace": _ends(".pftrace", ".perfetto-trace"),
     "chakra-execution-trace": _chakra,
     "pytorch-execution-trace": _execution_trace,

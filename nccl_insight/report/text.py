@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from nccl_insight.base.model import Analysis, Evidence, Finding, InputInfo, Role, Severity, Step
+from nccl_insight.base.model import Analysis, Evidence, Finding, Role, Severity, Step
 from nccl_insight.base.units import plural
 from nccl_insight.report import story, words
 from nccl_insight.report.sanitize import one_line
@@ -170,14 +170,11 @@ class _Page:
         if not odd or (analysis.status != "not_judged" and all(i.kind == "unknown" for i in odd)):
             return
         for item in odd[:8]:
-            yield from self._labelled("input", self._input(item))
+            yield from self._labelled("input", f"{self._path(item.path)}: {one_line(item.taken_for, 200)}")
             if item.command:
                 yield f"    {'':<8}  {self._paint(one_line(item.command, 500), 'command')}"
         if len(odd) > 8:
             yield f"    and {len(odd) - 8} more inputs that gave nothing"
-
-    def _input(self, item: InputInfo) -> str:
-        return f"{self._path(item.path)}: {one_line(item.taken_for, 200)}"
 
     def _labelled(self, label: str, text: str) -> list[str]:
         lines = self._wrap(one_line(text, 1000), f"  {label + ':':<10}", " " * 12)

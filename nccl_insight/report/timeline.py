@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from nccl_insight.report.sanitize import one_line
-from nccl_insight.views.events import Arrow, Collective, Events, Lane, Step
+from nccl_insight.views.events import Arrow, Collective, Events, Lane
 
 _TEXT_MOST = 200
 _STEPS = 0
@@ -25,7 +25,8 @@ def chrome_json(view: Events | None) -> bytes:
         events += _names(view.lanes)
         events += _slices(view.collectives, view.origin_ns)
         events += _arrows(view.arrows, view.origin_ns)
-        events += _steps(view.steps, view.origin_ns)
+        for rank, n, start, took in view.steps:
+            events.append(_above("step", f"step {n}", rank, start - view.origin_ns, took or 0))
         events += _path(view)
     return orjson.dumps({"displayTimeUnit": "ms", "traceEvents": events})
 
@@ -71,10 +72,6 @@ def _arrows(rows: Sequence[Arrow], origin: int) -> list[dict[str, Any]]:
             {**common, "ph": "f", "bp": "e", "pid": rank, "tid": to},
         )
     return events
-
-
-def _steps(rows: Sequence[Step], origin: int) -> list[dict[str, Any]]:
-    return [_above("step", f"step {n}", rank, start - origin, took or 0) for rank, n, start, took in rows]
 
 
 def _above(cat: str, name: str, pid: int, start_ns: int, took_ns: int) -> dict[str, Any]:

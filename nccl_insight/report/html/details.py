@@ -52,7 +52,7 @@ def _settings(view: Environment) -> Markup:
     for row in view.settings:
         variable = known.get(row.name)
         default = variable.default if variable and variable.default is not None else ""
-        remarks = []
+        processes, remarks = plural(row.processes, "process", "processes"), []
         if row.values > 1:
             remarks.append(f"{row.values} different values")
         if variable is None and not known.known(row.name):
@@ -65,16 +65,12 @@ def _settings(view: Environment) -> Markup:
                 el("code", one_line(row.value or "", 200)),
                 row.origin or "unknown",
                 one_line(str(default), 80) or ("not set" if variable and variable.type == "path" else "not known"),
-                _on(row.processes, row.hosts),
+                f"{processes} on {words.host_list(row.hosts, 3) or 'unknown hosts'}",
                 ", ".join(remarks),
             ]
         )
     header = ["Setting", "Value", "Set by", "Default", "Where", "Unusual"]
     return table("Settings that NCCL reported, differing ones first", header, rows, total=view.n_settings)
-
-
-def _on(processes: int, hosts: tuple[str, ...]) -> str:
-    return f"{plural(processes, 'process', 'processes')} on {words.host_list(hosts, 3) or 'unknown hosts'}"
 
 
 def gaps(analysis: Analysis, notes: Notes) -> Markup:
