@@ -86,9 +86,9 @@ def test_a_silent_rank_whose_output_is_here_goes_before_one_without(tmp_path: Pa
 
 
 def test_two_silent_ranks_whose_output_is_here_are_late_where_all_others_wait(tmp_path: Path) -> None:
-    """Ranks 5 and 7 lack in a data-parallel group of four; those of the other one wait to receive."""
-    waits = {r: [_group(r, 2, "6(dp)", r // 2, 40)] for r in (1, 3)}
-    waits |= {r: [_group(r, 3, f"{7 + r}(pp)", 0, 40, "RECV")] for r in (0, 2, 4, 6)}
+    """Ranks 5 and 7 lack in a data-parallel group of four; rank 6, that of the other one, waits to receive."""
+    waits = {r: [_group(r, 2, f"{5 + r % 2}(dp)", r // 2, 40)] for r in (0, 1, 2, 3, 4)}
+    waits |= {6: [_group(6, 3, "9(pp)", 0, 40, "RECV")]}
     _, found = judged(_files(tmp_path, waits | {r: ["step 10 loss 2.5"] for r in (5, 7)}))
     assert [f.ranks for f in found] == [(5, 7)]
 
