@@ -31,6 +31,8 @@ BLOCK: Final = 8
 """Ranks of a host, by whose multiples jobs are large."""
 WHO: Final = pl.coalesce("global_rank", "rank")
 """The rank in the job, else that in the group."""
+# Of the tags of a flood, all of other times, few differ in these: what may tell a local rank.
+_LABELS: Final = pl.col("launcher").str.extract_all(r"\[[a-z]+[0-9]{1,4}\]:").list.join("")
 # Waits of one limit differ by less than this share of it: the watchdog looks at its operations now and then.
 _ONE_LIMIT: Final = 0.1
 # Where lines name no group, numbers this close count the operations of one.
@@ -242,7 +244,7 @@ def least_world(run: Run) -> int:
     several = pl.lit(1 + (states(run)["global_rank"].drop_nulls().n_unique() > 1))
     members = pl.max_horizontal(several, pl.col("group_size"), pl.col("rank") + 1)
     least = pl.col("global_rank") + (members - pl.col("rank")).fill_null(1)
-    known, tags = places(run), run.table("errors").select("input_id", "launcher").drop_nulls().unique().iter_rows()
+    known, tags = places(run), run.table("errors").select("input_id", _LABELS).drop_nulls().unique().iter_rows()
     local = {**known.local_of_input, **{i: n for i, tag in tags if (n := read_tag(tag).local_rank) is not None}}
     hosts = {known.host_of_input.get(i) for i in alike(run, local)} - {None}
     started = max(len(known.local_of_input), len(hosts) * (1 + max(local.values(), default=-1)))
@@ -312,7 +314,7 @@ def _by_local(run: Run, rows: pl.DataFrame) -> bool:
     """Whether the numbers of ranks may be those of the job, by the ranks on their hosts in the tags of a launcher."""
     tags = run.table("errors").select("input_id", "line", "launcher").drop_nulls()
     told = tags.join(rows.select("input_id", "line", "rank").drop_nulls(), on=["input_id", "line"])
-    local = ((rank, read_tag(tag).local_rank) for tag, rank in told.select("launcher", "rank").iter_rows())
+    local = ((rank, read_tag(tag).local_rank) for tag, rank in told.select(_LABELS, "rank").unique().iter_rows())
     return all(rank >= place for rank, place in local if place is not None)
 
 

@@ -127,8 +127,6 @@ def _note_fragments(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
 
 def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     """Lines without a head whose wording is unmistakable, or that an exception announces as NCCL's last error."""
-    if others.is_empty():
-        return
     before = pl.col("_before").str.strip_chars_end()
     thrown = pl.when(before.str.ends_with(likely.LAST_ERROR)).then(before.str.strip_suffix(likely.LAST_ERROR))
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
