@@ -321,8 +321,9 @@ def test_members_that_leave_at_different_times_by_their_clocks_work_from_the_end
     assert _near(gain.gain_ns, 20 * 20e6, found.window_ns)
 
 
-def test_of_two_processes_the_peer_is_the_other_from_the_begin_of_the_first_step() -> None:
-    """A step: rank 0 works 10 ms and rank 1 50 ms, then both reduce for 5 ms."""
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_of_two_processes_the_peer_is_the_other_from_the_begin_of_the_first_step(jobs: int) -> None:
+    """A step: rank 0 works 10 ms and rank 1 50 ms, then both reduce for 5 ms; another job may do the same."""
     rows, steps = [], []
     for turn in range(5):
         at = turn * 55e6
@@ -330,7 +331,12 @@ def test_of_two_processes_the_peer_is_the_other_from_the_begin_of_the_first_step
         rows += [(r, r, turn, round(at + own), round(55e6 - own)) for r, own in enumerate((10e6, 50e6))]
     table = pl.DataFrame(steps, schema=["input_id", "rank", "step", "start_ns", "duration_ns"], orient="row")
     recorded = _on_cpus(rows).table("collectives").with_columns(step=pl.col("seq").cast(pl.Int32))
-    found = what_if(build_run({"collectives": recorded, "steps": conform("steps", table)}))
+    known = {"collectives": recorded, "steps": conform("steps", table)}
+    if jobs == 2:
+        known = {name: pl.concat([part, part.with_columns(pl.col("input_id") + 2)]) for name, part in known.items()}
+        info = pl.DataFrame({"input_id": [0, 1, 2, 3], "rank": [0, 1, 0, 1], "job": [0, 0, 1, 1]})
+        known["trace_info"] = conform("trace_info", info)
+    found = what_if(build_run(known))
     (gain,) = found.gains
     assert (gain.scenario.ranks, gain.alone_ns) == ((1,), pytest.approx(5 * 40e6, rel=0.01))
     assert found.excess[1, 2] == pytest.approx(40e6, rel=0.01)
