@@ -1,9 +1,11 @@
 """Sends and receives that have no other side."""
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.progress.flight_recorder.entries import Group, entries_of, groups_of
+from nccl_insight.facts.progress.flight_recorder.entries import Group, entries_of, groups_of, timed_ranks
 from nccl_insight.tables.run import Run, fact
 
 
@@ -38,7 +40,7 @@ def unpaired(run: Run) -> tuple[Unpaired, ...]:
         return ()
     groups = groups_of(entries)
     wrapped = dict(entries.group_by("rank").agg(pl.col("record_id").min() > 1).iter_rows())
-    rows = _with_behind(_with_coalesced(entries)).filter(
+    rows = _with_behind(_with_coalesced(entries), groups).filter(
         pl.col("op").is_in(["Send", "Recv"]) & pl.col("src").is_not_null() & pl.col("dst").is_not_null()
     )
     dumped = set(entries["rank"].to_list())
@@ -74,9 +76,19 @@ def _rank_in(group: Group, place: int) -> int:
     return members[place] if members is not None and 0 <= place < len(members) else place
 
 
-def _with_behind(entries: pl.DataFrame) -> pl.DataFrame:
-    """``_behind``: not begun, while an earlier one of the rank in another group has begun and is not done."""
-    begun = entries.filter(~pl.col("done") & (pl.col("state") == "started")).sort("record_id")
+def _with_behind(entries: pl.DataFrame, groups: Mapping[str, Group]) -> pl.DataFrame:
+    """``_behind``: not begun, while an earlier one of the rank in another group has begun and is not done.
+
+    Where a rank records no times, a collective has begun that every member of its group has enqueued.
+    """
+    sizes = {key: len(group.members) for key, group in groups.items() if group.members is not None}
+    size = pl.col("key").cast(pl.String).replace_strict(sizes, default=None, return_dtype=pl.Int64)
+    at, collectives = ["key", "collective_seq"], entries.filter(~pl.col("is_p2p"))
+    untimed = collectives.filter(~pl.col("done") & ~pl.col("rank").is_in(list(timed_ranks(entries))))
+    alike = collectives.join(untimed.select(at).unique(), on=at, how="semi")
+    all_came = alike.group_by(at).agg(pl.col("rank").n_unique()).filter(pl.col("rank") == size)
+    begun = entries.filter(~pl.col("done") & (pl.col("state") == "started"))
+    begun = pl.concat([begun, untimed.join(all_came, on=at, how="semi")]).sort("record_id")
     first = begun.group_by("rank").agg(_at=pl.col("record_id").first(), _in=pl.col("key").first())
     behind = (pl.col("state") == "scheduled") & (pl.col("record_id") > pl.col("_at")) & (pl.col("key") != pl.col("_in"))
     return entries.join(first, on="rank", how="left").with_columns(_behind=behind.fill_null(False)).drop("_at", "_in")

@@ -42,6 +42,16 @@ def test_both_sides_or_what_is_done_lack_nothing() -> None:
     assert unpaired(run()) == ()
 
 
+def test_what_is_enqueued_behind_a_collective_that_all_entered_lacks_nothing_yet() -> None:
+    """Without times nothing says that the collective has begun, but where every member enqueued it, it has."""
+    first = {"process_group": "all", "op": "AllReduce", "op_name": "all_reduce", "is_p2p": False, "collective_seq": 1}
+    waits = {**SEND, "state": "scheduled", "record_id": 2}
+    ours, theirs = ({**first, "state": "scheduled", "rank": rank} for rank in (4, 6))
+    assert unpaired(dumps(ours, theirs, waits)) == ()
+    assert len(unpaired(dumps(ours, waits))) == 1
+    assert len(unpaired(dumps({**ours, "record_id": 3}, {**theirs, "record_id": 3}, waits))) == 1
+
+
 def test_the_ranks_that_are_in_a_transfer() -> None:
     assert in_transfer(dumps(SEND, {**RECV, "state": "completed"})) == {4}
     inside = {**SEND, "state": "scheduled"}
