@@ -5,12 +5,16 @@
 :mod:`nccl_insight.facts.progress.absent` puts them together.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Ref
+from nccl_insight.base.texts import filled, of_file
 from nccl_insight.base.words import pairs
 
+_WORDS: Final = of_file(Path(__file__).with_name("claims.txt"))
 WATCHDOG: Final = "torch's watchdog"
 DUMPS: Final = "the Flight Recorder dumps"
 CALLS: Final = "the call log"
@@ -69,3 +73,8 @@ class Claim:
     def weight(self) -> int:
         """How good the evidence is; larger is better."""
         return _WEIGHT[self.proof]
+
+
+def worded(proof: str, given: Mapping[str, object]) -> str:
+    """What a source says of the ranks, by its proof (``claims.txt``)."""
+    return filled(_WORDS[proof]["said"], given)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -18,11 +17,10 @@ import polars as pl
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.natures import names
-from nccl_insight.base.texts import filled, of_file
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.progress import drained, flight_recorder, watchdog
 from nccl_insight.facts.progress.calls import waiting_pairs
-from nccl_insight.facts.progress.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim
+from nccl_insight.facts.progress.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim, worded
 from nccl_insight.facts.progress.instances import UNNAMED, Instance, earliest
 from nccl_insight.facts.progress.tallies import counted
 from nccl_insight.facts.progress.witnesses import lost
@@ -33,7 +31,6 @@ from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
-_WORDS: Final = of_file(Path(__file__).with_name("claims.txt"))
 _FEW: Final = 16
 _MOST_GROUPS: Final = 3
 _MOST_RANKS: Final = 1 << 20
@@ -497,7 +494,7 @@ class _Graph:
     def _pair_claim(self, late: set[int]) -> Claim:
         """The claim that ranks without a dump are waited for in sends and receives."""
         waiting, ranks = tuple(sorted({w for w, r in self.pairs if r in late})), tuple(sorted(late))
-        said = filled(_WORDS["undumped-pair"]["said"], {"ranks": ranks, "waiting": waiting})
+        said = worded("undumped-pair", {"ranks": ranks, "waiting": waiting})
         hosts = places(self.run).hosts(ranks)
         first = tuple(Ref(p.input_id, 0, said) for p in flight_recorder.unpaired(self.run) if p.missing in late)[:1]
         return Claim(DUMPS, "undumped", ranks, hosts, waiting, Confidence.LOW, said, first)
@@ -511,7 +508,7 @@ def _said(group: Instance, at: pl.DataFrame, ranks: tuple[int, ...], claim: Clai
     given = {"ranks": ranks, "many": many, "waiting": claim.waiting, "wait": wait, "where": where, "whose": whose}
     given |= {"seq": seq, "before": max(seq, 1) - 1, "last": last or 0, "op": claim.op}
     given |= {"group": group.name if named else ""}
-    return filled(_WORDS[claim.proof]["said"], given)
+    return worded(claim.proof, given)
 
 
 def _numbers(group: Instance, proof: str, rows: pl.DataFrame | None) -> tuple[int | None, int | None]:

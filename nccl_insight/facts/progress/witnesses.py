@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nccl_insight.base.model import Confidence
-from nccl_insight.base.units import rank_words
-from nccl_insight.facts.progress.claims import LOG, RAS, Claim
+from nccl_insight.facts.progress.claims import LOG, RAS, Claim, worded
 from nccl_insight.facts.setup.settings import refs
 from nccl_insight.loading.assemble.places import Places, places, rank_in_job
 from nccl_insight.tables.run import Run, fact
@@ -41,10 +40,9 @@ def _lost(run: Run, known: Places) -> Iterator[Claim]:
     for is_dead in (True, False):
         ranks = tuple(sorted(r for r, d in gone.items() if d is is_dead))
         if ranks:
-            what = "its process is dead" if len(ranks) == 1 else "their processes are dead"
             hosts = known.hosts(ranks) or tuple(sorted(known.hosts_at(rows, "host")))
             proof, sure = ("dead", Confidence.MEDIUM) if is_dead else ("no-answer", Confidence.LOW)
-            said = f"{rank_words(ranks)}: {what if is_dead else 'no answer'}"
+            said = worded(proof, {"ranks": ranks, "many": len(ranks) > 1})
             yield Claim(RAS, proof, ranks, hosts, (), sure, said, refs(rows, 2))
 
 
@@ -58,5 +56,5 @@ def _from_lines(run: Run) -> Iterator[Claim]:
     placed = {p for c, r in quiet.iter_rows() if (p := rank_in_job(run, c, int(r))) is not None}
     if placed and len(placed) * 2 < known.world:
         ranks = tuple(sorted(placed))
-        said = f"the lines of {rank_words(ranks)} end while others go on"
+        said = worded("stopped", {"ranks": ranks})
         yield Claim(LOG, "stopped", ranks, known.hosts(ranks), (), Confidence.LOW, said, ())
