@@ -89,10 +89,11 @@ def verdict(run: Run, source: str) -> Verdict:
         ranks = places(run)
         dumps = set(run.table("flight_recorder")["input_id"].to_list())
         own = (r for i, r in ranks.rank_of_input.items() if i not in dumps)
-        every = watchdog.least_world(run)
+        known = frozenset({*ranks.ranks, *own}) | ended_ranks(run)
+        every = max(watchdog.least_world(run), ranks.world, 1 + max(known, default=-1))
         # As many files as ranks: nobody's output is lost.
-        files = range(every) if len(watchdog.alike(run, watchdog.states(run)["input_id"])) == every > 1 else ()
-        known = frozenset({*ranks.ranks, *own, *files}) | ended_ranks(run)
+        if len(watchdog.alike(run, watchdog.states(run)["input_id"])) == every > 1:
+            known |= frozenset(range(every))
         parts, elsewhere = watchdog.groups(run), frozenset[int]()
     else:
         parts, known = counted(run, source), frozenset()
@@ -316,7 +317,8 @@ class _Graph:
         if self.source == DUMPS and (late & flight_recorder.dumped(self.run) or gave_up >= len(self.every)):
             return
         if late and self._only(late, held, needs):
-            told = sorted((g for g in alone if g.lacking <= late), key=lambda g: (len(g.members), g.name))
+            told = [g for g in alone if (g.lacking & self.known or g.lacking) <= late]
+            told.sort(key=lambda g: (len(g.members), g.name))
             yield from (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
             if not told:
                 yield self._pair_claim(late)

@@ -11,11 +11,11 @@ from typing import Final
 
 import polars as pl
 
-from nccl_insight.base import texts, toml
+from nccl_insight.base import late, texts, toml
 from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, RAISED, SIGNAL_OF, through
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
-_RE: Final = texts.compiled(__file__)
+_BARE: Final = late.compiled(_PATTERNS["bare"])
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
 # the kernel's out-of-memory killer.
 _KINDS: Final = tuple(
@@ -49,7 +49,7 @@ SIGNS: Final[Sequence[str]] = toml.beside(__file__)["signs"]
 
 def shell_signal(text: str) -> tuple[str, int] | None:
     """What a shell prints of a command that a signal ended, alone or behind a progress bar, and the signal's number."""
-    word = _RE["bare"].match(text)
+    word = _BARE.match(text)
     return None if word is None else (word[1], SIGNAL_OF["shell"][word[1]])
 
 

@@ -85,6 +85,13 @@ def test_a_silent_rank_whose_output_is_here_goes_before_one_without(tmp_path: Pa
     assert [f.ranks for f in found] == [(1,)]
 
 
+def test_of_two_silent_ranks_of_a_group_the_one_with_output_is_named(tmp_path: Path) -> None:
+    """Ranks 4 and 7 wait nowhere, and of rank 4 there is no file: it may have waited as well."""
+    waits = {r: [_group(r, 1, f"{5 + r // 4}(tp)", r % 4, 40)] for r in range(8) if r not in (4, 7)}
+    _, found = judged(_files(tmp_path, waits | {7: ["step 10 loss 2.5", "step 20 loss 2.4"]}))
+    assert [f.ranks for f in found] == [(7,)]
+
+
 def test_two_silent_ranks_whose_output_is_here_are_late_where_all_others_wait(tmp_path: Path) -> None:
     """Ranks 5 and 7 lack in a data-parallel group of four; rank 6, that of the other one, waits to receive."""
     waits = {r: [_group(r, 2, f"{5 + r % 2}(dp)", r // 2, 40)] for r in (0, 1, 2, 3, 4)}
