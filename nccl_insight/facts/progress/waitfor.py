@@ -339,8 +339,9 @@ class _Graph:
 
     @cached_property
     def every(self) -> frozenset[int]:
-        """The ranks that spoke, and all members of groups."""
-        return self.known.union(*(g.members for g in self.placed))
+        """The ranks that spoke, all members of groups, and those that must be beside them."""
+        least = watchdog.least_world(self.run) if self.source == WATCHDOG else 0
+        return self.known.union(range(least), *(g.members for g in self.placed))
 
     @cached_property
     def still(self) -> bool:

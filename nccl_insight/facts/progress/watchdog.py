@@ -285,7 +285,8 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
             told = frozenset(range(size or (len(own_places) if set(own_places) == set(range(len(own_places))) else 0)))
         seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
         apart = group == UNNAMED and bool(seqs) and max(seqs) - min(seqs) > _CLOSE
-        one = not twice and not apart and (group != UNNAMED or same)
+        # A bare number may be a counter of each process (torch 2.3), that of other groups on other ranks.
+        one = not twice and not apart and (alike or len(own_ranks) < 2 if group.isdigit() else group != UNNAMED or same)
         told = frozenset() if apart else told
         whole = size > 0 or group != UNNAMED
         yield Instance(group, rows, told, tagged or (world and not apart), one, whole)

@@ -60,6 +60,17 @@ def _group(rank: int, number: int, name: str, place: int, seq: int, op: str = "A
     return "\n".join((first.replace(f"[Rank {rank}]", f"[Rank {place}]").replace("ALLREDUCE", op), second))
 
 
+def _by_counter(rank: int, number: int, place: int, seq: int, op: str = "ALLREDUCE") -> str:
+    """The same as torch 2.3 prints them: groups have the number in which their process made them."""
+    head = f"[rank{rank}]:[E1126 05:06:30.701330940 ProcessGroupNCCL.cpp"
+    work = f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 6000{rank:02}"
+    return (
+        f"{head}:563] [Rank {place}] Watchdog caught collective operation timeout: {work} milliseconds before timing "
+        f"out.\n{head}:1537] [PG {number} Rank {place}] Timeout at NCCL work: {seq}, last enqueued NCCL work: {seq}, "
+        f"last completed NCCL work: {seq - 1}."
+    )
+
+
 def _files(path: Path, by_rank: dict[int, list[str]]) -> str:
     for rank, lines in by_rank.items():
         log(path / f"rank{rank}.log", *lines)
@@ -159,6 +170,22 @@ def test_several_silent_ranks_of_a_log_that_ends_among_time_outs_are_not_named(t
     waits = [_group(r, 1, f"{5 + r // 4}(tp)", r % 4, 40) for r in range(16) if r not in (5, 14)]
     steps = [f"[rank{r}]: step 10 loss 2.5" for r in range(16)]
     _, found = judged(log(tmp_path / "cut.log", *steps, *waits))
+    assert found == []
+
+
+def test_one_silent_rank_of_the_groups_that_a_cut_log_still_tells_is_not_named(tmp_path: Path) -> None:
+    """Rank 14 lacks in a group of three others; the log ends there, and most of the job said nothing yet."""
+    waits = [_group(r, 23, "40(ep)", (r - 8) // 2, 4) for r in (8, 10, 12)]
+    waits += [_group(2, 21, "38(ep)", 1, 3), _group(5, 22, "39(ep)", 2, 3)]
+    _, found = judged(log(tmp_path / "cut.log", *waits))
+    assert found == []
+
+
+def test_groups_that_processes_count_for_themselves_are_not_compared(tmp_path: Path) -> None:
+    """Ranks 0 and 3 are in the first group each made, of ranks 0-1 and 2-3; rank 2 took the other branch."""
+    waits = [_by_counter(r, 0, r, 42) for r in (2, 4, 5, 6, 7)]
+    waits += [_by_counter(1, 2, 0, 2, "RECV"), _by_counter(3, 1, 1, 3004), _by_counter(0, 1, 0, 3003)]
+    _, found = judged(log(tmp_path / "job.log", *waits))
     assert found == []
 
 
