@@ -211,15 +211,19 @@ class _Graph:
         """The ranks that do not finish, and those that never issued, what others wait in, by numbers."""
         if self.source == CALLS and (len(self.every) > 2 or drained.late(self.run) is not None):
             return set(), set(self.replayed)
-        # Who called something else under that number ends it alone.
-        differs = {m.group.label for m in flight_recorder.mismatches(self.run)} if self.source == DUMPS else set()
         placed = [g for g in self.placed if g.comparable]
-        behind = {r for g in placed if g.name not in differs for r in g.ranks_behind}
+        behind = {r for g in placed if g.name not in self.differs for r in g.ranks_behind}
         fewer = {r for g in placed for r in g.ranks_never} - behind
         never = self._alone(fewer) - self.waiting - ((self.by_dumps | self.issued_by_dumps) if fewer else frozenset())
         apart = {r for r in never if self._apart(r, never)}
         never = self._unexcused(never) - apart or (set() if apart else never)
         return behind, never
+
+    @cached_property
+    def differs(self) -> frozenset[str]:
+        """The groups in which somebody called something else under a number that others wait in: who ends it alone."""
+        found = flight_recorder.mismatches(self.run) if self.source == DUMPS else ()
+        return frozenset(m.group.label for m in found)
 
     @cached_property
     def replayed(self) -> frozenset[int]:
@@ -334,7 +338,8 @@ class _Graph:
             here = left <= self.known or watchdog.whole(self.run, len(left))
             if not left & late and self._believed(set(left), self.waiting if here else entered):
                 late |= left
-        late = late or {r for _, r in self.pairs if r not in self.known and r not in held}
+        stuck = held.union(*(g.members for g in self.placed if g.name in self.differs))
+        late = late or {r for _, r in self.pairs if r not in self.known and r not in stuck}
         return late & self.known or late
 
     @cached_property
@@ -497,7 +502,8 @@ class _Graph:
     def _pair_claim(self, late: set[int]) -> Claim:
         """The claim that ranks without a dump are waited for in sends and receives."""
         waiting, ranks = tuple(sorted({w for w, r in self.pairs if r in late})), tuple(sorted(late))
-        said = worded("undumped-pair", {"ranks": ranks, "waiting": waiting})
+        given = {"ranks": ranks, "many": len(ranks) > 1, "waiting": waiting, "one": len(waiting) == 1}
+        said = worded("undumped-pair", given)
         hosts = places(self.run).hosts(ranks)
         first = tuple(Ref(p.input_id, 0, said) for p in flight_recorder.unpaired(self.run) if p.missing in late)[:1]
         return Claim(DUMPS, "undumped", ranks, hosts, waiting, Confidence.LOW, said, first)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 from nccl_insight.base.model import Hit
 from nccl_insight.facts.progress.claims import DUMPS
 from nccl_insight.facts.progress.waitfor import verdict
 from tests.checks import check
-from tests.dumps import claims, done, dumps, entry
+from tests.dumps import claims, done, dump, dumps, entry, load
 from tests.hangs import dumps as given
 from tests.hangs import inits, judged, log, timeout
 
@@ -187,6 +188,22 @@ def test_groups_that_processes_count_for_themselves_are_not_compared(tmp_path: P
     waits += [_by_counter(1, 2, 0, 2, "RECV"), _by_counter(3, 1, 1, 3004), _by_counter(0, 1, 0, 3003)]
     _, found = judged(log(tmp_path / "job.log", *waits))
     assert found == []
+
+
+def test_a_rank_without_a_dump_may_wait_where_another_one_called_something_else(tmp_path: Path) -> None:
+    """Ranks 0 and 1 disagree on number 3, which rank 2 may have entered; rank 3 waits to receive from it."""
+    pair = {"is_p2p": True, "p2p_seq_id": 1, "process_group": ["1", "pp"], "pg_id": 1}
+    waits = entry(1, "recv 1<-0", **pair)
+    given = {3: dump([done(2), waits]), 0: dump([done(2), entry(3, "_reduce_scatter_base")])}
+    given |= {1: dump([done(2), entry(3, "_all_gather_base")])}
+    given[3]["pg_config"]["1"] = {"name": "1", "desc": "pp", "ranks": "[2, 3]"}
+    for rank, content in given.items():
+        (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
+    assert [c.ranks for c in claims(load(tmp_path)) if 2 in c.ranks] == []
+    del given[0], given[1]
+    for rank in (0, 1):
+        (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(dump([done(2)]), protocol=2))
+    assert [c.ranks for c in claims(load(tmp_path))] == [(2,)]
 
 
 def test_orders_that_cross_name_both_groups(tmp_path: Path) -> None:
