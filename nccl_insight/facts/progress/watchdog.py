@@ -434,7 +434,10 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
         pl.format("{} of {} elements", "op", size)
     )
     for group in groups(run):
-        part, named = group.waits, not group.name.startswith((UNNAMED, _AT))
+        # Several groups of which no line tells the name may stand at one number.
+        if group.name.startswith(_AT):
+            continue
+        part, named = group.waits, not group.name.startswith(UNNAMED)
         known = part["op"].null_count() == 0 and bool(part["op"].is_in(list(_OF_ALL)).all())
         if part.height < 2 or not (known and group.world and (group.comparable or named)):
             continue

@@ -206,6 +206,19 @@ def test_a_rank_without_a_dump_may_wait_where_another_one_called_something_else(
     assert [c.ranks for c in claims(load(tmp_path))] == [(2,)]
 
 
+def test_groups_without_a_name_at_one_number_do_not_differ(tmp_path: Path) -> None:
+    """Torch 2.1: rank 0 waits for rank 1 in number 2 of its tensor group, others in number 2 of another one."""
+    stands = {0: (0, 2, 5824), 2: (1, 1, 5312), 3: (1, 1, 5312), **{r: (r, 2, 4736) for r in range(4, 8)}}
+    waits = [
+        f"{rank}: [E ProcessGroupNCCL.cpp:474] [Rank {place}] Watchdog caught collective operation timeout: WorkNCCL("
+        f"SeqNum={seq}, OpType=ALLREDUCE, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for 60000{rank} "
+        "milliseconds before timing out."
+        for rank, (place, seq, numel) in stands.items()
+    ]
+    analysis, _ = judged(log(tmp_path / "job.log", *waits))
+    assert "collective-mismatch" not in {f.name for f in analysis.findings}
+
+
 def test_orders_that_cross_name_both_groups(tmp_path: Path) -> None:
     """All have issued number 2 of both groups; then two go on in the one, and two in the other."""
     groups = {"tp": {"process_group": ["1", "tp"], "pg_id": 1}, "dp": {"process_group": ["2", "dp"], "pg_id": 2}}
