@@ -79,15 +79,18 @@ def _cut(run: Run, rows: pl.DataFrame, held: set[int], missed: frozenset[int]) -
 def _still(
     total: Counter[tuple[int, _Stream]], members: dict[str, list[int]], missed: frozenset[int], held: set[int]
 ) -> bool:
-    """Whether the ranks are of a group whose data may not move: all its members called as often; or of one that all who
-    wait for them are of, too, and lack one call of it, which may be cut off."""
+    """Whether the ranks are those of groups whose data may not move, as all members called as often; or of a group that
+    all who wait for them are of, too, and lack one call of it, which may be cut off."""
     made = Counter[tuple[int, str]]()
     for (rank, stream), calls in total.items():
         made[rank, stream[0]] += calls
+    even = [set(who) for comm, who in members.items() if len(who) > 1 and len({made[p, comm] or p for p in who}) == 1]
+    if missed <= set[int]().union(*(who for who in even if who <= missed)):
+        return True
     for comm, who in members.items():
         if missed.issubset(who):
             if not held.issubset(who):
-                if len({made[p, comm] or p for p in who}) == 1:
+                if set(who) in even:
                     return True
             elif max(made[p, comm] for p in who) == max(made[p, comm] for p in missed) + 1:
                 return True
