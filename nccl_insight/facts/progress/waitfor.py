@@ -317,8 +317,9 @@ class _Graph:
         alone = [g for g in needs if not g.lacking & held]
         late = self._fewest(alone, held)
         gave_up = watchdog.given_up(self.run).select("input_id", "rank").n_unique()
-        # Its dump says itself what it issued; or each process gave up itself.
-        if self.source == DUMPS and (late & flight_recorder.dumped(self.run) or gave_up >= len(self.every)):
+        # Its dump says itself what it issued; or each process gave up itself; or all may wait where operations differ.
+        spoke = late & flight_recorder.dumped(self.run)
+        if self.source == DUMPS and (spoke or gave_up >= len(self.every) or self.differs):
             return
         if late and self._only(late, held, needs):
             told = [g for g in alone if (g.lacking & self.known or g.lacking) <= late]
@@ -338,8 +339,7 @@ class _Graph:
             here = left <= self.known or watchdog.whole(self.run, len(left))
             if not left & late and self._believed(set(left), self.waiting if here else entered):
                 late |= left
-        stuck = held.union(*(g.members for g in self.placed if g.name in self.differs))
-        late = late or {r for _, r in self.pairs if r not in self.known and r not in stuck}
+        late = late or {r for _, r in self.pairs if r not in self.known and r not in held}
         return late & self.known or late
 
     @cached_property
