@@ -35,15 +35,16 @@ def modules() -> Iterator[ModuleType]:
             yield importlib.import_module(info.name)
 
 
-def _held(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
+def _held(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, re.Pattern[Any]]]:
+    """The patterns that a value holds, and by what source code calls each: those of a table by its name and key."""
     if isinstance(value, (re.Pattern, Late)):
-        yield re.compile(value.pattern, value.flags)
+        yield name, re.compile(value.pattern, value.flags)
     elif depth < 4 and isinstance(value, (list, tuple, set, frozenset)):
         for item in value:
-            yield from _held(item, depth + 1)
+            yield from _held(item, name, depth + 1)
     elif depth < 4 and isinstance(value, dict):
-        for item in value.values():
-            yield from _held(item, depth + 1)
+        for key, item in value.items():
+            yield from _held(item, f'{name}["{key}"]' if depth == 0 and isinstance(key, str) else name, depth + 1)
 
 
 def all_patterns() -> dict[str, tuple[re.Pattern[Any], str]]:
@@ -52,8 +53,12 @@ def all_patterns() -> dict[str, tuple[re.Pattern[Any], str]]:
     for module in modules():
         path = Path(module.__file__ or "")
         for name, value in vars(module).items():
-            for pattern in _held(value):
-                used = set(re.findall(rf"\b{name}\.(\w+)\(", source.text(path)))
+            text = source.text(path)
+            by_key = not re.search(rf"\b{name}(?:\[[^\"]|\.(?:items|values|get)\()", text) and name.startswith("_")
+            for called, pattern in _held(value, name):
+                if by_key and called != name and called not in text:
+                    continue  # a part of others in the same file, or one of polars
+                used = set(re.findall(rf"\b{re.escape(called)}\.(\w+)\(", text))
                 kind = "match" if used and used <= {"match", "fullmatch"} else "search"
                 found[f"{module.__name__}: {pattern.pattern!r}"] = (pattern, kind)
         for node in ast.walk(source.tree(path)):

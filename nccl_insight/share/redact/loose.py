@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_TOKENS: Final = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\])+\]|\(\?<?[=!]|\(\?P<[a-z]+>|\{[0-9]+,[0-9]*\}|.", re.S)
+_TOKENS: Final = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\]){1,500}\]|\(\?<?[=!]|\(\?P<[a-z]+>|\{[0-9]+,[0-9]*\}|.", re.S)
 _LOOKS: Final = ("(?=", "(?!", "(?<=", "(?<!")
 # What Python's engine takes for letters and blanks, rather more of them, and in a negated class rather fewer.
 _ASCII: Final = "0-9A-Za-z_"
