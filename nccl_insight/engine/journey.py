@@ -285,10 +285,8 @@ def _doubts_of_inits(run: Run) -> Iterator[str]:
 def _unjudged(run: Run, least_bytes: int) -> str:
     """Large measurements of several GPUs that prove nothing good, in words; empty without one: nobody knows what they
     should reach, or they stay below it, though not so far that something is wrong for sure."""
-    from nccl_insight.facts.figures.expected import (  # bring the model, which other inputs do not need
-        efficiency,
-        gpu_of,
-    )
+    # They bring the model, which other inputs do not need.
+    from nccl_insight.facts.figures.expected import efficiency, gpu_of
 
     rows = efficiency(run).filter((pl.col("size_bytes") >= least_bytes) & (pl.col("busbw_gbps") > 0))
     rows = rows.filter((pl.col("nranks") > 1) & (pl.col("n_gpus").fill_null(1 << 30) >= pl.col("nranks")))

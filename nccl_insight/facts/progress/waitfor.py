@@ -316,13 +316,13 @@ class _Graph:
             held |= self._came({r for g in needs for r in g.lacking} - held, min(filter(None, times), default=None))
         alone = [g for g in needs if not g.lacking & held]
         late = self._fewest(alone, held)
-        gave_up = watchdog.given_up(self.run).select("input_id", "rank").n_unique()
-        # Its dump says itself what it issued; or each process gave up itself; or all may wait where operations differ.
-        spoke = late & flight_recorder.dumped(self.run)
-        if self.source == DUMPS and (spoke or gave_up >= len(self.every) or self.differs):
-            return
+        if self.source == DUMPS:
+            # Its dump says itself what it issued; or each process gave up itself; or all wait where operations differ.
+            gave_up = watchdog.given_up(self.run).select("input_id", "rank").n_unique()
+            if late & flight_recorder.dumped(self.run) or gave_up >= len(self.every) or self.differs:
+                return
         if late and self._only(late, held, needs):
-            told = [g for g in alone if (g.lacking & self.known or g.lacking) <= late]
+            told = [g for g in alone if self._left(g) <= late]
             told.sort(key=lambda g: (len(g.members), g.name))
             yield from (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
             if not told:
@@ -330,10 +330,13 @@ class _Graph:
         elif not late and not alone and self.source == WATCHDOG:
             yield from self._left_out(held)
 
+    def _left(self, group: Instance) -> frozenset[int]:
+        """Whom the group lacks. Those whose output is not here may wait themselves, for those of which it is."""
+        return group.lacking & self.known or group.lacking
+
     def _fewest(self, alone: Iterable[Instance], held: set[int]) -> set[int]:
         """Of each group that nobody else explains, the one rank that lacks, or all that may be believed to be late."""
-        # Of those whose output is not here some may wait themselves, for those of which it is.
-        lefts = [(g.entered, g.lacking & self.known or g.lacking) for g in alone]
+        lefts = [(g.entered, self._left(g)) for g in alone]
         late = {r for _, left in lefts if len(left) == 1 for r in left}
         for entered, left in lefts:
             here = left <= self.known or watchdog.whole(self.run, len(left))
