@@ -4,25 +4,23 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from nccl_insight.base.model import Analysis, Ref, Severity
-from nccl_insight.base.units import listed, plural
+from nccl_insight.base.units import plural
 from nccl_insight.base.version import __version__
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import diff
 from nccl_insight.report.figures.base import GREEN, GREY, RED, Figure, Table, axis, hatched, label, plot, rounded
 from nccl_insight.report.figures.matrix import matrix
 from nccl_insight.report.figures.node import node_diagram
-from nccl_insight.report.html.figures import figure_section
-from nccl_insight.report.html.markup import Child, Markup, chapter, el, icon, join, json_block, panel, table
+from nccl_insight.report.html.figures import drawn
+from nccl_insight.report.html.markup import fill, json_block
 from nccl_insight.report.html.page import Document, document
-from nccl_insight.report.html.summary import badge
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.matrix import differing
 from nccl_insight.views.structure import Structure
 
-ROWS = 100
-_TOP = 3
 _HALF = 560.0
 _STATUS = {"new": "error", "worse": "warning", "other": "info", "better": "ok", "gone": "ok"}
 
@@ -38,9 +36,19 @@ def render(comparison: Comparison, *, js: str = "inline", sides: tuple[Side, Sid
     """
     figures = [f for f in [_effects(comparison)] if f is not None]
     figures += side_by_side(*sides) if sides is not None else []
-    sections = [_hero(comparison), _first(comparison), _findings(comparison), _changes(comparison)]
-    sections += [figure_section(figures, interactive=js != "none")] if figures else []
-    sections.append(_rest(comparison))
+    raised = [f.severity_bad for f in comparison.findings if f.status in ("new", "worse") and f.severity_bad]
+    worst = min(raised, key=lambda severity: severity.order, default=Severity.INFO)
+    body = fill(
+        "diff.html",
+        comparison=comparison,
+        diff=diff,
+        kind=worst.value if comparison.differs else "ok",
+        word="DIFFERENT" if comparison.differs else "SAME",
+        value=_value,
+        status=_status,
+        where=partial(_where, comparison),
+        figures=drawn(figures, interactive=js != "none"),
+    )
     nav = [("findings", "Findings"), ("changes", "Changes"), ("rest", "Not compared")]
     if figures:
         nav.insert(2, ("figures", "Figures"))
@@ -52,110 +60,26 @@ def render(comparison: Comparison, *, js: str = "inline", sides: tuple[Side, Sid
         {"all": diff.markdown(comparison)},
         f"nccl-insight {__version__}. This file is complete in itself: it loads nothing and sends nothing.",
     )
-    return document(frame, join([el("div", sections[:2]), *sections[2:]]), figures, js)
-
-
-def _hero(comparison: Comparison) -> Markup:
-    raised = [f.severity_bad for f in comparison.findings if f.status in ("new", "worse") and f.severity_bad]
-    worst = min(raised, key=lambda severity: severity.order, default=Severity.INFO)
-    kind = "ok" if not comparison.differs else worst.value
-    word = "SAME" if not comparison.differs else "DIFFERENT"
-    title = el("h1", el("span", icon(kind), word, class_=f"stamp s-{kind}"), el("span", diff.headline(comparison)))
-    runs = [
-        [el("dt", name), el("dd", listed(one_line(path, 200) for _, path in paths))]
-        for name, paths in (("The run that worked", comparison.good), ("The run to explain", comparison.bad))
-    ]
-    lead = el("p", diff.counts(comparison), class_="lead") if comparison.differs else None
-    return el("div", title, lead, el("dl", runs, class_="facts"), class_="wrap hero")
-
-
-def _first(comparison: Comparison) -> Markup | None:
-    causes = [c for c in comparison.changes if not c.effect][:_TOP]
-    if not causes:
-        return None
-    items = []
-    for change in causes:
-        line = el("div", f"{change.area}: {one_line(change.subject, 200)}", class_="t")
-        values = el(
-            "p", el("code", _value(change, change.good)), " → ", el("code", _value(change, change.bad)), class_="d"
-        )
-        why = f"may explain {', '.join(change.explains)}" if change.explains else "not linked to a finding"
-        items.append(el("li", icon("do"), line, values, el("p", why, class_="d small")))
-    return el("div", panel("first", "Look at this first", el("ol", items, class_="top")), class_="wrap")
+    return document(frame, body, figures, js)
 
 
 def _value(change: Change, text: str) -> str:
     return one_line(text, 200).replace(",", ", ") or diff.absent(change)  # a list may break between its items
 
 
-def _findings(comparison: Comparison) -> Markup:
-    title = "Findings that differ"
-    if not comparison.findings:
-        return chapter("findings", title, el("p", "Both runs have the same findings."))
-    rows = [
-        [one_line(f.title, 400), _status(f), _severities(f), f"{f.code} {f.name}"] for f in comparison.findings[:ROWS]
-    ]
-    header = ["What", "Change", "Severity", "Finding"]
-    return chapter("findings", title, table(title, header, rows, total=len(comparison.findings)))
-
-
-def _status(change: FindingChange) -> Markup:
+def _status(change: FindingChange) -> str:
+    """The kind of its badge."""
     kind = _STATUS.get(change.status, "info")
-    if change.severity_bad is Severity.INFO and kind == "error":
-        kind = "info"
-    return el("span", icon(kind), change.status, class_=f"badge s-{kind}")
+    return "info" if change.severity_bad is Severity.INFO and kind == "error" else kind
 
 
-def _severities(change: FindingChange) -> Child:
-    both: list[Severity] = [s for s in (change.severity_good, change.severity_bad) if s is not None]
-    if len(both) == 2 and both[0] is both[1]:
-        both = both[:1]
-    return [[" then " if n else "", badge(s)] for n, s in enumerate(both)]
-
-
-def _changes(comparison: Comparison) -> Markup:
-    parts: list[Child] = []
-    header = ["What", "Area", "Good run", "Bad run", "May explain", "Where"]
-    for caption, effect in (
-        ("Changes, the likeliest explanation first", False),
-        ("Measured effects: they follow from something else", True),
-    ):
-        chosen = [c for c in comparison.changes if c.effect is effect]
-        if chosen:
-            parts.append(table(caption, header, [_row(comparison, c) for c in chosen[:ROWS]], total=len(chosen)))
-    return chapter("changes", "Changes", parts or el("p", "Nothing that both runs show has changed."))
-
-
-def _row(comparison: Comparison, change: Change) -> list[Child]:
-    hosts = ", ".join(one_line(h, 80) for h in change.hosts[:4])
-    where = [_place(comparison.good, change.evidence_good), _place(comparison.bad, change.evidence_bad)]
-    return [
-        one_line(change.subject, 300) + (f", on {hosts}" if hosts else ""),
-        change.area,
-        el("code", _value(change, change.good)),
-        [el("code", _value(change, change.bad)), diff.ratio(change)],
-        ", ".join(change.explains),
-        "; ".join(filter(None, where)),
-    ]
+def _where(comparison: Comparison, change: Change) -> str:
+    both = _place(comparison.good, change.evidence_good), _place(comparison.bad, change.evidence_bad)
+    return "; ".join(filter(None, both))
 
 
 def _place(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> str:
     return next(iter(diff.places(inputs, refs)), "").rpartition("/")[2]  # the whole path stands above
-
-
-def _rest(comparison: Comparison) -> Markup:
-    parts: list[Child] = []
-    if comparison.not_compared:
-        rows, total = (
-            [[n.area, one_line(n.reason, 300)] for n in comparison.not_compared[:ROWS]],
-            len(comparison.not_compared),
-        )
-        parts.append(table("Areas that were not compared", ["Area", "Because"], rows, total=total))
-    else:
-        parts.append(el("p", "Everything that one run shows, the other shows too."))
-    if comparison.same:
-        parts.append(el("p", f"Compared and the same: {', '.join(one_line(s, 80) for s in comparison.same)}."))
-    return chapter("rest", "Not compared", parts)
 
 
 def side_by_side(good: Side, bad: Side) -> list[Figure]:

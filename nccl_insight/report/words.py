@@ -115,6 +115,14 @@ def host_list(hosts: tuple[str, ...], limit: int = 4) -> str:
     return listed((one_line(h, 80) for h in hosts), limit)
 
 
+def driver(version: str) -> str:
+    """A driver's number for people: NCCL prints the CUDA version that it supports, ``12040`` for 12.4."""
+    if re.fullmatch("[0-9]{4,5}", version):
+        number = int(version)
+        return f"{version} (CUDA {number // 1000}.{number % 1000 // 10})"
+    return version
+
+
 def observed_expected(finding: Finding) -> tuple[str, str]:
     """Both values with the unit behind a bare number, never behind a phrase; no observed text that is the evidence."""
     unit = one_line(finding.unit, 40) if finding.unit else ""

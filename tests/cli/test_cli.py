@@ -226,7 +226,7 @@ def test_a_log_is_analyzed_without_what_it_does_not_need(tmp_path: Path) -> None
     assert (tmp_path / "a.json").exists()
     modules = set(done.stdout.splitlines())
     assert {"polars", "nccl_insight.engine.analyze", "nccl_insight.readers.kineto"} <= modules
-    others = {"plotly", "lark", "yaml", "zstandard", "rich", "torch", "ray", "fsspec", "sqlite3", "asyncio"}
+    others = {"plotly", "jinja2", "lark", "yaml", "zstandard", "rich", "torch", "ray", "fsspec", "sqlite3", "asyncio"}
     others |= {"xml", "multiprocessing", "http", "ssl"}
     own = {
         "share.redact", "share.replay", "live", "share.agents", "views", "report.html", "report.figures",

@@ -5,12 +5,12 @@ from typing import Literal
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.model import Analysis
 from nccl_insight.report import figures as figure_set
-from nccl_insight.report.html.details import environment, gaps, outputs, provenance
-from nccl_insight.report.html.figures import figure_panel, figure_section
-from nccl_insight.report.html.findings import findings, proof
-from nccl_insight.report.html.markup import el, join
+from nccl_insight.report.html.details import settings
+from nccl_insight.report.html.figures import drawn, drawn_one
+from nccl_insight.report.html.findings import WORDS, cards, proof
+from nccl_insight.report.html.markup import fill
 from nccl_insight.report.html.page import page
-from nccl_insight.report.html.summary import summary
+from nccl_insight.report.html.summary import bars, job_facts
 from nccl_insight.views.page import Page
 
 JsMode = Literal["inline", "cdn", "none"]
@@ -35,20 +35,17 @@ def render(analysis: Analysis, view: Page, *, js: JsMode | str = "inline", comma
     interactive = js != "none"
     first = proof(analysis, figures)
     rest = [f for f in figures if f is not first]
-    body = join(
-        [
-            el(
-                "div",
-                summary(analysis, figure_panel(first, interactive, analysis.findings), wide=first.wide)
-                if first
-                else summary(analysis),
-            ),
-            findings(analysis, view.context, figures) if analysis.findings else None,
-            figure_section(rest, interactive=interactive, findings=analysis.findings) if rest or not first else None,
-            environment(view.environment) if view.environment else None,
-            outputs(analysis),
-            gaps(analysis, view.notes),
-            provenance(analysis, command),
-        ]
+    body = fill(
+        "report.html",
+        analysis=analysis,
+        view=view,
+        command=command,
+        first=drawn_one(first, [first], analysis.findings, interactive=interactive) if first else None,
+        figures=drawn(rest, analysis.findings, interactive=interactive),
+        cards=cards(analysis, view.context, figures),
+        wording=WORDS,
+        facts=job_facts(analysis.job),
+        bars=bars(analysis.coverage),
+        settings=settings(view.environment) if view.environment else (),
     )
     return page(analysis, body, figures, js)

@@ -1,91 +1,52 @@
-"""HTML built from values, so that nothing reaches the page unescaped: only :class:`Markup` is trusted."""
+"""HTML filled into templates; nothing reaches the page unescaped but what is :class:`markupsafe.Markup`."""
 
-from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
-from typing import TypeAlias
+from importlib import resources
 
 import orjson
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
-from nccl_insight.report.sanitize import sanitize
-from nccl_insight.report.words import code_parts
+from nccl_insight.base.units import format_bytes, format_ranks, listed, plural
+from nccl_insight.report import story, words
+from nccl_insight.report.sanitize import one_line, sanitize, scrub
 
 LIMIT = 4000
-_VOID = frozenset({"meta", "br", "hr", "input", "link", "img", "col"})
 
 
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-Child: TypeAlias = "str | int | Iterable[Child] | None"
+def fill(name: str, **values: object) -> Markup:
+    """The template of that name in ``templates`` with its values; a value that it asks for and lacks is an error."""
+    return Markup(environment().get_template(name).render(values))
 
 
-def el(tag: str, *children: Child, **attributes: str | int | bool | None) -> Markup:
-    """An element. Attribute names: a trailing ``_`` is dropped, other ``_`` become ``-``.
-
-    ``None`` and ``False`` leave an attribute out, ``True`` gives it without a value. Children that are
-    not :class:`Markup` are sanitised and escaped.
-    """
-    parts = [f"<{tag}"]
-    for name, value in attributes.items():
-        if value is None or value is False:
-            continue
-        key = name.rstrip("_").replace("_", "-")
-        parts.append(f" {key}" if value is True else f' {key}="{escape(sanitize(str(value), LIMIT), quote=True)}"')
-    parts.append(">")
-    if tag in _VOID:
-        return Markup("".join(parts))
-    return Markup("".join(parts) + join(children) + f"</{tag}>")
+@cache
+def environment() -> Environment:
+    """How templates are read and filled in; their filters, and the words that they may ask for."""
+    made = Environment(loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, finalize=_safe)
+    made.filters |= {f.__name__: f for f in (format_bytes, format_ranks, listed, one_line, plural, prose, scrub)}
+    made.filters |= {"driver": words.driver, "thousands": "{:,}".format}
+    made.globals |= {"words": words, "story": story}
+    return made
 
 
-def join(children: Iterable[Child]) -> Markup:
-    """Children one after the other."""
-    return Markup("".join(map(_text, children)))
+def _source(name: str) -> str:
+    """A template without line breaks and the space around them; comments keep the lines of an error right."""
+    text = resources.files("nccl_insight.report.html").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
+    return "{#\n#}".join(line.strip() for line in text.splitlines())
 
 
-def _text(child: Child) -> str:
-    if child is None:
-        return ""
-    if isinstance(child, Markup):
-        return child
-    if isinstance(child, str):
-        return escape(sanitize(child, LIMIT), quote=False)
-    if isinstance(child, int):
-        return str(child)
-    return join(child)
+def _safe(value: object) -> Markup:
+    """A value on its way to the page: sanitized and escaped, for text and for attributes alike."""
+    if isinstance(value, Markup):
+        return value
+    return Markup("" if value is None else escape(sanitize(str(value), LIMIT), quote=True))
 
 
 def prose(text: str) -> Markup:
     """Prose of a rule: pieces between backticks become ``<code>``."""
-    return join(el("code", piece) if code else piece for code, piece in code_parts(text))
-
-
-def icon(name: str) -> Markup:
-    """A decorative symbol of the page's sprite; the word beside it carries the meaning."""
-    use = Markup(f'<use href="#i-{escape(name)}"></use>')
-    return el("svg", use, class_="icon", aria_hidden="true", focusable="false")
-
-
-def unseen(text: str) -> Markup:
-    """Words for screen readers only."""
-    return el("span", text, class_="live")
-
-
-def button(symbol: str, word: str, more: str, **attributes: str | bool) -> Markup:
-    """A button with a symbol and a word; screen readers say ``more`` behind it."""
-    return el("button", icon(symbol), el("span", word), unseen(more), type="button", **attributes)
-
-
-def chapter(anchor: str, title: Child, *parts: Child) -> Markup:
-    """A part of the page under its heading."""
-    return el("section", el("div", el("h2", title, id=anchor), parts, class_="wrap"))
-
-
-def panel(anchor: str, title: Child, *parts: Child, class_: str = "panel") -> Markup:
-    """A box under its heading."""
-    return el("section", el("h2", title, id=anchor), parts, class_=class_, aria_labelledby=anchor)
+    parts = [(code, _safe(piece)) for code, piece in words.code_parts(text)]
+    return Markup("").join(Markup(f"<code>{piece}</code>") if code else piece for code, piece in parts)
 
 
 def json_block(element_id: str, value: object) -> Markup:
@@ -105,35 +66,3 @@ def _clean(value: object) -> object:
         return [_clean(item) for item in value]
     # Sums of absurd numbers leave the 64 bits that the writer takes.
     return float(value) if isinstance(value, int) and value.bit_length() > 63 else value
-
-
-def table(
-    caption: str,
-    header: Sequence[str],
-    rows: Sequence[Sequence[Child]],
-    *,
-    total: int | None = None,
-    numeric: Sequence[int] = (),
-    class_: str = "",
-    more: str = "the JSON output has all of them",
-) -> Markup:
-    """A table with caption and scopes, in a scrollable region that the keyboard reaches.
-
-    ``total`` is the number of rows that there are; when it is more than given, the table says how many
-    were left out. ``numeric`` are the columns set to the right.
-    """
-    head = el(
-        "thead",
-        el("tr", [el("th", h, scope="col", class_="n" if i in numeric else None) for i, h in enumerate(header)]),
-    )
-    body = []
-    for row in rows:
-        cells = []
-        for index, cell in enumerate(row):
-            css = "n" if index in numeric else None
-            cells.append(el("th", cell, scope="row", class_=css) if index == 0 else el("td", cell, class_=css))
-        body.append(el("tr", cells))
-    left = (total or 0) - len(rows)
-    note = el("p", f"and {left:,} more; {more}", class_="more") if left > 0 else None
-    grid = el("table", el("caption", caption), head, el("tbody", body), class_=class_ or None)
-    return join([el("div", grid, class_="scroll", tabindex="0", role="region", aria_label=caption), note])

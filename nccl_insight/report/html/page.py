@@ -8,13 +8,14 @@ from importlib import resources
 from typing import Any, Final
 
 import orjson
+from markupsafe import Markup
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis
 from nccl_insight.report import json_, markdown, words
 from nccl_insight.report.figures.base import Figure
-from nccl_insight.report.html.markup import Markup, button, el, icon, json_block
+from nccl_insight.report.html.markup import fill, json_block
 from nccl_insight.report.sanitize import one_line
 
 EMBEDDED_LIMIT = 100_000
@@ -69,40 +70,29 @@ def document(frame: Document, body: Markup, figures: Sequence[Figure], js: str) 
     """
     plots = [f for f in figures if f.plot is not None] if js != "none" else []
     theme, script = (asset("theme.js"), asset("report.js")) if js != "none" else ("", "")
-    library, library_source = _plotly(js) if plots else (Markup(""), "")
+    library = _plotly(js) if plots else _Library()
     style = f"{asset('report.css')}\n{asset('print.css')}"
-    policy = _policy([s for s in (theme, script) if s], library_source, style, strict=not plots)
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=policy),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="referrer", content="no-referrer"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="generator", content=frame.generator),
-        el("title", frame.title),
-        el("link", rel="icon", href=_favicon()),
-        Markup(f"<style>{style}</style>"),
-        Markup(f"<script>{theme}</script>") if theme else None,
-    )
+    policy = _policy([s for s in (theme, script) if s], library.source, style, strict=not plots)
     blocks = list(frame.blocks)
     if js != "none":
         blocks.append(json_block("data-markdown", frame.copies))
     if plots:
         blocks.append(json_block("data-figures", {f.id: _figure_data(f) for f in plots}))
-    content = el(
-        "body",
-        el("a", "Skip to the verdict", href="#main", class_="skip"),
-        Markup(asset("sprite.svg")),
-        _bar(frame.nav, js),
-        el("main", body, id="main", tabindex="-1"),
-        el("footer", el("div", frame.footer, class_="wrap")),
-        el("div", id="live", class_="live", role="status", aria_live="polite"),
-        blocks,
-        library,
-        Markup(f"<script>{script}</script>") if script else None,
+    whole = fill(
+        "page.html",
+        frame=frame,
+        policy=policy,
+        favicon="data:image/svg+xml;base64," + base64.b64encode(asset("favicon.svg").encode()).decode(),
+        style=Markup(style),
+        theme=Markup(theme),
+        sprite=Markup(asset("sprite.svg")),
+        interactive=js != "none",
+        body=body,
+        blocks=blocks,
+        library=library,
+        script=Markup(script),
     )
-    return f"<!DOCTYPE html>\n{el('html', head, content, lang='en')}\n"
+    return f"<!DOCTYPE html>\n{whole}\n"
 
 
 def embedded(analysis: Analysis) -> dict[str, Any]:
@@ -150,17 +140,6 @@ def _markdown(analysis: Analysis) -> dict[str, str]:
     return {"all": whole, **texts}
 
 
-def _bar(nav: Sequence[tuple[str, str]], js: str) -> Markup:
-    links = [el("li", el("a", label, href=f"#{anchor}")) for anchor, label in nav]
-    buttons = [
-        button("copy", "Copy report", " as markdown", data_copy="all", class_="js-only"),
-        button("theme", "Dark", " theme", id="theme", class_="js-only", aria_pressed="false"),
-    ]
-    brand = el("div", icon("logo"), el("span", "nccl-insight"), class_="brand")
-    menu = el("nav", el("ul", links), aria_label="Report")
-    return el("header", el("div", brand, menu, buttons if js != "none" else None, class_="wrap"), class_="bar")
-
-
 def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
@@ -179,23 +158,23 @@ def _policy(scripts: Sequence[str], library_source: str, style: str, *, strict: 
     return "; ".join(rules)
 
 
-def _plotly(js: str) -> tuple[Markup, str]:
-    """The plotly library as a script element and its source for the policy.
+@dataclass(frozen=True)
+class _Library:
+    """The library of charts: packed into the page or at an address, and its source for the policy."""
 
-    Inline it is a build of plotly.js (MIT) with the traces that the figures draw (tools/chart_library.cjs), packed:
+    source: str = ""
+    packed: str = ""
+    url: str = ""
+    integrity: str = ""
+
+
+def _plotly(js: str) -> _Library:
+    """Inline it is a build of plotly.js (MIT) with the traces that the figures draw (tools/chart_library.cjs), packed:
     the script unpacks it when a chart comes into view.
     """
     if js == "inline":
         code = asset("plotly-charts.min.js")
         packed = base64.b64encode(gzip.compress(code.encode(), mtime=0)).decode()
-        return Markup(f'<script type="text/plain" id="chart-library">{packed}</script>'), _hash(code)
+        return _Library(_hash(code), Markup(packed))
     url, integrity = asset("plotly-cdn.txt").split()
-    return el("script", src=url, integrity=integrity, crossorigin="anonymous"), url
-
-
-def _favicon() -> str:
-    svg = (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#3355d1" stroke-width="2">'
-        '<path d="M12 3.5l7.4 4.3v8.4L12 20.5l-7.4-4.3V7.8z"/><circle cx="12" cy="12" r="2.5" fill="#3355d1"/></svg>'
-    )
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+    return _Library(url, url=url, integrity=integrity)
