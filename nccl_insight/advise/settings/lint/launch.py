@@ -173,7 +173,10 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
         yield launch.line, issue_of("run-neither-shm", launch=launch, gpus=gpus)
     locked = re.search(r"memlock=(-?\d+|\w+)", text)
     small = locked is not None and locked[1].isdigit() and int(locked[1]) < 1 << 30
-    if "/dev/infiniband" in text and (small or not (locked or opaque)):
+    # A root with CAP_IPC_LOCK may pin more than the limit (ib_umem_get in the kernel).
+    may_lock = re.search(r"--privileged(?= |$|=true)|--cap-add[= ](?:CAP_)?(?:IPC_LOCK|ALL)\b", text)
+    as_root = not re.search(r"(?:^| )(?:-u|--user)[= ](?!0\b|root\b)", text)
+    if "/dev/infiniband" in text and (small or not (locked or opaque)) and not (may_lock and as_root):
         kib = int(locked[1]) >> 10 if locked else 0
         yield launch.line, issue_of("memlock-of-container", launch=launch, locked=locked, kib=kib)
     ours = _ours(script, launch.seq)

@@ -162,6 +162,12 @@ python x.py
         ("export NCCL_DEBUG=INFO\ndocker run --ipc=host --gpus all img x\n", {(2, "env-not-forwarded")}),
         ("docker run --gpus all -e NCCL_DEBUG=INFO img x\n", {(1, "shm-too-small")}),
         ("docker run --gpus=2 --shm-size 8g --device /dev/infiniband img x\n", {(1, "memlock-limit")}),
+        ("docker run --gpus=2 --ipc=host --privileged -v /dev/infiniband:/dev/infiniband img x\n", set()),
+        ("docker run --gpus=2 --ipc=host --cap-add=IPC_LOCK --device /dev/infiniband img x\n", set()),
+        (
+            "docker run --gpus=2 --ipc=host --cap-add IPC_LOCK -u 1000 --device /dev/infiniband img x\n",
+            {(1, "memlock-limit")},
+        ),
         ("ulimit -l 64\nsrun x\n", {(1, "memlock-limit")}),
         ("export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/x.log\nsrun x\n", {(1, "debug-file-shared")}),
         ("export NCCL_IB_DISABLE=1 NCCL_NET=IB\nsrun x\n", {(1, "env-contradiction")}),
