@@ -72,7 +72,9 @@ class Catalog:
         return next((text for prefix, text in self.families.items() if name.startswith(prefix)), None)
 
     def relevant(self, name: str) -> bool:
-        """Whether a variable of this name is our business (its prefix, or a misspelling of it)."""
+        """Whether a variable of this name is our business (its prefix, or a misspelling of it): no script's own."""
+        if name in self.script_names:
+            return False
         known = name.upper() in self.variables
         return known or name.startswith(PREFIXES) or self.misspelt_prefix(name) is not None
 

@@ -19,6 +19,7 @@ _ADDRESS: Final = frozenset(
     {"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--main_process_ip", "--main-process-ip"}
 )
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
+_NODE_RANK: Final = frozenset({"--node_rank", "--node-rank", "--machine_rank", "--machine-rank"})
 _GPUS_USED: Final = machine.LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
 _FRESH: Final[Mapping[str, str]] = toml.beside(__file__)["fresh"]
 
@@ -119,7 +120,12 @@ def _nodes(script: Script, launch: Launch, text: str) -> int:
 
 
 def _one_host(script: Script, text: str) -> Iterator[machine.Found]:
-    many = [launch for launch in script.launches[:_MOST] if _nodes(script, launch, text) > 1]
+    many = [
+        launch
+        for launch in script.launches[:_MOST]
+        # The first node is its own master, at whatever address the others know it.
+        if _nodes(script, launch, text) > 1 and next(machine.values_of(launch.words, _NODE_RANK), "") != "0"
+    ]
     if not many:
         return
     nodes = max(_nodes(script, launch, text) for launch in many)
