@@ -12,7 +12,7 @@ from nccl_insight.facts.said.topics import told
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
-_FRAMES: Final = 3
+_FRAMES: Final = 4
 _SCHEMA: Final = {"input_id": pl.UInt16, "line": pl.UInt64}
 
 

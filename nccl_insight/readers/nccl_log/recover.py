@@ -197,7 +197,7 @@ def quoted(text: str) -> str | None:
 # Exceptions that a program prints with their own traceback behind them.
 _TRACE_BEHIND: Final = "Traceback (most recent call last)"
 GLUED_LEAST: Final = 200
-_TAG_INSIDE: Final = re.compile(r" (?=\([A-Za-z_]\w{0,63} pid=[0-9]{1,9}[^()]{0,80}\) )")
+_TAG_INSIDE: Final = re.compile(r"(?<!:[0-9]{2})(?<!:[0-9]{2}\]) (?=\([A-Za-z_]\w{0,63} pid=[0-9]{1,9}[^()]{0,80}\) )")
 
 
 def tagged(text: str) -> list[str]:
