@@ -1,13 +1,26 @@
 """A log in plain words: who takes part, who talks to whom over what, which choices NCCL made and why."""
 
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
 
+import textwrap
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from nccl_insight.advise.settings.catalog import catalog
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.units import plural
-from nccl_insight.report import explain_how, explain_paths, explain_traces, explain_who
-from nccl_insight.report.prose import safe
+from nccl_insight.report.fill import environment, marked
+from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.views.log import Log
-from nccl_insight.views.log.inputs import Inputs, Trouble
+from nccl_insight.views.log.job import CommKind
+from nccl_insight.views.log.paths import Nic
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+_P2P = frozenset({"Send", "Recv", "SendRecv"})
 
 
 def render(log: Log, width: int | None = None) -> str:
@@ -17,40 +30,79 @@ def render(log: Log, width: int | None = None) -> str:
 
 def sections(log: Log) -> dict[str, list[str]]:
     """The lines of the explanation by heading, headings without lines left out."""
-    parts: dict[str, Iterable[str]] = {
-        "Input": _inputs(log.inputs),
-        "The job": explain_who.job(log.job),
-        "Communicators": explain_who.communicators(log.communicators),
-        "Network": explain_paths.network(log.network),
-        "Who talks to whom over what": explain_paths.transports(log.transports),
-        "Rings and trees": explain_paths.rings_and_trees(log.rings, log.trees),
-        "Algorithms and channels": explain_how.algorithms(log.algorithms),
-        "Settings in force": explain_how.settings_in_force(log.settings),
-        "Start-up": explain_how.start_up(log.start_up),
-        "Calls": explain_how.calls(log.calls or ()),
-        "Steps": explain_traces.times(log.steps) if log.steps else (),
-        "What mending would gain": explain_traces.mends(log.mends, log.replay) if log.replay else (),
-        "Collectives": explain_traces.kinds(log.statistics or ()),
-        "Trouble": _trouble(log.trouble) if log.trouble else (),
-        "What the log cannot tell": explain_how.limits(log.limits) if log.limits else (),
+    orders = grouped(((ring.order, ring.whole), ring.channel) for ring in log.rings.rings) if log.rings else {}
+    filled = _environment().get_template("explain.txt").render(log=log, orders=orders, catalog=catalog(), guess=_guess)
+    parts: dict[str, list[str]] = {}
+    for line in filter(str.strip, filled.split("\n")):
+        if line.startswith("== "):
+            lines = parts.setdefault(line[3:], [])
+        else:
+            lines.append(line)
+    return {title: lines for title, lines in parts.items() if lines}
+
+
+@cache
+def _environment() -> Environment:
+    filters: dict[str, Callable[..., str]] = {
+        "capped": _capped,
+        "chain": chain,
+        "counted": lambda told: f"{_shown(told[0])} ({plural(told[1], 'process', 'processes')})",
+        "distinct": lambda text: marked("\n".join(dict.fromkeys(text.split("\n")))),
+        "general": "{:g}".format,
+        "nic": _nic,
+        "percent": "{:.0%}".format,
+        "shown": _shown,
     }
-    told = ((title, list(lines)) for title, lines in parts.items())
-    return {title: lines for title, lines in told if lines}
+    return environment(sanitize, filters)
 
 
-def _inputs(inputs: Inputs) -> Iterator[str]:
-    for file in inputs.files:
-        known = f", {file.nccl_lines:,} of them from NCCL" if file.nccl_lines else ""
-        count = f", {plural(file.lines, 'line')}{known}" if file.lines else ""
-        yield f"- {safe(file.path, 200)}: {safe(file.kind)}{count}"
-    if inputs.total > len(inputs.files):
-        yield f"  ... and {inputs.total - len(inputs.files):,} more files"
+def _shown(value: object, limit: int = 80) -> str:
+    """Text from a log, on one line and harmless."""
+    return one_line(str(value), limit) if value is not None else "?"
 
 
-def _trouble(trouble: Trouble) -> Iterator[str]:
-    first = safe(trouble.first, 200) if trouble.first is not None else "its text is not in the log"
-    yield f"{plural(trouble.warnings, 'warning')} in the log, the first: {first}"
-    yield "Run nccl-insight analyze for causes and what to do."
+def _capped(text: str, limit: int, what: str) -> Markup:
+    """The first lines, and how many were left out."""
+    lines = list(filter(str.strip, text.split("\n")))
+    more = [f"  ... and {len(lines) - limit:,} {what}"] if len(lines) > limit else []
+    return marked("\n".join([*lines[:limit], *more]))
+
+
+def chain(ranks: Sequence[int], limit: int = 24) -> str:
+    """``0 > 1 > 2 > ... > 0`` for a ring order."""
+    shown = [str(r) for r in ranks[:limit]]
+    if len(ranks) > limit:
+        shown.append(f"... ({len(ranks)} ranks)")
+    return " > ".join([*shown, str(ranks[0])] if ranks else shown)
+
+
+def _nic(nic: Nic) -> str:
+    port = f":{nic.port}" if nic.port is not None else ""
+    layer = f"/{nic.link_layer}" if nic.link_layer else ""
+    return nic.name + port + layer + (f" {nic.speed_gbit} Gb/s" if nic.speed_gbit else "")
+
+
+def _guess(kind: CommKind) -> str:
+    """What such groups are usually for; said to be a guess, because the log does not know."""
+    ops = kind.ops
+    if kind.layout.kind == "world":
+        return "all ranks of the job (default group; plain data parallelism if there is no other group)"
+    if kind.layout.kind == "single":
+        return "groups of one rank, which communicate with nobody"
+    if ops and ops <= _P2P:
+        return "pipeline stages (PP), a guess: only sends and receives"
+    if "AllToAll" in ops or "AllToAllv" in ops:
+        return "expert parallelism (EP), a guess: all-to-all inside the group"
+    if kind.layout.kind == "block" and kind.hosts == 1:
+        return "tensor parallelism (TP), a guess: consecutive ranks of one host"
+    if kind.layout.kind == "block":
+        return "a block of consecutive ranks over several hosts (sharding group or pipeline), a guess"
+    if kind.layout.kind == "stride":
+        every = f"ranks {kind.layout.step} apart"
+        if ops:
+            return f"data parallelism (DP), a guess: {every}, collectives only"
+        return f"data parallelism (DP) or pipeline stages (PP), a guess: {every}"
+    return "unclear: the ranks follow no simple pattern, or not all are in the log"
 
 
 def _text(title: str, told: Sequence[str], width: int | None) -> str:

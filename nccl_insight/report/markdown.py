@@ -1,12 +1,21 @@
 """GitHub-flavoured markdown for pasting into a ticket: below 60,000 characters, log text kept inert."""
 
-import re
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
 
-from nccl_insight.base.model import Analysis, Finding, Role, Step
-from nccl_insight.base.units import format_bytes, listed, plural
-from nccl_insight.report import story, words
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from nccl_insight.base.model import Analysis, Finding
+from nccl_insight.base.units import listed, plural
+from nccl_insight.report import words
+from nccl_insight.report.fill import environment, marked
 from nccl_insight.report.sanitize import one_line, sanitize
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 LIMIT = 60_000
 _FINDINGS_SHARE = 45_000
@@ -15,92 +24,57 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~!$])")
 _BREAK = "<!-- -->"
 
 
-def render(analysis: Analysis, platform: Sequence[str] = ()) -> str:
+def render(analysis: Analysis, platform: str = "") -> str:
     """The analysis as markdown, always shorter than :data:`LIMIT` characters.
 
     ``platform``: what the inputs tell of versions, GPUs, topology, network, environment and command, as
     :func:`nccl_insight.report.ticket.platform` writes it; it comes after the findings.
     """
-    top = [
-        f"## {analysis.verdict}: {escape(words.cause(analysis))}",
-        "",
-        escape(_facts(analysis)),
-        "",
-        *_journey(analysis),
-    ]
-    body = [*top, *_findings(analysis.findings), *platform, *_suppressed(analysis), *_not_judged(analysis)]
-    body += [*_coverage(analysis), *_outputs(analysis), *_inputs(analysis), *_tail(analysis)]
-    text = "\n".join(body).rstrip() + "\n"
+    untold = [i for i in analysis.inputs if i.kind == "unreadable" or (analysis.status == "not_judged" and i.taken_for)]
+    filled = fill(
+        "report.md",
+        analysis=analysis,
+        facts=_facts(analysis),
+        untold=untold,
+        findings=_findings(analysis.findings),
+        platform=platform,
+    )
+    return bounded(filled, "the report does not fit into a ticket; see the HTML or JSON report")
+
+
+def bounded(text: str, why: str) -> str:
+    """The text, cut where it is not shorter than :data:`LIMIT` characters, with the reason."""
+    text = text.rstrip() + "\n"
     if len(text) < LIMIT:
         return text
-    ending = "\n\n(cut here: the report does not fit into a ticket; see the HTML or JSON report)\n"
+    ending = f"\n\n(cut here: {why})\n"
     return close_fence(text[: LIMIT - len(ending) - 64]) + ending
 
 
-def _journey(analysis: Analysis) -> list[str]:
-    """How far the job got, and what else the inputs are."""
-    rows = [f"- {escape(line)}" for line in analysis.summary] if analysis.status == "ok" else []
-    if story.told(analysis):
-        moments = story.first_screen(analysis.story)
-        rows += [f"**{story.TITLE}**" + (f" ({story.day(moments)})" if story.day(moments) else ""), ""]
-        for row in story.rows(moments):
-            clock, text = f"`{row.clock}` " if row.clock else "", escape(row.text)
-            place = f" ({code_span(row.place)})" if row.place else ""
-            rows.append(f"- {clock}{row.kind}: {f'**{text}**' if row.guilty else text}{place}")
-        if graph := story.waits(analysis):
-            rows += ["", "```mermaid", graph, "```", ""]
-    elif analysis.progress is not None:
-        rows.append(f"- **How far the job got:** {escape(analysis.progress.line)}")
-    rows += [f"- {escape(reason)}" for reason in analysis.reasons[1:4]]
-    rows += [f"- {escape(words.job_part(part))}" for part in analysis.jobs]
-    rows += [
-        f"- {code_span(one_line(i.path, 300))}: {escape(one_line(i.taken_for, 200))}"
-        + (f"; {code_span(one_line(i.command, 500))}" if i.command else "")
-        for i in analysis.inputs
-        if i.kind == "unreadable" or (analysis.status == "not_judged" and i.taken_for)
-    ][:20]
-    return [*rows, ""] if rows else []
+def fill(name: str, **values: object) -> Markup:
+    """The template of that name in ``templates``; values are escaped as markdown, but for what its filters make."""
+    return marked(_environment().get_template(name).render(values))
 
 
-def _steps(steps: Sequence[Step]) -> list[str]:
-    """Commands in fenced blocks that can be copied raw, words as words."""
-    rows: list[str] = []
-    for step in steps:
-        where = f" ({escape(step.where)})" if step.where else ""
-        if step.is_command:
-            rows += [f"- **{step.label.capitalize()}**{where}:", "", fence([step.text], "sh"), ""]
-        else:
-            rows += [f"- **Do:** {inline(step.text)}{where}", ""]
-    return rows
+@cache
+def _environment() -> Environment:
+    filters: dict[str, Callable[..., str]] = {
+        "code": lambda text: marked(code_span(text)),
+        "codes": lambda texts, limit: marked(listed(map(code_span, texts), limit)),
+        "fence": lambda lines, language: marked(fence(lines, language)),
+        "inline": lambda text: marked(inline(text)),
+        "own": marked,
+    }
+    return environment(escape, filters)
 
 
-def finding(item: Finding) -> str:
+def finding(item: Finding) -> Markup:
     """One finding as a markdown section (what the report's copy buttons give)."""
-    rows = [
-        f"### {item.severity.word.upper()} {item.code} {item.name}",
-        "",
-        f"**{escape(one_line(item.title, 500))}**",
-        "",
-    ]
-    evidence = words.primary(item)
-    where = [code_span(words.location(evidence))] if evidence else []
-    where += [escape(a) for a in [words.affected(item)] if a]
-    if where:
-        rows.append(f"- **Where:** {'; '.join(where)}")
-    if words.compared(item):
-        rows.append(f"- **Why:** {escape(words.compared(item))}")
-    rows.append(f"- Action `{item.action.value}`, confidence `{item.confidence.value}`{_role(item)}")
-    rows += _steps(words.steps(item))
-    if item.explanation:
-        rows += ["", inline(item.explanation)]
-    if item.evidence:
-        shown = item.evidence[:_EVIDENCE_SHOWN]
-        lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in shown]
-        if len(item.evidence) > len(shown):
-            lines.append(f"... and {len(item.evidence) - len(shown)} more")
-        rows += ["", *folded(f"Evidence: {plural(len(item.evidence), 'line')}", fence(lines, "log"))]
-    rows += [""]
-    return "\n".join(rows) + "\n"
+    shown = item.evidence[:_EVIDENCE_SHOWN]
+    lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in shown]
+    if len(item.evidence) > len(shown):
+        lines.append(f"... and {len(item.evidence) - len(shown)} more")
+    return fill("finding.md", item=item, lines=lines)
 
 
 def escape(text: str) -> str:
@@ -128,11 +102,6 @@ def fence(lines: Iterable[str], language: str = "") -> str:
     body = "\n".join(sanitize(line) for line in lines)
     ticks = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", body)), default=0))
     return f"{ticks}{language}\n{body}\n{ticks}"
-
-
-def folded(summary: str, body: str) -> list[str]:
-    """A block that opens when its summary is clicked."""
-    return ["<details>", f"<summary>{summary}</summary>", "", body, "", "</details>"]
 
 
 def close_fence(text: str) -> str:
@@ -163,94 +132,15 @@ def _facts(analysis: Analysis) -> str:
     return ", ".join(filter(None, [*parts, words.coverage_line(analysis)])) or "No facts about the job were found."
 
 
-def _role(item: Finding) -> str:
-    if item.role is Role.CASCADE and item.caused_by:
-        return f", follows from {code_span(one_line(item.caused_by, 80))}"
-    return ", root cause" if item.role is Role.ROOT else ""
-
-
-def _findings(findings: Sequence[Finding]) -> list[str]:
-    parts: list[str] = []
+def _findings(findings: Sequence[Finding]) -> list[Markup]:
+    parts: list[Markup] = []
     used = 0
     for number, item in enumerate(findings):
         part = finding(item)
         if used + len(part) > _FINDINGS_SHARE:
-            parts.append(f"*... and {plural(len(findings) - number, 'more finding')}: see the HTML or JSON report.*\n")
+            left = plural(len(findings) - number, "more finding")
+            parts.append(marked(f"*... and {left}: see the HTML or JSON report.*\n"))
             break
         parts.append(part)
         used += len(part)
     return parts
-
-
-def _suppressed(analysis: Analysis) -> list[str]:
-    if not analysis.suppressed:
-        return []
-    rows = [
-        f"- `{s.finding.code} {s.finding.name}`: {escape(one_line(s.reason, 300))}"
-        + (f", until {escape(one_line(s.until, 40))}" if s.until else "")
-        for s in analysis.suppressed[:50]
-    ]
-    return ["### Suppressed", "", *rows, ""]
-
-
-def _not_judged(analysis: Analysis) -> list[str]:
-    groups = words.not_judged_groups(analysis.not_judged)
-    if not groups:
-        return []
-    if said := words.without_a_log(analysis):
-        return ["### Not judged", "", escape(said), ""]
-    rows = [
-        [listed((f"`{name}`" for name in group.names), 8), escape(group.reason), inline(group.how_to_enable)]
-        for group in groups[:20]
-    ]
-    left = _rest(len(groups) - 20, "reason")
-    return ["### Not judged", "", *table(["Diagnoses", "Because", "To enable"], rows), *left]
-
-
-def _coverage(analysis: Analysis) -> list[str]:
-    coverage = analysis.coverage
-    if not coverage.lines:
-        return []
-    rows = [
-        ["understood NCCL lines", f"{coverage.parsed:,}"],
-        ["NCCL lines of unknown kind", f"{coverage.unknown:,}"],
-        ["lines of other programs", f"{coverage.foreign:,}"],
-        ["torn lines", f"{coverage.torn:,}"],
-        ["all lines", f"{coverage.lines:,}"],
-    ]
-    return ["### Coverage", "", *table(["Lines", "Count"], rows)]
-
-
-def _inputs(analysis: Analysis) -> list[str]:
-    if not analysis.inputs:
-        return []
-    rows = [
-        [code_span(one_line(i.path, 200)), i.kind, format_bytes(i.size_bytes), f"`{i.sha256[:16]}`" if i.sha256 else ""]
-        for i in analysis.inputs[:20]
-    ]
-    left = _rest(len(analysis.inputs) - len(rows), "input")
-    return ["### Inputs", "", *table(["File", "Kind", "Size", "SHA-256 (first 16)"], rows), *left]
-
-
-def _rest(left: int, what: str) -> list[str]:
-    """That a table leaves some out."""
-    return [f"*... and {plural(left, f'more {what}')}.*", ""] if left > 0 else []
-
-
-def _outputs(analysis: Analysis) -> list[str]:
-    if not analysis.outputs:
-        return []
-    rows = [
-        [code_span(f"{one_line(o.input, 200)}:{o.line}"), escape(one_line(o.what, 120)), escape(one_line(o.says, 300))]
-        for o in analysis.outputs[:20]
-    ]
-    left = _rest(len(analysis.outputs) - len(rows), "output")
-    return ["### Host tools", "", *table(["Place", "What it is", "What it says"], rows), *left]
-
-
-def _tail(analysis: Analysis) -> list[str]:
-    notes = [f"- {escape(one_line(note, 500))}" for note in analysis.notes[:20]]
-    tool = analysis.tool
-    redaction = "hosts, addresses, users and paths replaced" if analysis.redacted else "NOT redacted"
-    last = f"{tool.name} {tool.version}, grammar {tool.grammar_hash}, {redaction}"
-    return [*notes, "", f"<sub>{escape(one_line(last, 300))}</sub>"]

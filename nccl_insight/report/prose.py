@@ -1,31 +1,6 @@
-"""Small helpers for reports in words: folded lists, counted things, lines that fit."""
+"""Lines of reports in words that fit the width of a terminal."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
-
-from nccl_insight.report.sanitize import one_line
-
-LIMIT = 12
-
-
-def safe(value: object, limit: int = 80) -> str:
-    """Text from a log, on one line and harmless."""
-    return one_line(str(value), limit) if value is not None else "?"
-
-
-def capped(lines: Sequence[str], limit: int = LIMIT, what: str = "more") -> Iterator[str]:
-    """The first lines, and how many were left out."""
-    yield from lines[:limit]
-    if len(lines) > limit:
-        yield f"  ... and {len(lines) - limit:,} {what}"
-
-
-def chain(ranks: Sequence[int], limit: int = 24) -> str:
-    """``0 > 1 > 2 > ... > 0`` for a ring order."""
-    shown = [str(r) for r in ranks[:limit]]
-    if len(ranks) > limit:
-        shown.append(f"... ({len(ranks)} ranks)")
-    return " > ".join([*shown, str(ranks[0])] if ranks else shown)
 
 
 def fit(text: str, width: int | None) -> str:

@@ -4,14 +4,13 @@ from typing import Final
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.natures import names
-from nccl_insight.base.units import capital, listed, plural
+from nccl_insight.base.units import capital, plural
 from nccl_insight.report import markdown, story, words
-from nccl_insight.report.sanitize import one_line, scrub
+from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.platform import Platform
 
 _CHAT: Final = 7
 _MOST_FINDINGS: Final = 6
-_MOST_SETTINGS: Final = 60
 _HANGS: Final = ("timeout", "hang", "desync", "stuck", "missing", "silent", "not-reached", "never", "unmatched")
 
 
@@ -21,33 +20,23 @@ def github_issue(analysis: Analysis, view: Platform, command: str = "") -> str:
     Always below 60,000 characters. Fields that the inputs do not tell hold an italic request, so that nothing made up
     is sent. ``command``: how the report was made, masked and redacted like the analysis.
     """
-    parts = [
-        f"<!-- Title: [Issue]: {markdown.escape(words.cause(analysis))} -->", "",
-        "### How is this issue impacting you?", "", _impact(analysis), "",
-        "### Share Your Debug Logs", "", *_logs(analysis), "",
-        "### Steps to Reproduce the Issue", "", *_steps(analysis, view), "",
-        "### NCCL Version", "", _version(analysis), "",
-        "### Your platform details", "", *_platform(analysis, view), "",
-        "### Error Message & Behavior", "", *_behavior(analysis), "",
-        *_made_by(analysis, command),
-    ]  # fmt: skip
-    text = "\n".join(parts).rstrip() + "\n"
-    if len(text) < markdown.LIMIT:
-        return text
-    ending = "\n\n(cut here: it does not fit into an issue; attach the HTML or JSON report)\n"
-    return markdown.close_fence(text[: markdown.LIMIT - len(ending) - 64]) + ending
+    filled = markdown.fill(
+        "issue.md",
+        analysis=analysis,
+        impact=_impact(analysis),
+        logs=_logs(analysis),
+        version=_version(analysis),
+        facts=_facts(analysis, view),
+        settings=_settings(view),
+        command=command,
+    )
+    return markdown.bounded(filled, "it does not fit into an issue; attach the HTML or JSON report")
 
 
-def platform(analysis: Analysis, view: Platform, command: str = "") -> list[str]:
-    """Lines of markdown on version, GPUs, topology, network, settings and command, for :func:`markdown.render`."""
-    rows = ["### Job and platform", "", *_platform(analysis, view)[:-1], ""]
-    rows = [line for line in rows if not line.endswith(" | _not in the inputs_ |")]
-    at = next((n for n, line in enumerate(rows) if line.startswith("| Ranks")), len(rows) - 1)
-    rows[at:at] = [f"| NCCL | {_version(analysis)} |"] if analysis.job.nccl_versions else []
-    if command:
-        last = max(n for n, line in enumerate(rows) if line.startswith("|"))
-        rows.insert(last + 1, f"| Command | {markdown.code_span(scrub(one_line(command, 400)))} |")
-    return [*rows, *_settings(view), ""]
+def platform(analysis: Analysis, view: Platform, command: str = "") -> str:
+    """Markdown on version, GPUs, topology, network, settings and command, for :func:`markdown.render`."""
+    facts, version = _facts(analysis, view), _version(analysis)
+    return markdown.fill("platform.md", version=version, facts=facts, settings=_settings(view), command=command)
 
 
 def chat(analysis: Analysis) -> str:
@@ -100,69 +89,41 @@ def _impact(analysis: Analysis) -> str:
     return "Application crash"
 
 
-def _logs(analysis: Analysis) -> list[str]:
-    loud = analysis.causes[:_MOST_FINDINGS]
-    rows = []
-    for item in loud:
-        lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in item.evidence[:8] if e.text]
-        if lines:
-            title = markdown.escape(one_line(item.title, 300))
-            rows += [*markdown.folded(title, markdown.fence(lines, "log")), ""]
-    names = listed((markdown.code_span(one_line(i.path, 200)) for i in analysis.inputs), 8)
-    rows.append(f"Inputs: {names or 'none'}")
-    rows.append(
-        "_Attach the complete logs (`nccl-insight analyze ... --redact --bundle ticket.zip` makes a redacted zip)._"
-    )
-    return rows
-
-
-def _steps(analysis: Analysis, view: Platform) -> list[str]:
-    rows = ["_The command that starts the job:_", "", "```sh", "", "```", "", *_settings(view)]
-    if story.told(analysis):
-        rows += ["```mermaid", story.mermaid(story.first_screen(analysis.story)), "```", ""]
-    elif analysis.progress is not None:
-        rows.append(f"How far the job got: {markdown.escape(analysis.progress.line)}")
-    rows.append("_Is it sporadic? Did it work with an older NCCL?_")
-    return rows
+def _logs(analysis: Analysis) -> list[tuple[str, list[str]]]:
+    """Titles of the first causes, and lines of the logs that show them."""
+    shown = [
+        (one_line(i.title, 300), [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in i.evidence[:8] if e.text])
+        for i in analysis.causes[:_MOST_FINDINGS]
+    ]
+    return [(title, lines) for title, lines in shown if lines]
 
 
 def _settings(view: Platform) -> list[str]:
-    """What the user set, folded."""
-    shown = sorted({f"{one_line(name, 120)}={one_line(value, 200)}" for name, value in view.settings})
-    if not shown:
-        return []
-    more = f"\n# and {len(shown) - _MOST_SETTINGS} more" if len(shown) > _MOST_SETTINGS else ""
-    body = markdown.fence(["\n".join(shown[:_MOST_SETTINGS]) + more], "sh")
-    return [*markdown.folded(f"{plural(len(shown), 'setting')} of the job", body), ""]
+    """What the user set."""
+    return sorted({f"{one_line(name, 120)}={one_line(value, 200)}" for name, value in view.settings})
 
 
 def _version(analysis: Analysis) -> str:
+    """The version of NCCL with that of CUDA; empty where the inputs do not tell it."""
     job = analysis.job
-    if not job.nccl_versions:
-        return "_not in the inputs: strings libnccl.so | grep 'NCCL version'_"
     cuda = f"+cuda{one_line(job.cuda_versions[0], 20)}" if len(job.cuda_versions) == 1 else ""
     versions = " and ".join(one_line(v, 60) for v in job.nccl_versions)
-    return markdown.escape(versions + ("" if "cuda" in versions else cuda))
+    return versions + ("" if not versions or "cuda" in versions else cuda)
 
 
-def _platform(analysis: Analysis, view: Platform) -> list[str]:
+def _facts(analysis: Analysis, view: Platform) -> list[tuple[str, str]]:
+    """What is known of the machine, by name; empty what is not."""
     job = analysis.job
     networks, cuda, drivers = (
         ", ".join(one_line(v, 40) for v in told) for told in (job.networks, job.cuda_versions, job.driver_versions)
     )
-    rows = [
+    return [
         ("Ranks and nodes", words.job_line(analysis).split(", NCCL")[0]),
         ("GPUs", " ".join(filter(None, (plural(job.gpus, "GPU") if job.gpus else "", view.gpu)))),
         ("Network", ", ".join(filter(None, (networks, _nics(view))))),
         ("CUDA", cuda),
         ("Driver", drivers),
         *(("Topology", one_line(line, 300)) for line in analysis.summary[:3]),
-    ]
-    filled = [[name, markdown.escape(value)] for name, value in rows if value]
-    filled += [[name, "_not in the inputs_"] for name, value in rows if not value]
-    return [
-        *markdown.table(["What", "Value"], filled),
-        "_Bare metal, containers or cloud? `nvidia-smi topo -m`, `ibstatus`:_",
     ]
 
 
@@ -173,29 +134,3 @@ def _nics(view: Platform) -> str:
     speed = f" of {' and '.join(map(str, known.speeds_gbit))} Gb/s" if known.speeds_gbit else ""
     names = ", ".join(one_line(n, 40) for n in known.names)
     return f"{plural(known.per_host, 'NIC')} per node{speed} ({names})"
-
-
-def _behavior(analysis: Analysis) -> list[str]:
-    loud = analysis.causes
-    rows = [f"**{markdown.escape(words.cause(analysis))}**", ""]
-    for item in loud[:_MOST_FINDINGS]:
-        where, word = words.affected(item), item.severity.word
-        rows.append(f"- **{markdown.escape(one_line(item.title, 300))}** (`{item.code} {item.name}`, {word})")
-        observed, expected = words.observed_expected(item)
-        if expected:
-            rows.append(f"  - Expected: {markdown.escape(expected)}. Actual: {markdown.escape(observed or item.title)}")
-        if where:
-            rows.append(f"  - Where: {markdown.escape(where)}")
-    if len(loud) > _MOST_FINDINGS:
-        rows.append(f"- and {plural(len(loud) - _MOST_FINDINGS, 'more finding')}")
-    if not loud:
-        rows += [f"- {markdown.escape(one_line(r, 300))}" for r in analysis.reasons[:4]]
-        rows.append("- _What you expected, and what happens instead:_")
-    return rows
-
-
-def _made_by(analysis: Analysis, command: str) -> list[str]:
-    tool = analysis.tool
-    how = f", `{one_line(command, 300)}`" if command and "`" not in command else ""
-    redacted = "hosts, addresses, users and paths replaced" if analysis.redacted else "NOT redacted"
-    return [f"<sub>Filled in by {tool.name} {tool.version}{how}, {redacted}</sub>"]

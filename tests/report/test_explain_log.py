@@ -10,7 +10,7 @@ import pytest
 from nccl_insight.base.units import listed
 from nccl_insight.facts.who.placement import Layout, layout
 from nccl_insight.report import explain_log
-from nccl_insight.report.prose import chain
+from nccl_insight.report.explain_log import chain
 from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 from nccl_insight.views.log import log

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -11,10 +12,11 @@ import polars as pl
 
 import nccl_insight
 from nccl_insight.base.model import Mend, Replayed
-from nccl_insight.report import explain_traces
+from nccl_insight.report.explain_log import sections
 from nccl_insight.report.timeline import chrome_json
 from nccl_insight.tables.run import build_run
 from nccl_insight.views.events import events as events_of
+from nccl_insight.views.log import log
 from tests.cli import run_cli
 from tests.report.two_ranks import two_ranks
 from tests.runs import TINY_SHM
@@ -114,8 +116,9 @@ def test_what_mending_would_gain_in_words() -> None:
         Mend("rank 1 as its peers", "rank", (1,), None, (), 4_310_000, 4_000_000, 0.157, 4_000_000),
         Mend("transfers of ranks 2, 3 as those of other groups", "group", (2, 3), None, (), 4_110_000, 5_000_000, 0.196, 1_500_000),
     )  # fmt: skip
-    replay = Replayed(0.001, ranks=4, steps=5, window_ns=25_550_000, ideal_ns=None, refused="")
-    assert list(explain_traces.mends(mends, replay)) == [
+    replayed = Replayed(0.001, ranks=4, steps=5, window_ns=25_550_000, ideal_ns=None, refused="")
+    told = sections(replace(log(build_run({"inputs": pl.DataFrame()})), mends=mends, replay=replayed))
+    assert told["What mending would gain"] == [
         "As recorded a step takes 5.11 ms; mended one after the other:",
         "1. rank 1 as its peers: 4.31 ms (16% less, alone 16%)",
         "2. transfers of ranks 2, 3 as those of other groups: 4.11 ms (20% less, alone 6%)",

@@ -2,15 +2,14 @@
 
 from functools import cache
 from html import escape
-from importlib import resources
 
 import orjson
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from nccl_insight.base.units import format_bytes, format_ranks, listed, plural
-from nccl_insight.report import story, words
-from nccl_insight.report.sanitize import one_line, sanitize, scrub
+from nccl_insight.report import fill as templates
+from nccl_insight.report import words
+from nccl_insight.report.sanitize import sanitize
 
 LIMIT = 4000
 
@@ -22,30 +21,23 @@ def fill(name: str, **values: object) -> Markup:
 
 @cache
 def environment() -> Environment:
-    """How templates are read and filled in; their filters, and the words that they may ask for."""
-    made = Environment(loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, finalize=_safe)
-    made.filters |= {f.__name__: f for f in (format_bytes, format_ranks, listed, one_line, plural, prose, scrub)}
-    made.filters |= {"driver": words.driver, "thousands": "{:,}".format}
-    made.globals |= {"words": words, "story": story}
-    return made
+    """How the templates of the page are filled in."""
+    return templates.environment(_escaped, {"driver": words.driver, "prose": prose}, _source)
 
 
 def _source(name: str) -> str:
     """A template without line breaks and the space around them; comments keep the lines of an error right."""
-    text = resources.files("nccl_insight.report.html").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
-    return "{#\n#}".join(line.strip() for line in text.splitlines())
+    return "{#\n#}".join(line.strip() for line in templates.template(name, "nccl_insight.report.html").splitlines())
 
 
-def _safe(value: object) -> Markup:
-    """A value on its way to the page: sanitized and escaped, for text and for attributes alike."""
-    if isinstance(value, Markup):
-        return value
-    return Markup("" if value is None else escape(sanitize(str(value), LIMIT), quote=True))
+def _escaped(text: str) -> str:
+    """Sanitized and escaped, for text and for attributes alike."""
+    return escape(sanitize(text, LIMIT), quote=True)
 
 
 def prose(text: str) -> Markup:
     """Prose of a rule: pieces between backticks become ``<code>``."""
-    parts = [(code, _safe(piece)) for code, piece in words.code_parts(text)]
+    parts = [(code, Markup(_escaped(piece))) for code, piece in words.code_parts(text)]
     return Markup("").join(Markup(f"<code>{piece}</code>") if code else piece for code, piece in parts)
 
 

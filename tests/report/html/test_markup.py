@@ -13,7 +13,8 @@ from markupsafe import Markup
 from nccl_insight.report.html import markup
 from nccl_insight.report.html.markup import environment, json_block, prose
 
-TEMPLATES = sorted((Path(markup.__file__).parent / "templates").iterdir())
+REPORT = Path(markup.__file__).parents[1]
+TEMPLATES = sorted([*REPORT.glob("html/templates/*"), *REPORT.glob("templates/*")])
 TABLE = (
     '{% import "macros.html" as m %}{% call(row) m.table("Ranks", ["Rank", "Wait"], rows, total, [1]) %}'
     '<th scope="row">{{ row[0] }}</th><td class="n">{{ row[1] }}</td>{% endcall %}'
@@ -42,7 +43,7 @@ def test_no_template_turns_escaping_off(template: Path) -> None:
     text = template.read_text(encoding="utf-8")
     assert not re.search(r"\|\s*(?:safe|striptags|forceescape|tojson|xmlattr)\b|autoescape|Markup", text)
     # An attribute without quotes would end at a space of its value.
-    assert not re.search(r"=\{\{", re.sub(r"\{%.*?%\}", "", text))
+    assert template.suffix != ".html" or not re.search(r"=\{\{", re.sub(r"\{%.*?%\}", "", text))
 
 
 def test_a_value_that_a_template_lacks_is_an_error() -> None:
