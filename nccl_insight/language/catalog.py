@@ -63,7 +63,6 @@ class Catalog:
         self._long: dict[str, list[_Entry]] = defaultdict(list)
         self._short: dict[str, list[_Entry]] = defaultdict(list)
         self._floating: list[_Entry] = []
-        self._near: dict[str, list[tuple[str, str]]] = {}
         self._optional: dict[str, tuple[re.Pattern[str], int]] = {}
         self._broken: set[str] = set()
         self._headless: list[_Entry] = []
@@ -182,7 +181,8 @@ class Catalog:
     def ranked(self, opening: str) -> list[tuple[str, str]]:
         """(rule, literal that stands in all its texts) of every rule that some text with this opening could be tried
         on, in the order of :meth:`match`."""
-        fixed = [*self._long.values(), *self._short.values()]
+        long = self._long.values() if len(opening) < _KEY else [self._long.get(opening[:_KEY], ())]
+        fixed = [*long, self._short.get(opening[:1], ())] if opening else [*long, *self._short.values()]
         found = [
             e for entries in fixed for e in entries if opening.startswith(e.prefix) or e.prefix.startswith(opening)
         ]
@@ -201,9 +201,8 @@ class Catalog:
     def match_fewer(self, text: str) -> Match | None:
         """Like :meth:`match` for a text that lacks one ``key=value`` of its message."""
         opening = text.partition("=")[0].rpartition(" ")[0]
-        if opening not in self._near:
-            self._near[opening] = self.ranked(opening) if len(opening) >= _FEWER_LEAST else []
-        fitting = (n for n, required in self._near[opening] if all(words in text for words in _KEYS.split(required)))
+        near = self.ranked(opening) if len(opening) >= _FEWER_LEAST else []
+        fitting = (n for n, required in near if all(words in text for words in _KEYS.split(required)))
         for name in islice(fitting, _FEWER_MOST):
             if name not in self._optional:
                 pattern, parts = _PART.subn(r"(?:\g<0>)?", self.compiled(name).pattern)

@@ -16,6 +16,7 @@ _OWN: Final = (
     r"^(?:Traceback |slurmstepd|srun: |[EWIF][0-9]{4} |\*\*\* |\[(?:rank|default)[0-9]|\[[EW] |  File |"
     r"[0-9]{4}-[0-9]{2}-)"
 )
+_FIRST: Final = r"^\s*(\S+)"
 _KIND: Final = r" NCCL [A-Z]+ (\S{1,12})"
 _WIDTHS: Final = (60, 400)
 _KINDS_LEAST: Final = 3
@@ -54,7 +55,8 @@ def _likely(lines: pl.Series, lengths: pl.Series, starts: Sequence[int], ends: S
         (pl.col("length") > width.cast(pl.Int64) - _ROOM) & width.is_between(*_WIDTHS) & ~last
     )
     at = far.to_series().fill_null(False).arg_true()
-    follows = lines.gather(at).str.contains(_HEAD) & _is_rest(lines.gather(at + 1))
+    reach = lines.gather(at)
+    follows = reach.str.contains(_HEAD) & _is_rest(reach, lines.gather(at + 1))
     found = of["of"].gather(at.filter(follows)).value_counts()
     return sorted(found.filter(pl.col("count") >= _KINDS_LEAST)["of"].to_list())
 
@@ -71,7 +73,7 @@ def _of_input(lines: pl.Series, lengths: pl.Series, first: int) -> dict[int, str
     begins = reach.str.contains(_HEAD)
     if int(begins.sum()) < _KINDS_LEAST:
         return {}
-    rest = _is_rest(behind)
+    rest = _is_rest(reach, behind)
     follows = begins & rest
     full = lengths.gather(far) == width
     # Only lines that end before the width tell that words were kept whole.
@@ -79,7 +81,7 @@ def _of_input(lines: pl.Series, lengths: pl.Series, first: int) -> dict[int, str
         at = (lengths > width // 2).arg_true()
         at = at.filter(at < lines.len() - 1)
         head, tail = lines.gather(at), lines.gather(at + 1)
-        on = _no_room(head, tail, width) & _is_rest(tail)
+        on = _no_room(head, tail, width) & _is_rest(head, tail)
         return _joined(lines, at.filter(on), " ", first)
     if _is_wrapped(reach, begins & full, follows):
         at = far.filter(full & rest)
@@ -87,9 +89,17 @@ def _of_input(lines: pl.Series, lengths: pl.Series, first: int) -> dict[int, str
     return {}
 
 
-def _is_rest(lines: pl.Series) -> pl.Series:
-    """Whether lines may be the rest of the lines in front of them."""
-    return lines.str.contains(_HEAD).not_() & lines.str.contains(_OWN).not_() & (lines.str.len_bytes() > 0)
+def _is_rest(lines: pl.Series, behind: pl.Series) -> pl.Series:
+    """Whether the lines behind some may be the rest of them: no own line, also by a label that both have."""
+    rest = behind.str.contains(_HEAD).not_() & behind.str.contains(_OWN).not_() & (behind.str.len_bytes() > 0)
+    at = rest.arg_true()
+    alike = _label(lines.gather(at)).eq_missing(_label(behind.gather(at)))
+    return rest.scatter(at.filter(alike), False)
+
+
+def _label(lines: pl.Series) -> pl.Series:
+    """The first words, with their numbers masked, as a launcher or collector labels lines."""
+    return lines.str.extract(_FIRST).str.replace_all("[0-9]+", "#")
 
 
 def _no_room(lines: pl.Series, behind: pl.Series, width: int) -> pl.Series:

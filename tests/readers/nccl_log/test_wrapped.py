@@ -18,6 +18,17 @@ def test_lines_of_one_length_are_not_taken_for_wrapped_ones() -> None:
     assert unwrapped(pl.Series(table), (1,)).to_list() == table
 
 
+def test_lines_with_the_label_of_their_neighbors_are_not_taken_for_the_rest_of_them() -> None:
+    """kubectl puts the name of a pod in front of each line, which leaves no room for it behind a long one."""
+    kinds = ("AllReduce", "AllGather", "Broadcast", "ReduceScatter")
+    text = [
+        f"[pod/train-{n}/pytorch] {said}"
+        for n, kind in enumerate(kinds)
+        for said in (f"gpu1:1{n}:2{n} [{n}] NCCL INFO {kind}: opCount {n} sendbuff 0x7f", f"step {n} loss 2.5")
+    ]
+    assert unwrapped(pl.Series(text), (1,)).to_list() == text
+
+
 def test_records_that_were_broken_at_the_width_are_put_together() -> None:
     """A terminal of 60 columns breaks within words; each kind of message fills its line and goes on in the next."""
     whole = [
