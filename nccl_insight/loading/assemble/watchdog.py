@@ -4,6 +4,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.words import words
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.base import column
 
@@ -14,6 +15,11 @@ _RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
 # glog's stamp stands in the launcher's tag: [rank5]:[E901 05:20:03.445217639 ProcessGroupNCCL.cpp:684]
 _STAMP: Final = r"([IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
 
+_ASKED: Final = frozenset(
+    words("""input_id line host pid launcher launcher_rank timestamp message rank rank_list seq completed_seq
+    enqueued_seq pg_id pg_guid work_op numel_in numel_out timeout_ms duration_ms""")
+)
+
 
 def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.DataFrame | None:
     """One row per rank and process group, from the watchdog's lines of ``errors``; None where there are none.
@@ -23,7 +29,8 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     """
     if "message" not in errors.columns:
         return None
-    rows = errors.filter(pl.col("message").is_in([*playing("time-out"), *playing("standing"), *playing("dump-signal")]))
+    asked = pl.col("message").is_in([*playing("time-out"), *playing("standing"), *playing("dump-signal")])
+    rows = errors[[c for c in errors.columns if c in _ASKED]].filter(asked)
     if rows.is_empty():
         return None
     # The report of a rank names others, by their numbers in the group that its own lines are of.

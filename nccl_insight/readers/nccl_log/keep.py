@@ -99,7 +99,7 @@ def _reassuring(rule: Message) -> bool:
 
 def _own(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     """The frame with a text column whose bytes are copied out of the chunk's text."""
-    return frame.with_columns(pl.Series(column, frame[column].to_list(), dtype=pl.String))
+    return frame.with_columns(pl.concat_str(column, pl.lit("")).alias(column))
 
 
 def _warnings(rows: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
