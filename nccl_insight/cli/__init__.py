@@ -182,11 +182,17 @@ def main() -> None:
             sys.stdout.write(_versions() + "\n")
             result = 0
         else:
-            from nccl_insight.cli.help import COMMANDS
+            from nccl_insight.cli.choices import COMMANDS
 
             given = with_command(sys.argv[1:], COMMANDS)
-            app = build_app(given[0] if given else "")
-            result = app(given, prog_name="nccl-insight", standalone_mode=False)
+            paths = [word for word in given[1:] if word == "-" or not word.startswith("-")]
+            if paths and given == ["analyze", *paths]:
+                from nccl_insight.cli.cmd_analyze import without_options
+
+                result = without_options(paths)
+            else:
+                app = build_app(given[0] if given else "")
+                result = app(given, prog_name="nccl-insight", standalone_mode=False)
         sys.stdout.flush()
         raise SystemExit(int(result or 0))
     except InsightError as error:

@@ -1,9 +1,7 @@
 """Options of commands: their words, and the values that several of them take, all others being refused."""
 
 from pathlib import Path
-from typing import Any, Literal
-
-import typer
+from typing import Any, Final, Literal, NamedTuple
 
 from nccl_insight.base import texts
 
@@ -14,6 +12,13 @@ TextOrJson = Literal["text", "json"]
 Backend = Literal["nccl", "gloo"]
 Level = Literal["names", "strict"]
 Network = Literal["ib", "roce", "efa", "tcp", "slingshot", "tcpx", "tcpxo"]
+GROUPED: Final[dict[str, tuple[str, ...]]] = {
+    "Understand a run": ("analyze", "why", "explain-log", "explain", "diff", "expect", "watch"),
+    "Before and around a job": ("preflight", "lint", "capture", "replay", "record-env"),
+    "Data": ("query", "tables", "parse", "redact"),
+    "About the tool": ("demo", "rules", "config", "grammar", "manual", "mcp"),
+}
+COMMANDS: Final = frozenset(name for names in GROUPED.values() for name in names)
 
 
 def diagnoses(incomplete: str) -> list[str]:
@@ -37,7 +42,33 @@ def formats(incomplete: str) -> list[str]:
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
+class Offered(NamedTuple):
+    """A parameter of a command: what the parser makes an option of, once there is one, or of a metavar an argument."""
+
+    default: Any
+    flags: tuple[str, ...]
+    settings: dict[str, Any]
+
+
 def option(name: str, default: object, *also: str, **settings: Any) -> Any:
     """The option that ``options.txt`` tells of under ``command --flag``; ``also``: other flags for it."""
-    settings |= texts.of_file(Path(__file__).with_name("options.txt"))[name]
-    return typer.Option(default, name.rpartition(" ")[2], *also, **settings)
+    return Offered(default, (name, *also), settings)
+
+
+def inputs(about: str) -> Any:
+    """The paths of what a command reads, at least one."""
+    return Offered(..., (), {"metavar": "PATH...|-", "help": about})
+
+
+def offer(command: Any) -> None:
+    """Gives the parser what it offers of a command."""
+    import typer
+
+    def made(told: Offered) -> Any:
+        if not told.flags:
+            return typer.Argument(told.default, **told.settings)
+        (name, *also), about = told.flags, texts.of_file(Path(__file__).with_name("options.txt"))
+        settings: dict[str, Any] = {**told.settings, **about[name]}
+        return typer.Option(told.default, name.rpartition(" ")[2], *also, **settings)
+
+    command.__defaults__ = tuple(made(d) if isinstance(d, Offered) else d for d in command.__defaults__ or ())

@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import ExitCode
-from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, diagnoses, formats, option
+from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, diagnoses, formats, inputs, option
 
 if TYPE_CHECKING:
     from nccl_insight.base.model import Analysis
@@ -140,7 +139,7 @@ def _followed(
         write_text("-", f"{datetime.datetime.now():%H:%M:%S}  {line}" if line else line)
 
     def warn(said: str) -> None:
-        typer.echo(said, err=True)
+        sys.stderr.write(f"{said}\n")
 
     return follow(paths, judge, show, idle, most_bytes=most_bytes, warn=warn) or judge()
 
@@ -164,9 +163,8 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
         timed = events(run)
         write_text(wanted.timeline, chrome_json(timed).decode())
         if timed is None:
-            typer.echo(
-                f"{wanted.timeline}: an empty timeline: no collective of these inputs has times (give traces)", err=True
-            )
+            empty = "an empty timeline: no collective of these inputs has times (give traces)"
+            sys.stderr.write(f"{wanted.timeline}: {empty}\n")
     rendered = [(target, _render(kind, analysis, run, policy, wanted.js, redactor)) for kind, target in wanted.outputs]
     drawn = {target for kind, target in wanted.outputs if kind == "card" and target.lower().endswith(".png")}
     pictures = {target: png(content) for target, content in rendered if target in drawn}
@@ -195,7 +193,7 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
 
 
 def analyze(
-    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, traces, directories, globs, or -."),
+    paths: list[str] = inputs("Logs, traces, directories, globs, or -."),
     output: list[str] = option("analyze --output", [], "-o", autocompletion=formats),
     format_: str = option("analyze --format", "text", autocompletion=formats),
     input_format: str = option("analyze --input-format", "auto"),
@@ -222,7 +220,7 @@ def analyze(
     timeline: str | None = option("analyze --timeline", None),
     limit: list[str] = option("analyze --limit", []),
     verbose: int = option("analyze --verbose", 0, "-v", count=True),
-) -> None:
+) -> int:
     """Say what happened in a run: findings with evidence, cause and next step.
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 usage, 3 nothing to judge, 4 internal error.
@@ -250,4 +248,9 @@ def analyze(
         with progress(paths, quiet=quiet > 0) as tasks:
             analysis, run = judge(tasks)
     code = exit_code(_write(analysis, run, policy, wanted), policy, strict)
-    raise typer.Exit(int(ExitCode.OK if exit_zero and code is ExitCode.FINDINGS else code))
+    return int(ExitCode.OK if exit_zero and code is ExitCode.FINDINGS else code)
+
+
+def without_options(paths: list[str]) -> int:
+    """The same for paths alone, which need no parser: loading it takes as long as a fifth of importing polars."""
+    return analyze(paths, *(offered.default for offered in (analyze.__defaults__ or ())[1:]))

@@ -1,13 +1,11 @@
 """``nccl-insight explain-log``: what a job does, in words."""
 
-import typer
-
 from nccl_insight.base.errors import NotJudgedError
-from nccl_insight.cli.choices import TextOrJson, option
+from nccl_insight.cli.choices import TextOrJson, inputs, option
 
 
 def explain_log(
-    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
+    paths: list[str] = inputs("Logs, directories, globs, or -."),
     format_: TextOrJson = option("explain-log --format", "text"),
     output: str = option("explain-log --output", "-", "-o"),
 ) -> None:

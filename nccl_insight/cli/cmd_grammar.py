@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from nccl_insight.base.errors import ExitCode
-from nccl_insight.cli.choices import option
+from nccl_insight.cli.choices import inputs, option
 
 
 def register(app: typer.Typer) -> None:
@@ -35,8 +35,7 @@ def lint() -> None:
 
 
 def coverage(
-    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-    top: int = option("group coverage --top", 20, min=0),
+    paths: list[str] = inputs("Logs, directories, globs, or -."), top: int = option("group coverage --top", 20, min=0)
 ) -> None:
     """Which share of a log's lines the grammar understands, by message, and what it does not know."""
     from nccl_insight.inputs.find import find_inputs
@@ -53,8 +52,7 @@ def explain_line(line: str = typer.Argument(..., help="A line of a log, with or 
 
 
 def suggest(
-    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-    top: int = option("group suggest --top", 5, min=1),
+    paths: list[str] = inputs("Logs, directories, globs, or -."), top: int = option("group suggest --top", 5, min=1)
 ) -> None:
     """Skeletons of rules for the most frequent unknown lines."""
     from nccl_insight.inputs.find import find_inputs

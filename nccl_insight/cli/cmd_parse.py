@@ -2,14 +2,11 @@
 
 import sys
 
-import typer
-
-from nccl_insight.cli.choices import option
+from nccl_insight.cli.choices import inputs, option
 
 
 def parse(
-    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, directories, globs, or -."),
-    all_: bool = option("parse --all", False),
+    paths: list[str] = inputs("Logs, directories, globs, or -."), all_: bool = option("parse --all", False)
 ) -> None:
     """Stream one JSON object per NCCL record; message is null where no rule knows the line."""
     from nccl_insight.base.errors import NotJudgedError

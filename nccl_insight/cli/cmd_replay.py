@@ -3,14 +3,12 @@
 import re
 from typing import Literal
 
-import typer
-
 from nccl_insight.base.errors import UsageError
-from nccl_insight.cli.choices import option
+from nccl_insight.cli.choices import inputs, option
 
 
 def replay(
-    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs with COLL lines, or traces."),
+    paths: list[str] = inputs("Logs with COLL lines, or traces."),
     launcher: Literal["mpirun", "srun", "none"] = option("replay --launcher", "mpirun"),
     gpus_per_node: int | None = option("replay --gpus-per-node", None, min=1),
     bin_dir: str = option("replay --bin-dir", "./build"),

@@ -3,11 +3,12 @@
 import typer
 
 from nccl_insight.base.errors import NotJudgedError
+from nccl_insight.cli.choices import inputs
 
 
 def why(
     subject: str = typer.Argument(..., help='A rank, host or group: "rank 5", "host gpu01", "group 7".'),
-    paths: list[str] = typer.Argument(..., metavar="PATH...|-", help="Logs, dumps, directories, globs, or -."),
+    paths: list[str] = inputs("Logs, dumps, directories, globs, or -."),
 ) -> None:
     """Tell what is known of a rank, a host or a process group, and whether it is the cause.
 

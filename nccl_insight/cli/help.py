@@ -13,15 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nccl_insight.base import late, texts, toml
-from nccl_insight.cli.choices import Level
+from nccl_insight.cli.choices import GROUPED, Level, offer
 
-_COMMANDS: Final[dict[str, tuple[str, ...]]] = {
-    "Understand a run": ("analyze", "why", "explain-log", "explain", "diff", "expect", "watch"),
-    "Before and around a job": ("preflight", "lint", "capture", "replay", "record-env"),
-    "Data": ("query", "tables", "parse", "redact"),
-    "About the tool": ("demo", "rules", "config", "grammar", "manual", "mcp"),
-}
-COMMANDS: Final = frozenset(name for names in _COMMANDS.values() for name in names)
 _EXAMPLES: Final = Path(__file__).with_name("examples.txt")
 # Defaults that say nothing, and bounds of numbers, which an error names where they matter.
 _NOTHING: Final = late.compiled(
@@ -76,11 +69,11 @@ class Group(TyperGroup):
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             if command is not None and not command.hidden:
-                title = _group_of(_COMMANDS, [name]) if ctx.parent is None else ""
+                title = _group_of(GROUPED, [name]) if ctx.parent is None else ""
                 titles.setdefault(title or "Commands", []).append((name, _sentence(command.help or "")))
-        for title in (*_COMMANDS, "Commands"):
+        for title in (*GROUPED, "Commands"):
             if title in titles:
-                order = {name: n for n, name in enumerate(_COMMANDS.get(title, ()))}
+                order = {name: n for n, name in enumerate(GROUPED.get(title, ()))}
                 with formatter.section(title):
                     formatter.write_dl(sorted(titles[title], key=lambda e: order.get(e[0], len(order))))
         with formatter.section("Options"):
@@ -93,6 +86,7 @@ def arrange(app: typer.Typer, *, top: bool = True) -> None:
     """Gives every command of the application, groups included, the help of this module."""
     for command in app.registered_commands:
         command.cls = Command
+        offer(command.callback)
     for group in app.registered_groups:
         group.cls = Group
         if group.typer_instance is not None:

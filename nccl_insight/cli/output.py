@@ -8,8 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from nccl_insight.base.errors import UsageError
 from nccl_insight.base.writing import Outputs, writing
 from nccl_insight.inputs.find import watched
@@ -82,7 +80,7 @@ def write_text(target: str, text: str) -> None:
         return
     try:
         # Text from inputs is sanitised, so an escape sequence is a color that was asked for: it stays in a pipe, too.
-        typer.echo(text, nl=not text.endswith("\n"), color=True if "\x1b" in text else None)
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise

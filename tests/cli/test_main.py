@@ -94,7 +94,7 @@ def test_too_little_memory_is_one_line_and_no_internal_error(
     monkeypatch.setattr("nccl_insight.cli._prepare", lambda: None)
     monkeypatch.setattr("gc.set_threshold", lambda *_: None)
     monkeypatch.setattr("os.environ", dict(os.environ))
-    monkeypatch.setattr("sys.argv", ["nccl-insight", "analyze", "a.log"])
+    monkeypatch.setattr("sys.argv", ["nccl-insight", "analyze", "a.log", "-q"])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == code
@@ -136,3 +136,13 @@ def test_an_end_that_nobody_expected_is_still_a_failure() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "odd" in done.stderr
+
+
+def test_paths_without_options_are_judged_without_a_parser() -> None:
+    script = "import sys; from nccl_insight.cli import main\ntry: main()\nfinally: print('typer' in sys.modules)"
+    command = [sys.executable, "-c", script, "analyze", str(TINY_SHM)]
+    alone = subprocess.run(command, capture_output=True, text=True, check=False)
+    parsed = subprocess.run([*command, "--format", "text"], capture_output=True, text=True, check=False)
+    assert alone.stdout.removesuffix("False\n") == parsed.stdout.removesuffix("True\n")
+    assert alone.stdout.endswith("False\n")
+    assert (alone.returncode, alone.stderr) == (parsed.returncode, parsed.stderr)
