@@ -1,17 +1,18 @@
 """The comparison of two runs as text, markdown and JSON."""
 
 import math
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from nccl_insight.base.model import Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import listed, plural
-from nccl_insight.engine.compare import Change, Comparison, FindingChange
+from nccl_insight.engine.compare import Change, Comparison
 from nccl_insight.report import markdown as markdown_of
-from nccl_insight.report.sanitize import one_line
+from nccl_insight.report.fill import environment
+from nccl_insight.report.sanitize import one_line, sanitize
 
 _LIMIT = 400
 _TITLE = 200
@@ -19,49 +20,19 @@ _BRIEF = 40
 _STATUSES = ("new", "worse", "other", "better", "gone")
 
 
-def text(comparison: Comparison, limit: int = 30) -> str:
+def text(comparison: Comparison) -> str:
     """For a terminal: findings that differ, then changes with the likeliest explanation first, then effects."""
-    word = "DIFF" if comparison.differs else "SAME"
-    lines = [f"{word}  {headline(comparison)}"]
-    if comparison.differs:
-        lines.append(f"      {counts(comparison)}")
-    if comparison.findings:
-        lines += ["", "Findings that differ"]
-        lines += [f"  {_finding(f)}" for f in comparison.findings]
-    causes = [c for c in comparison.changes if not c.effect]
-    effects = [c for c in comparison.changes if c.effect]
-    for title, changes in (("Changes, the likeliest explanation first", causes), ("Measured effects", effects)):
-        if changes:
-            lines += ["", title]
-            for number, change in enumerate(changes[:limit], 1):
-                lines += _change_lines(comparison, number, change)
-            if len(changes) > limit:
-                lines.append(f"  and {len(changes) - limit} more (-o json=FILE has all)")
-    lines += ["", *_footer(comparison)]
-    return "\n".join(lines).rstrip() + "\n"
+    return _filled(environment(sanitize, {}).get_template("comparison.txt").render, comparison)
 
 
-def markdown(comparison: Comparison, limit: int = 50) -> str:
+def markdown(comparison: Comparison) -> str:
     """GitHub-flavoured markdown for a ticket."""
-    lines = ["## " + _inert(headline(comparison)), ""]
-    if comparison.differs:
-        lines += [counts(comparison), ""]
-    if comparison.findings:
-        rows = []
-        for f in comparison.findings:
-            severity = f.severity_bad or f.severity_good
-            word = f"{f.status}, {severity.word}" if severity else f.status
-            rows.append((word, f.code, f.name, _inert(f.title)))
-        lines += ["### Findings that differ", "", *markdown_of.table(("", "code", "finding", "what"), rows)]
-    if comparison.changes:
-        told = ((c, (c.subject, c.good or absent(c), f"{c.bad or absent(c)}{ratio(c)}")) for c in comparison.changes)
-        cells = [(c.area, *map(_inert, what), ", ".join(c.explains)) for c, what in islice(told, limit)]
-        header = ("area", "what", "good", "bad", "may explain")
-        lines += ["### Changes, the likeliest explanation first", "", *markdown_of.table(header, cells)]
-        if len(comparison.changes) > limit:
-            lines += [f"{len(comparison.changes) - limit} more changes are left out.", ""]
-    lines += _footer(comparison)
-    return "\n".join(lines).rstrip() + "\n"
+    return _filled(partial(markdown_of.fill, "comparison.md"), comparison)
+
+
+def _filled(fill: Callable[..., str], comparison: Comparison) -> str:
+    helpers = {f.__name__: f for f in (headline, counts, absent, ratio, places)}
+    return fill(comparison=comparison, diff=helpers, footer="\n".join(_footer(comparison))).rstrip() + "\n"
 
 
 def to_json(comparison: Comparison) -> str:
@@ -174,28 +145,6 @@ def _brief(change: Change) -> str:
     return f"{one_line(change.subject, 80)} {' and '.join(told) or 'in another order'}"
 
 
-def _finding(change: FindingChange) -> str:
-    severity = change.severity_bad or change.severity_good
-    word = severity.word.upper() if severity else ""
-    if change.status in {"worse", "better"} and change.severity_good and change.severity_bad:
-        word = " -> ".join(s.word for s in (change.severity_good, change.severity_bad))
-    return f"{change.status:<6} {word:<8} {change.code} {change.name}: {one_line(change.title, _LIMIT)}"
-
-
-def _change_lines(comparison: Comparison, number: int, change: Change) -> list[str]:
-    good, bad = (one_line(v, _LIMIT) or absent(change) for v in (change.good, change.bad))
-    head = f"{number:3}. {change.area}: {one_line(change.subject, _LIMIT)}: {good} -> {bad}{ratio(change)}"
-    lines = [head]
-    if change.hosts:
-        lines.append(f"       differs on {', '.join(one_line(h, 80) for h in change.hosts[:6])}")
-    if change.explains:
-        lines.append(f"       may explain {', '.join(change.explains)}")
-    where = [*places(comparison.good, change.evidence_good)[:1], *places(comparison.bad, change.evidence_bad)[:1]]
-    if where:
-        lines.append(f"       see {', '.join(where)}")
-    return lines
-
-
 def ratio(change: Change) -> str:
     """How the bad run's value stands to the good one's; empty where they are no numbers."""
     return "" if change.ratio is None else f" ({change.ratio:.2f}x)"
@@ -213,7 +162,3 @@ def _footer(comparison: Comparison) -> list[str]:
         lines.append(f"The same: {', '.join(comparison.same)}.")
     lines += [f"Not compared: {n.area} ({n.reason})." for n in comparison.not_compared]
     return lines
-
-
-def _inert(value: str) -> str:
-    return markdown_of.escape(one_line(value, _LIMIT))
