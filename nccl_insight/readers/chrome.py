@@ -148,13 +148,14 @@ class ChromeScan:
         if end < opening.end():
             return 0
         try:
-            text = pl.Series([buffer[opening.end() : end].decode()])
+            text = pl.DataFrame({"text": [buffer[opening.end() : end].decode()]})
         except UnicodeDecodeError:
             return 0
-        count = text.str.count_matches(_BOUNDARIES).item() + 1
-        events = text.str.split(self._cut.decode()).explode()
+        whole = pl.col("text").str
+        cut = text.select(whole.split(self._cut.decode()), count=whole.count_matches(_BOUNDARIES) + 1)
+        events, count = cut.item(0, 0), cut.item(0, 1)
         if events.len() != count:  # not all are cut alike
-            events = text.str.replace_all(_BOUNDARIES, _PLAIN_CUT).str.split(_PLAIN_CUT).explode()
+            events = text.select(whole.replace_all(_BOUNDARIES, _PLAIN_CUT).str.split(_PLAIN_CUT)).item()
         left = self.taker.take(events.filter(events.str.contains(self.taker.candidates)))
         if left is None:
             return 0
