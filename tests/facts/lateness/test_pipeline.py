@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,18 @@ def test_a_late_rank_is_still_what_others_wait_for(tmp_path: Path) -> None:
     (late,) = [f for f in analysis.findings if f.name == "straggler-rank"]
     assert list(late.ranks) == [4]
     assert not [f for f in analysis.findings if f.title.startswith("Waiting for other pipeline stages")]
+
+
+@pytest.mark.parametrize(("seed", "slow"), [(2, 1.0), (2, 1.25), (3, 1.0), (3, 1.25)])
+def test_micro_batches_of_unequal_length_are_no_fault_of_the_ranks_that_handle_them(
+    tmp_path: Path, seed: int, slow: float
+) -> None:
+    draw = random.Random(seed)
+    lengths = [[math.exp(draw.gauss(0, 0.15)) for _ in range(50)] for _ in range(2)]
+    plan = Plan(slow=lambda rank, step: lengths[rank % 2][step] * (slow if rank == 5 else 1.0))
+    analysis = _judged(alternating(Layout(1, 2, 4), plan).write(tmp_path))
+    late = [list(f.ranks) for f in analysis.findings if f.name == "straggler-rank"]
+    assert late == ([[5]] if slow > 1 else [])
 
 
 def test_a_stage_with_more_work_makes_the_schedule_longer(tmp_path: Path) -> None:

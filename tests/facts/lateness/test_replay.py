@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -132,6 +133,15 @@ def test_a_slow_rank_gains_what_its_twin_saves() -> None:
     assert _near(found.gains[0].alone_ns, job.span_ns - twin.span_ns, job.span_ns)
     assert len(found.gains) == 1
     assert found.ideal_ns == pytest.approx(twin.span_ns + 6 * 0.05 * 2000 * US, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(5, 9))
+def test_a_slow_rank_among_inputs_of_unequal_length_gains_what_its_twin_with_these_lengths_saves(seed: int) -> None:
+    draw = random.Random(seed)
+    lengths = [[math.exp(draw.gauss(0, 0.08)) for _ in range(12)] for _ in range(8)]
+    job = Job([range(8)], steps=12, slow=lambda r, s: lengths[r][s] * (1.25 if r == 3 else 1.0))
+    twin = Job([range(8)], steps=12, slow=lambda r, s: lengths[r][s])
+    assert _of(what_if(job.run()), "rank", (3,)) == pytest.approx(job.span_ns - twin.span_ns, rel=0.05)
 
 
 def test_a_group_that_keeps_the_others_waiting_where_nothing_is_recorded() -> None:

@@ -16,6 +16,9 @@ from nccl_insight.facts.lateness.replay.timeline import Bools, Ints, Timeline
 _ALIKE: Final = 0.95
 _ALIKE_WORK: Final = 0.7
 _ALIKE_ORDER: Final = 0.8
+_TURNS: Final = 0.02
+_WANDERS: Final = 1.25
+_SURELY: Final = 2.5
 PLACE: Final = ("role", "step", "name", "nth")
 """What nodes that are compared have in common."""
 
@@ -82,7 +85,8 @@ def places(line: Timeline, order: Order, role: Ints) -> pl.DataFrame:
 
 
 def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-    """The rows with ``usual`` (the peers' median) and ``more`` than that (ns), and whether most ranks have no peers.
+    """The rows with ``usual`` (the peers' median) and ``more`` than that (ns), ``long`` (:func:`_with_lengths`), and
+    whether most ranks have no peers.
 
     Ranks without peers are all compared with each other.
     """
@@ -101,10 +105,49 @@ def compared(line: Timeline, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
         )
         .drop("n", "of")
     )
+    each = _with_lengths(line, rows.join(usual, on=PLACE))
     # Of two the median is the mean, and the other is as far from it on its other side.
     twice = pl.when((pl.len().over(PLACE) == 2) & (pl.col("rank").n_unique().over("role", "step") == 2)).then(2)
     more = (pl.col("took") - pl.col("usual") + pl.col("gap") - pl.col("pause")) * twice.otherwise(1)
-    return rows.join(usual, on=PLACE).with_columns(more=more), alone
+    return each.with_columns(more=more), alone
+
+
+def by_lengths(rows: pl.DataFrame, whose: str) -> pl.DataFrame:
+    """``step, long, slower`` of those whose work is longer or shorter than ``usual`` from one step to the next, and not
+    from some step on: how many times as long it is in a step, and in all, where that is not by chance."""
+    steps = rows.filter(pl.col("step") >= 0).group_by(whose, "step")
+    by_step = steps.agg(pl.col("took", "usual").sum()).sort(whose, "step")
+    by_step = by_step.with_columns(long=pl.col("took") / pl.col("usual"))
+    turn, mean = pl.col("long").diff().abs().mean(), pl.col("took").sum() / pl.col("usual").sum()
+    turn, mean = turn.over(whose), mean.over(whose)
+    wanders = by_step.filter(turn > _TURNS, pl.col("long").std().over(whose) < _WANDERS * turn)
+    surely = (mean - 1).abs() > _SURELY * turn / pl.len().over(whose).sqrt()
+    return wanders.with_columns(slower=pl.when(surely).then(mean).otherwise(1.0))
+
+
+def pipelines(line: Timeline) -> pl.DataFrame:
+    """``rank`` (index), ``first``: the first of those that it exchanges transfers with, directly or over others."""
+    index = {rank: at for at, rank in enumerate(line.ranks)}
+    pairs = [[index[r] for r in members] for members in {g.members for g in line.groups if g.pair}]
+    first, before = np.arange(len(index)), np.empty(0, np.int64)
+    while not np.array_equal(first, before):
+        before = first.copy()
+        for members in pairs:
+            first[members] = first[members].min()
+    return pl.DataFrame({"rank": np.arange(first.size), "first": first})
+
+
+def _with_lengths(line: Timeline, each: pl.DataFrame) -> pl.DataFrame:
+    """With ``long`` (times), how long the micro-batches of a step are, which all ranks of a pipeline handle, and
+    ``usual`` as long as that."""
+    each = each.join(pipelines(line), on="rank", maintain_order="left")
+    ranks = each.group_by("first", "rank", "step").agg(took=pl.col("took").sum() / pl.col("usual").sum())
+    shared = ranks.group_by("first", "step").agg(pl.col("took").median(), usual=pl.lit(1.0), n=pl.len())
+    known = by_lengths(shared.filter(pl.col("n") > 2), "first")
+    long = known.select("first", "step", long=pl.col("long") / pl.col("slower"))
+    each = each.join(long, on=["first", "step"], how="left", maintain_order="left")
+    each = each.drop("first").with_columns(pl.col("long").fill_null(1.0))
+    return each.with_columns(usual=pl.col("usual") * pl.col("long"))
 
 
 def excess_of(line: Timeline, each: pl.DataFrame) -> dict[tuple[int, int], int]:

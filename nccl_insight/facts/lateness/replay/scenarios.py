@@ -17,8 +17,8 @@ from nccl_insight.base.grouping import grouped
 from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.lateness.replay.order import PAUSE_NS
 from nccl_insight.facts.lateness.replay.passes import Change, Replay
-from nccl_insight.facts.lateness.replay.peers import PLACE
-from nccl_insight.facts.lateness.replay.timeline import Ints, Meeting, Timeline
+from nccl_insight.facts.lateness.replay.peers import PLACE, by_lengths, pipelines
+from nccl_insight.facts.lateness.replay.timeline import Meeting, Timeline
 
 _MATTERS: Final = 0.004
 """Share of the recorded time below which what a rank, group or step takes more than its peers is not tried."""
@@ -68,22 +68,31 @@ class Scenario:
         return texts.filled(WORDS[self.kind]["said"], {"s": self})
 
 
-def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool) -> Change:
+def as_peers(rows: pl.DataFrame, who: Sequence[int], alone: bool, steadily: bool = False) -> Change:
     """The nodes of some ranks (indices) as those of the others of their role.
 
     What most of the peers do not have is left out, unless the ranks are ``alone`` in their roles and are compared with
-    ranks that do other work.
+    ranks that do other work. Ranks that are slower ``steadily`` keep their own lengths where these differ by step.
     """
     own = rows.filter(pl.col("rank").is_in(who))
     peers = rows.filter(~pl.col("rank").is_in(who) & pl.col("role").is_in(own["role"].unique().implode()))
     sizes = peers.group_by("role", "step").agg(of=pl.col("rank").n_unique())
-    theirs = peers.group_by(PLACE).agg(n=pl.len(), usual=pl.col("took").median(), pause=pl.col("gap").median())
+    took = (pl.col("took") / pl.col("long")).median()
+    theirs = peers.group_by(PLACE).agg(n=pl.len(), usual=took, pause=pl.col("gap").median())
     joined = own.join(theirs, on=PLACE, how="left", maintain_order="left").join(
         sizes, on=["role", "step"], how="left", maintain_order="left"
     )
     common = (pl.col("n") >= pl.col("of") / 2).fill_null(False)
     extra = pl.lit(0.0) if not alone else pl.col("took") + pl.col("gap")
-    known = joined.filter(pl.col("of").is_not_null())
+    known = joined.filter(pl.col("of").is_not_null()).with_columns(pl.col("usual") * pl.col("long"))
+    # Where micro-batches are of unequal length, the order of those of others says nothing.
+    took, other = (pl.col(c).filter(common).sum().over("rank", "step") for c in ("took", "usual"))
+    kept: pl.Expr = pl.when(pl.col("long") != 1).then(pl.col("took") * other / took)
+    if steadily:
+        own = by_lengths(known.filter(common), "rank").select("rank", "slower").unique()
+        known = known.join(own, on="rank", how="left", maintain_order="left")
+        kept = pl.coalesce(pl.col("took") / pl.col("slower"), kept)
+    known = known.with_columns(usual=pl.coalesce(kept, "usual"))
     usual = pl.col("usual") + pl.col("pause")
     return _nodes(known.select("node", length=pl.when(common).then(usual).otherwise(extra)))
 
@@ -113,8 +122,9 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
     by_step = by_step.with_columns(off=pl.col("more") - pl.col("more").median().over("role", "step"))
 
     def mended(who: tuple[int, ...], kind: str = "ranks") -> Scenario:
-        ranks = tuple(line.ranks[r] for r in who)
-        return Scenario(kind, ranks, as_peers(rows, who, alone), steps=_where(by_step, who))
+        steps = _where(by_step, who)
+        change = as_peers(rows, who, alone, steadily=not steps)
+        return Scenario(kind, tuple(line.ranks[r] for r in who), change, steps=steps)
 
     excess = dict(more.select("rank", "more").iter_rows())
     suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][:_MOST]
@@ -240,8 +250,9 @@ def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]
     """
     if not any(g.pair for g in line.groups):
         return []
-    place = pl.Series(_in_pipeline(line)[rows["rank"].to_numpy()])
-    rows = rows.with_columns(role=pl.col("role") * len(line.ranks) + place)
+    known = pipelines(line).with_columns(place=pl.int_range(pl.len()).over("first"))
+    rows = rows.join(known, on="rank", maintain_order="left")
+    rows = rows.with_columns(role=pl.col("role") * len(line.ranks) + pl.col("place"))
     by_rank = rows.group_by("role", "rank").agg(pl.col("took").sum())
     work = by_rank.group_by("role").agg(pl.col("took").median(), n=pl.len()).sort("role")
     total = float((work["took"] * work["n"]).sum())
@@ -257,18 +268,6 @@ def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]
         change = _nodes(rows.select("node", length=pl.col("took") * share + pl.col("gap")))
         found.append(Scenario("compute", ranks, change))
     return found
-
-
-def _in_pipeline(line: Timeline) -> Ints:
-    """Per rank (index) its place among those that it exchanges transfers with, directly or over others."""
-    index = {rank: at for at, rank in enumerate(line.ranks)}
-    pairs = [[index[r] for r in members] for members in {g.members for g in line.groups if g.pair}]
-    first, before = np.arange(len(index)), np.empty(0, np.int64)
-    while not np.array_equal(first, before):
-        before = first.copy()
-        for members in pairs:
-            first[members] = first[members].min()
-    return pl.Series("first", first).to_frame().select(pl.int_range(pl.len()).over("first")).to_series().to_numpy()
 
 
 def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
