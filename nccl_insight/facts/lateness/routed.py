@@ -12,17 +12,10 @@ _UNEQUAL: Final = 1.1
 
 @fact
 def routed_ranks(run: Run) -> frozenset[int]:
-    """Ranks of groups of experts that get unequal numbers of tokens: their compute differs with these."""
-    groups = routed_groups(run)
-    if not groups:
-        return frozenset()
-    rows = run.table("collectives").filter(pl.col("process_group").is_in(groups))
-    return frozenset(rows["rank"].drop_nulls().unique().to_list())
+    """Ranks of groups of experts that get unequal numbers of tokens: their compute differs with these.
 
-
-@fact
-def routed_groups(run: Run) -> frozenset[str]:
-    """Names of process groups in which most all-to-all exchanges have parts or sums that differ by 10 % or more."""
+    Such are process groups in which most all-to-all exchanges have parts or sums that differ by 10 % or more.
+    """
     table = run.table("collectives").filter(
         pl.col("op").cast(pl.String).is_in(BY_TOKENS)
         & (pl.col("size_bytes") > 0)
@@ -37,4 +30,6 @@ def routed_groups(run: Run) -> frozenset[str]:
     each = pl.concat([sums.select("process_group", "unequal"), parts], how="vertical_relaxed")
     # An exchange of equal sums on its way out comes back in unequal ones, so half of them suffice.
     shares = each.group_by("process_group").agg(share=(pl.col("unequal") >= _UNEQUAL).mean())
-    return frozenset(shares.filter(pl.col("share") >= 0.4)["process_group"].to_list())
+    groups = shares.filter(pl.col("share") >= 0.4)["process_group"]
+    rows = run.table("collectives").filter(pl.col("process_group").is_in(groups.implode()))
+    return frozenset(rows["rank"].drop_nulls().to_list())

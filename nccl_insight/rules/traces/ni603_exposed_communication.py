@@ -1,11 +1,11 @@
 """Communication that compute does not hide takes a large part of the step."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
 from nccl_insight.base.model import Hit
-from nccl_insight.base.units import format_ns
 from nccl_insight.facts.figures.exposed import asked_by, exposed_by
 from nccl_insight.facts.figures.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first, mostly_waits
@@ -28,13 +28,13 @@ def check(ctx: Context) -> Hits:
     severe = bad.filter(pl.col("exposed_share") - pl.col("inline_share") >= warn).height > 0
     first = mend_first(run, worst["exposed_share"] - warn)
     waiting = wait_share(run)
-    whose, code = _whose(run, worst["input_id"], worst["rank"], worst["device"])
+    most, code = _whose(run, worst["input_id"], worst["rank"], worst["device"])
     inline = worst["inline_share"] if not severe and worst["exposed_share"] >= warn else 0.0
     yield ctx.says(
         "found",
         (
             *refs_of(bad, "exposed {exposed_comm_ns:ns} of {duration_ns:ns} ({exposed_share:.0%})"),
-            *trace_refs([(worst["input_id"], f"asked for by {code}")] if code else []),
+            *trace_refs([(worst["input_id"], f"asked for by {code['code']}")] if code["code"] else []),
         ),
         whom=with_hosts(run, ranks_of(bad)),
         worst=worst,
@@ -46,25 +46,19 @@ def check(ctx: Context) -> Hits:
         inline=inline,
         waits=waiting is not None,
         waiting=waiting,
-        whose=whose,
+        most=most,
+        code=code,
         severe=severe and not first,
     )
 
 
-def _whose(run: Run, input_id: int, rank: int | None, device: int) -> tuple[str, str | None]:
-    """Of which process group and operation most of it is, and the code that asked for that."""
+def _whose(run: Run, input_id: int, rank: int | None, device: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of which process group and operation most of it is, and the code that asked for that; of None where unknown."""
     of = (pl.col("input_id") == input_id) & pl.col("rank").eq_missing(rank) & pl.col("device").eq_missing(device)
-    rows = exposed_by(run).filter(of)
-    if rows.is_empty() or rows["op"][0] is None:
-        return "", None
-    row = rows.row(0, named=True)
-    group = f" of {row['process_group']}" if row["process_group"] else ""
-    text = f" {row['op']}{group} is {row['share']:.0%} of it ({format_ns(row['exposed_ns'])} in {row['count']} calls)"
-    codes = asked_by(run, input_id).filter(pl.col("op") == row["op"])
-    if codes.is_empty():
-        return f"{text}.", None
-    code = str(codes["code"][0])
-    return f"{text}, most of it asked for by {code} ({format_ns(codes['exposed_ns'][0])}).", code
+    rows = exposed_by(run).filter(of).head(1).drop_nulls("op")
+    codes = asked_by(run, input_id).join(rows.select("op"), on="op", maintain_order="left")
+    most, code = (next(r.iter_rows(named=True), dict.fromkeys(r.columns)) for r in (rows, codes))
+    return most, code
 
 
 def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:

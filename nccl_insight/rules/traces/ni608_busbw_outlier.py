@@ -115,10 +115,8 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
     )
     for part in kinds.partition_by("ranks", maintain_order=True):
         best = part.sort("busbw", descending=True).unique("op", keep="first", maintain_order=True)
-        if best.height < 2:
-            continue
-        top = best.row(0, named=True)
-        for row in best.slice(1).iter_rows(named=True):
+        top, *others = best.iter_rows(named=True)
+        for row in others:
             near = row["size_bytes"] * _SIMILAR >= top["size_bytes"]
             hidden = row["beside"] - top["beside"] >= _BESIDE
             share = _BESIDE_SHARE * _OPERATION_SHARE if hidden else _OPERATION_SHARE

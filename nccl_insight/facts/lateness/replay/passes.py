@@ -9,6 +9,7 @@ scenarios (max-plus).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 import numpy as np
@@ -81,38 +82,18 @@ class Replay:
 
     def _sorted(self, meetings: int) -> list[tuple[int, ...]]:
         """The pieces, what they wait for first: ``(piece, *sources)`` and ``(-1, meeting, *members)``."""
-        waits = [len(sources) for sources in self._sources]
-        after: list[list[int]] = [[] for _ in range(self._count)]
-        for piece, sources in enumerate(self._sources):
-            for source in sources:
-                after[source].append(piece)
         members: list[list[int]] = [[] for _ in range(meetings)]
         for piece, meeting in enumerate(self._meeting):
             if meeting >= 0:
                 members[meeting].append(piece)
-        open_ = [len(m) for m in members]
-        ready = [piece for piece, count in enumerate(waits) if not count]
-        program: list[tuple[int, ...]] = []
-        done = 0
-        while ready:
-            piece = ready.pop()
-            program.append((piece, *self._sources[piece]))
-            meeting = self._meeting[piece]
-            ended = [piece]
-            if meeting >= 0:
-                open_[meeting] -= 1
-                ended = [] if open_[meeting] else members[meeting]
-                if ended:
-                    program.append((-1, meeting, *ended))
-            done += len(ended)
-            for end in ended:
-                for nxt in after[end]:
-                    waits[nxt] -= 1
-                    if not waits[nxt]:
-                        ready.append(nxt)
-        if done < self._count:
-            raise Refused("circle")
-        return program
+        # Whoever waits for a member waits for its meeting: the number ~meeting.
+        ended = [~meeting if meeting >= 0 else piece for piece, meeting in enumerate(self._meeting)]
+        waits = {piece: [ended[source] for source in sources] for piece, sources in enumerate(self._sources)}
+        try:
+            found = list(TopologicalSorter(waits | {~m: pieces for m, pieces in enumerate(members)}).static_order())
+        except CycleError as error:
+            raise Refused("circle") from error
+        return [(n, *self._sources[n]) if n >= 0 else (-1, ~n, *members[~n]) for n in found]
 
     def spans(self, changes: Sequence[Change]) -> Floats:
         """The time of the job, nanoseconds from its first start to its last end, under each change."""

@@ -7,12 +7,14 @@ had come later by the difference.
 
 import polars as pl
 
+from nccl_insight.base.words import words
 from nccl_insight.facts.lateness.replay.timeline import Refused
 from nccl_insight.facts.lateness.waiting import is_engine_copy
 from nccl_insight.readers.kernels import COMM, COMPUTE
 from nccl_insight.tables.run import Run
 
 _SOURCES = ("kernel", "cpu_op", "inspector", "nccl_tests")
+_KEPT = words("input_id rank step stream device by_order")
 _WORKS = 100
 """Less between two operations is no work."""
 
@@ -56,17 +58,6 @@ def recorded(run: Run) -> pl.DataFrame:
         rows.join(steps.unique(["input_id", "rank", "step"]), on=["input_id", "rank", "step"], how="left")
         .with_columns(begun=before)
         .filter(pl.col("start_ns") - pl.col("begun") > _WORKS)
-        .select(
-            "input_id",
-            "rank",
-            "step",
-            "stream",
-            "device",
-            "by_order",
-            start_ns="begun",
-            end_ns="start_ns",
-            name=pl.col("name").hash(2),
-            kind=pl.lit(COMPUTE, pl.Int8),
-        )
+        .select(*_KEPT, start_ns="begun", end_ns="start_ns", name=pl.col("name").hash(2), kind=pl.lit(COMPUTE, pl.Int8))
     )
     return pl.concat([rows.drop("duration_ns"), work], how="diagonal_relaxed")
