@@ -4,7 +4,7 @@ A log that repeats itself flatters a reader that remembers texts. Here every poi
 time differs, as in a real log of a long job. The same arguments give the same bytes.
 
 usage: python -m benchmarks.generate OUT [--kind mixed|coll|ops|foreign|...] [--megabytes 200] [--ranks 64]
-       [--communicators 3] [--prefix none|stamp|mpirun|ray|k8s|json] [--per-rank] [--dirt 0.002] [--seed 1]
+       [--communicators 3] [--prefix none|stamp|mpirun|ray|k8s|kubectl|json] [--per-rank] [--dirt 0.002] [--seed 1]
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ MIXES = {
     "interleaved": {"ops": 0.5, "proxy": 0.5},
     # The prints of a training program around the lines of NCCL.
     "foreign": {"foreign": 0.9, "ops": 0.1},
+    # The log of several pods as kubectl follows them: names and times of day in front of all lines.
+    "pods": {"foreign": 0.5, "ops": 0.5},
     "watchdog": {"watchdog": 1.0},
     # Ranks that begin again and again.
     "restarts": {},
@@ -77,6 +79,7 @@ SHAPES = {
     "json": Shape("ops", ranks=16, prefix="json"),
     "torn": Shape("ops", ranks=16, torn=0.1),
     "foreign": Shape("foreign"),
+    "pods": Shape("pods", prefix="kubectl"),
     "watchdog": Shape("watchdog"),
     "restarts": Shape("restarts"),
 }
@@ -116,8 +119,8 @@ def _clock(row: pl.Expr) -> pl.Expr:
     )  # fmt: skip
 
 
-def _head(rank: pl.Expr, shape: Shape, row: pl.Expr | None = None) -> pl.Expr:
-    """What stands in front of a text: the launcher's or collector's tag, then NCCL's own head."""
+def _head(rank: pl.Expr, shape: Shape, row: pl.Expr | None = None, foreign: bool = False) -> pl.Expr:
+    """What stands in front of a text: the launcher's or collector's tag, then NCCL's own head, if it is not foreign."""
     row = rank if row is None else row
     host = pl.concat_str(pl.lit("node"), (rank // GPUS).cast(pl.String).str.zfill(4))
     pid = (100_000 + rank).cast(pl.String)
@@ -129,8 +132,10 @@ def _head(rank: pl.Expr, shape: Shape, row: pl.Expr | None = None) -> pl.Expr:
         "ray": [pl.lit("(RayWorker pid="), pid, pl.lit(", ip=10.0.0."), rank // GPUS % 250, pl.lit(") ")],
         "k8s": [_clock(row).str.replace(" ", "T"), pl.lit("456789Z ")],
         "json": [pl.lit('{"log":"')],
+        "kubectl": [pl.lit("[pod/train-"), rank // GPUS, pl.lit("/pytorch] "), _clock(row).str.replace(" ", "T"),
+                    pl.lit("456789Z ")],
     }  # fmt: skip
-    return pl.concat_str(*tags[shape.prefix], head)
+    return pl.concat_str(*tags[shape.prefix], pl.lit("") if foreign else head)
 
 
 def comm_pointer(rank: pl.Expr, number: pl.Expr) -> pl.Expr:
@@ -291,12 +296,12 @@ def _block(first: int, rows: int, shape: Shape) -> pl.DataFrame:
     rank = row % shape.ranks
     kinds = MIXES[shape.kind]
     turns = row + row // shape.ranks if shape.kind == "interleaved" else _noise(row // shape.ranks, shape.seed + 9)
-    turns = _noise(row, shape.seed + 9) if shape.kind == "foreign" else turns
+    turns = _noise(row, shape.seed + 9) if "foreign" in kinds else turns
     share = turns % 2 / 2 if shape.kind == "interleaved" else turns % 1000 / 1000
     line, below = pl.lit(""), 0.0
     for kind, part in kinds.items():
         body = _bodies(kind, row, rank, shape)
-        own = body if kind in {"foreign", "watchdog"} else pl.concat_str(_head(rank, shape, row), body)
+        own = pl.concat_str(_head(rank, shape, row, kind in {"foreign", "watchdog"}), body)
         line, below = pl.when(share >= below).then(own).otherwise(line), round(below + part, 3)
     if shape.dirt:
         chance = _noise(row, shape.seed + 21) % 100_000
@@ -386,7 +391,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=200.0)
     parser.add_argument("--ranks", type=int)
     parser.add_argument("--communicators", type=int, default=3)
-    parser.add_argument("--prefix", choices=("none", "stamp", "mpirun", "ray", "k8s", "json"))
+    parser.add_argument("--prefix", choices=("none", "stamp", "mpirun", "ray", "k8s", "kubectl", "json"))
     parser.add_argument("--dirt", type=float, default=0.002)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-rank", action="store_true")
