@@ -18,5 +18,7 @@ JOBS: Final = called("jobs")
 
 def note_rows(input_id: int | None, *rows: tuple[str, str] | tuple[str, str, int]) -> pl.DataFrame:
     """Rows of the table from kinds and details, and the line where one is meant."""
+    if not rows:
+        return schema.empty("notes")
     given = [(input_id, row[2] if len(row) == 3 else None, row[0], row[1]) for row in rows]
     return pl.DataFrame(given, schema=dict(schema.SCHEMA["notes"]), orient="row")

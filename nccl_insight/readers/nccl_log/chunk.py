@@ -131,10 +131,10 @@ def _take_headless(work: Work, others: pl.DataFrame, seen: set[int]) -> None:
     thrown = pl.when(before.str.ends_with(likely.LAST_ERROR)).then(before.str.strip_suffix(likely.LAST_ERROR))
     catalog, foreign = work.classifier.catalog, work.classifier.foreign
     signs = likely.headless_signs(catalog)
+    at = others["_likely"].arg_true()
+    spoken = others["_likely"].scatter(at, likely.holding(others["_text"].gather(at), signs))
     found = others.with_columns(_thrown=thrown).filter(
-        pl.col("_thrown").is_not_null()
-        | likely.holding(others["_text"], signs)
-        | pl.col("_text").str.contains(likely.SAID),
+        pl.col("_thrown").is_not_null() | spoken | pl.col("_text").str.contains(likely.SAID),
         # A traceback shows what a line of source code would say, below the place where it stands.
         ~(before.str.contains(_FRAME) & pl.col("_text").str.contains(_INDENTED)).fill_null(False),
     )
@@ -369,14 +369,15 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     work.parsed.clear()
     others = others.filter(pl.col("_text").str.len_bytes() > 0).with_columns(_before=pl.col("_text").shift(1))
     others = _take_floods(work, others)
-    some = likely.likely(others["_text"], classifier.telling).alias("_likely")
-    near = others if some.all() else others.filter(some)
-    lost, seen = _take_irregular(work, near)
+    others = others.hstack(likely.likely(others["_text"], classifier.telling))
+    near = others.filter("_near")
+    told = near.filter("_likely")
+    lost, seen = _take_irregular(work, told)
     left.append(lost)
-    _note_fragments(work, near, seen)
+    _note_fragments(work, told, seen)
     _take_headless(work, near, seen)
-    outputs = host_tools.output_lines(lines, near, work.places.starts)
-    return _result(work, pl.concat(left), others.drop("_before").hstack([some]), repeats, outputs)
+    outputs = host_tools.output_lines(lines, told, work.places.starts)
+    return _result(work, pl.concat(left), others.drop("_before", "_near"), repeats, outputs)
 
 
 def _cut_long(lines: pl.Series, sizes: pl.Series, longest: int) -> pl.Series:

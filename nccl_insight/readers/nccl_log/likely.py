@@ -72,10 +72,12 @@ def pattern_of(catalog: Catalog) -> str:
     return "|".join((RECORD, *map(re.escape, begun)))
 
 
-def likely(texts: pl.Series, pattern: Callable[[], str]) -> pl.Series:
-    """Which lines may matter, or follow one that may, by a pattern of :func:`pattern_of`."""
+def likely(texts: pl.Series, pattern: Callable[[], str]) -> pl.DataFrame:
+    """Which lines hold a sign (``_likely``), by a pattern of :func:`pattern_of`, and which may matter (``_near``):
+    these, those that may quote a message, and what follows one."""
     if texts.len() < _LEAST:
-        return pl.Series([True] * texts.len(), dtype=pl.Boolean)
-    found = texts.str.contains(pattern()) | texts.str.contains(_HEAD_END) | texts.str.contains(SAID)
-    behind: pl.Series = found | found.shift(1, fill_value=False)
-    return behind
+        every = pl.Series("_likely", [True], dtype=pl.Boolean).new_from_index(0, texts.len())
+        return pl.DataFrame([every, every.alias("_near")])
+    told = texts.str.contains(pattern()) | texts.str.contains(_HEAD_END)
+    found = told | texts.str.contains(SAID)
+    return pl.DataFrame({"_likely": told, "_near": found | found.shift(1, fill_value=False)})

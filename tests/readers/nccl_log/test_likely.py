@@ -26,9 +26,10 @@ def test_a_line_behind_one_that_matters_may_matter() -> None:
     texts[20] = "gpu1:7:7 [0] NC"
     texts[30] = "it said `connect to 10.0.0.1 was refused by the peer`"
     found = likely(pl.Series(texts), lambda: re.escape("Xid"))
-    assert found.arg_true().to_list() == [10, 11, 20, 21, 30, 31]
+    assert found["_near"].arg_true().to_list() == [10, 11, 20, 21, 30, 31]
+    assert found["_likely"].arg_true().to_list() == [10, 20]
 
 
 def test_few_lines_are_all_asked_about() -> None:
-    assert likely(pl.Series(["loss 2.5"] * 3), lambda: "Xid").all()
-    assert likely(pl.Series([], dtype=pl.String), lambda: "Xid").to_list() == []
+    assert likely(pl.Series(["loss 2.5"] * 3), lambda: "Xid").rows() == [(True, True)] * 3
+    assert likely(pl.Series([], dtype=pl.String), lambda: "Xid").rows() == []
