@@ -43,32 +43,30 @@ def formats(incomplete: str) -> list[str]:
 
 
 class Offered(NamedTuple):
-    """A parameter of a command: what the parser makes an option of, once there is one, or of a metavar an argument."""
+    """A parameter of a command: what the parser makes an option or an argument of, once there is one."""
 
     default: Any
-    flags: tuple[str, ...]
+    name: str
+    also: tuple[str, ...]
     settings: dict[str, Any]
 
 
 def option(name: str, default: object, *also: str, **settings: Any) -> Any:
-    """The option that ``options.txt`` tells of under ``command --flag``; ``also``: other flags for it."""
-    return Offered(default, (name, *also), settings)
-
-
-def inputs(about: str) -> Any:
-    """The paths of what a command reads, at least one."""
-    return Offered(..., (), {"metavar": "PATH...|-", "help": about})
+    """What ``options.txt`` tells of under ``command --flag`` or ``command ARGUMENT``; ``also``: other flags for it."""
+    return Offered(default, name, also, settings)
 
 
 def offer(command: Any) -> None:
     """Gives the parser what it offers of a command."""
     import typer
 
+    about = texts.of_file(Path(__file__).with_name("options.txt"))
+
     def made(told: Offered) -> Any:
-        if not told.flags:
-            return typer.Argument(told.default, **told.settings)
-        (name, *also), about = told.flags, texts.of_file(Path(__file__).with_name("options.txt"))
-        settings: dict[str, Any] = {**told.settings, **about[name]}
-        return typer.Option(told.default, name.rpartition(" ")[2], *also, **settings)
+        settings: dict[str, Any] = {**told.settings, **about[told.name]}
+        name = told.name.rpartition(" ")[2]
+        if name.startswith("-"):
+            return typer.Option(told.default, name, *told.also, **settings)
+        return typer.Argument(told.default, metavar=name, **settings)
 
     command.__defaults__ = tuple(made(d) if isinstance(d, Offered) else d for d in command.__defaults__ or ())

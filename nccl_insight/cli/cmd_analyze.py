@@ -7,12 +7,13 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import ExitCode
-from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, diagnoses, formats, inputs, option
+from nccl_insight.cli.choices import Color, FailOn, JavaScript, Level, diagnoses, formats, option
 
 if TYPE_CHECKING:
     from nccl_insight.base.model import Analysis
@@ -101,29 +102,19 @@ class _Wanted:
         return [*(target for _, target in self.outputs), *(target for target in also if target)]
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Reads the inputs and judges them; ``symptom`` and ``nics``: what the user saw and knows."""
+def _judged(
+    paths: list[str], kind: str, engine: str, policy: Policy, limits: Limits, user: tuple[str, str], tasks: Tasks | None
+) -> tuple[Analysis, Run]:
+    """Reads the inputs and judges them; ``user``: the symptom that the user saw, and the NICs."""
+    from nccl_insight.loading import load
 
-    paths: list[str]
-    input_format: str
-    engine: str
-    policy: Policy
-    limits: Limits
-    symptom: str
-    nics: str
+    run = load(
+        paths, None if kind == "auto" else kind, details=False, engine=engine, communication=policy.communication,
+        limits=limits, watch=tasks, meanwhile=_prepare,
+    )  # fmt: skip
+    from nccl_insight.engine import analyze as judging  # by now imported, where the input is large
 
-    def __call__(self, watch: Tasks | None = None) -> tuple[Analysis, Run]:
-        from nccl_insight.loading import load
-
-        run = load(
-            self.paths, None if self.input_format == "auto" else self.input_format, details=False,
-            engine=self.engine, communication=self.policy.communication,
-            limits=self.limits, watch=watch, meanwhile=_prepare,
-        )  # fmt: skip
-        from nccl_insight.engine import analyze as judging  # by now imported, where the input is large
-
-        return judging.analyze(run, self.policy, symptom=self.symptom, nics=self.nics), run
+    return judging.analyze(run, policy, symptom=user[0], nics=user[1]), run
 
 
 def _followed(
@@ -193,7 +184,7 @@ def _write(analysis: Analysis, run: Run, policy: Policy, wanted: _Wanted) -> Ana
 
 
 def analyze(
-    paths: list[str] = inputs("Logs, traces, directories, globs, or -."),
+    paths: list[str] = option("analyze PATH...|-", ...),
     output: list[str] = option("analyze --output", [], "-o", autocompletion=formats),
     format_: str = option("analyze --format", "text", autocompletion=formats),
     input_format: str = option("analyze --input-format", "auto"),
@@ -241,9 +232,9 @@ def analyze(
         asked, config=config, isolated=isolated, cwd=working_directory(), environ=dict(os.environ), today=today
     )
     limits = changed(parsed(limit), policy.limits)
-    judge = _Judge(paths, input_format, engine, policy, limits, symptom or "", nics or "")
+    judge = partial(_judged, paths, input_format, engine, policy, limits, (symptom or "", nics or ""))
     if follow:
-        analysis, run = _followed(paths, judge, idle, limits.follow_mib << 20, wanted)
+        analysis, run = _followed(paths, partial(judge, None), idle, limits.follow_mib << 20, wanted)
     else:
         with progress(paths, quiet=quiet > 0) as tasks:
             analysis, run = judge(tasks)

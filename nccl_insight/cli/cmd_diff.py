@@ -32,8 +32,8 @@ def _render(kind: str, comparison: Comparison, js: str, sides: tuple[Side, Side]
 
 
 def diff(
-    good: str = typer.Argument(..., metavar="GOOD", help="The run that worked: a log, trace, directory or glob."),
-    bad: str = typer.Argument(..., metavar="BAD", help="The run to explain."),
+    good: str = option("diff GOOD", ...),
+    bad: str = option("diff BAD", ...),
     output: list[str] = option("diff --output", [], "-o"),
     format_: Literal["text", "json", "md"] = option("diff --format", "text"),
     redact: bool = option("diff --redact", False),

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.cli.choices import Network, TextOrJson, option
 
@@ -20,9 +18,7 @@ _SIZE = re.compile(r"(\d{1,12})\s*([bkmgt]?)(?:i?b)?", re.I)
 
 
 def expect(
-    paths: list[str] | None = typer.Argument(
-        None, metavar="RUN...", help="Logs of a run: NCCL's own model and measured figures."
-    ),
+    paths: list[str] | None = option("expect RUN...", None),
     gpu: str | None = option("expect --gpu", None),
     nodes: int = option("expect --nodes", 1),
     gpus_per_node: int | None = option("expect --gpus-per-node", None),

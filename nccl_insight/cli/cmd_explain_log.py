@@ -1,11 +1,11 @@
 """``nccl-insight explain-log``: what a job does, in words."""
 
 from nccl_insight.base.errors import NotJudgedError
-from nccl_insight.cli.choices import TextOrJson, inputs, option
+from nccl_insight.cli.choices import TextOrJson, option
 
 
 def explain_log(
-    paths: list[str] = inputs("Logs, directories, globs, or -."),
+    paths: list[str] = option("explain-log PATH...|-", ...),
     format_: TextOrJson = option("explain-log --format", "text"),
     output: str = option("explain-log --output", "-", "-o"),
 ) -> None:

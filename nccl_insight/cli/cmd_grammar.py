@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from nccl_insight.base.errors import ExitCode
-from nccl_insight.cli.choices import inputs, option
+from nccl_insight.cli.choices import option
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def lint() -> None:
 
 
 def coverage(
-    paths: list[str] = inputs("Logs, directories, globs, or -."), top: int = option("group coverage --top", 20, min=0)
+    paths: list[str] = option("grammar coverage PATH...|-", ...), top: int = option("group coverage --top", 20, min=0)
 ) -> None:
     """Which share of a log's lines the grammar understands, by message, and what it does not know."""
     from nccl_insight.inputs.find import find_inputs
@@ -52,7 +52,7 @@ def explain_line(line: str = typer.Argument(..., help="A line of a log, with or 
 
 
 def suggest(
-    paths: list[str] = inputs("Logs, directories, globs, or -."), top: int = option("group suggest --top", 5, min=1)
+    paths: list[str] = option("grammar suggest PATH...|-", ...), top: int = option("group suggest --top", 5, min=1)
 ) -> None:
     """Skeletons of rules for the most frequent unknown lines."""
     from nccl_insight.inputs.find import find_inputs
@@ -64,13 +64,7 @@ def suggest(
 
 
 def diff(
-    source: str = typer.Argument(
-        ...,
-        metavar="SOURCE",
-        help="A checkout of NCCL, RCCL, aws-ofi-nccl or a project around them (UCX, vLLM, Slurm ...), "
-        "a libnccl.so or librccl.so, a wheel or an archive.",
-    ),
-    skeletons: bool = option("group diff --skeletons", False),
+    source: str = option("grammar diff SOURCE", ...), skeletons: bool = option("group diff --skeletons", False)
 ) -> None:
     """Which messages and settings of a source tree the grammar and the catalog do not know."""
     from nccl_insight.advise.settings.catalog import catalog

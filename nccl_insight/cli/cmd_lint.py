@@ -19,11 +19,7 @@ _LEVELS = ("error", "warning", "info", "never")
 
 
 def lint(
-    scripts: list[str] | None = typer.Argument(
-        None,
-        metavar="SCRIPT...|-",
-        help="Scripts, job files, YAML, Dockerfiles, Python, make, HCL, TOML, module files, notebooks, nccl.conf.",
-    ),
+    scripts: list[str] | None = option("lint SCRIPT...|-", None),
     env: bool = option("lint --env", False),
     nccl_version: str | None = option("lint --nccl-version", None),
     kind: str = option("lint --kind", "auto"),

@@ -2,12 +2,10 @@
 
 import sys
 
-from nccl_insight.cli.choices import inputs, option
+from nccl_insight.cli.choices import option
 
 
-def parse(
-    paths: list[str] = inputs("Logs, directories, globs, or -."), all_: bool = option("parse --all", False)
-) -> None:
+def parse(paths: list[str] = option("parse PATH...|-", ...), all_: bool = option("parse --all", False)) -> None:
     """Stream one JSON object per NCCL record; message is null where no rule knows the line."""
     from nccl_insight.base.errors import NotJudgedError
     from nccl_insight.inputs.find import find_inputs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
-from nccl_insight.cli.choices import inputs, option
+from nccl_insight.cli.choices import option
 
 if TYPE_CHECKING:
     from nccl_insight.inputs.find import InputFile
@@ -23,7 +23,7 @@ _OURS = re.compile(r"(?:node|user|job|secret|word|input|id|/?dir|file)[0-9]+(?:\
 
 
 def redact(
-    paths: list[str] = inputs("Logs, traces, directories, globs, or -."),
+    paths: list[str] = option("redact PATH...|-", ...),
     output: Path | None = option("redact --output", None, "-o"),
     strict: bool = option("redact --strict", False),
     report: Path | None = option("redact --report", None),

@@ -4,11 +4,11 @@ import re
 from typing import Literal
 
 from nccl_insight.base.errors import UsageError
-from nccl_insight.cli.choices import inputs, option
+from nccl_insight.cli.choices import option
 
 
 def replay(
-    paths: list[str] = inputs("Logs with COLL lines, or traces."),
+    paths: list[str] = option("replay PATH...|-", ...),
     launcher: Literal["mpirun", "srun", "none"] = option("replay --launcher", "mpirun"),
     gpus_per_node: int | None = option("replay --gpus-per-node", None, min=1),
     bin_dir: str = option("replay --bin-dir", "./build"),

@@ -180,12 +180,7 @@ def register(app: typer.Typer) -> None:
 
 
 def rules(
-    patterns: list[str] | None = typer.Argument(
-        None,
-        metavar="[CODE|NAME|GLOB]...",
-        help="Only these; `new NAME` writes files to start one from.",
-        autocompletion=diagnoses,
-    ),
+    patterns: list[str] | None = option("rules [CODE|NAME|GLOB]...", None, autocompletion=diagnoses),
     format_: Literal["text", "md", "json"] = option("rules --format", "text"),
     family: str = option("rules --family", ""),
     logic: bool = option("rules --logic", False),
@@ -207,14 +202,7 @@ def rules(
     typer.echo(catalog(known, format_, terminal_width()))
 
 
-def explain(
-    names: list[str] = typer.Argument(
-        ...,
-        metavar="CODE|NAME|LINE...",
-        help="A code, a name, a line of a log, part of a message, or - for stdin.",
-        autocompletion=diagnoses,
-    ),
-) -> None:
+def explain(names: list[str] = option("explain CODE|NAME|LINE...", ..., autocompletion=diagnoses)) -> None:
     """Say what a diagnosis or a pasted line of a log means, whether it is harmless, and what to do."""
     from nccl_insight.cli.output import terminal_width, use_color
     from nccl_insight.engine.policy.config import resolve

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from nccl_insight.base.errors import NotJudgedError, UsageError
-from nccl_insight.cli.choices import inputs, option, table_names
+from nccl_insight.cli.choices import option, table_names
 
 if TYPE_CHECKING:
     from nccl_insight.tables.run import Run
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def tables(
-    paths: list[str] = inputs("Logs, traces, directories, globs, or -."),
+    paths: list[str] = option("tables PATH...|-", ...),
     output: Path = option("tables --output", ..., "-o"),
     format_: Literal["parquet", "csv", "ndjson"] = option("tables --format", "parquet"),
     input_format: str = option("tables --input-format", "auto"),

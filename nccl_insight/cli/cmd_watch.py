@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def watch(
-    paths: list[str] = typer.Argument(
-        None, metavar="PATH", help="Growing logs, Inspector files, or directories of them.", show_default=False
-    ),
+    paths: list[str] = option("watch PATH", None, show_default=False),
     ras: str = option("watch --ras", ""),
     interval: float = option("watch --interval", 5.0, min=0.1),
     patience: float = option("watch --patience", 10.0, min=0.0),

@@ -3,12 +3,12 @@
 import typer
 
 from nccl_insight.base.errors import NotJudgedError
-from nccl_insight.cli.choices import inputs
+from nccl_insight.cli.choices import option
 
 
 def why(
     subject: str = typer.Argument(..., help='A rank, host or group: "rank 5", "host gpu01", "group 7".'),
-    paths: list[str] = inputs("Logs, dumps, directories, globs, or -."),
+    paths: list[str] = option("why PATH...|-", ...),
 ) -> None:
     """Tell what is known of a rank, a host or a process group, and whether it is the cause.
 
