@@ -29,10 +29,11 @@ def subject(item: Absent) -> str:
     return ranks_on(item.lead.ranks, item.hosts)
 
 
-def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
+def with_others(run: Run, hit: Hit, item: Absent, asks: bool = False) -> Hit:
     """The hit with the ranks and hosts it is about, what all sources say, and the confidence that they allow together.
 
     Evidence is the hit's own, else that of the best claim, a line of each other source, and what the ranks said last.
+    ``asks``: the hit says that nobody can be blamed yet, which is sure.
     """
     low = item.confidence is Confidence.LOW
     last = last_said(run, item.lead.ranks)[:_QUOTED]
@@ -62,7 +63,7 @@ def with_others(run: Run, hit: Hit, item: Absent) -> Hit:
             *(ref for _, ref in last),
         ),
         confidence=item.confidence,
-        severity=Severity.WARNING if low else hit.severity,
+        severity=Severity.WARNING if low and not asks else hit.severity,
     )
 
 

@@ -14,7 +14,7 @@ from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence
 from nccl_insight.base.words import words
 from nccl_insight.facts.progress import flight_recorder
-from nccl_insight.facts.progress.claims import CALLS, DUMPS, LOG, SOURCES, WATCHDOG, Claim
+from nccl_insight.facts.progress.claims import CALLS, DUMPS, LOG, SOURCES, UNSEEN, WATCHDOG, Claim
 from nccl_insight.facts.progress.waitfor import verdict, waiting
 from nccl_insight.facts.progress.watchdog import odd_calls
 from nccl_insight.facts.progress.witnesses import witnesses
@@ -98,8 +98,10 @@ def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:
         lead, *others = own["same"]
         support = _one_a_source(lead, others)
         contrary = tuple(c for c in own.get("against", ()) if c.weight >= _DISSENT)
-        step = (1 if support else 0) - (1 if contrary else 0)
-        yield Absent(lead, _moved(lead.confidence, step), support, contrary, tuple(own.get("also", ())))
+        unseen = lead.confidence is Confidence.LOW and all(c.proof in UNSEEN for c in own["same"])
+        step = (1 if support and not unseen else 0) - (1 if contrary else 0)
+        sure = tuple(Confidence)[max(0, min(2, lead.confidence.order - step))]
+        yield Absent(lead, sure, support, contrary, tuple(own.get("also", ())))
 
 
 def _one_a_source(lead: Claim, others: Sequence[Claim]) -> tuple[Claim, ...]:
@@ -109,10 +111,6 @@ def _one_a_source(lead: Claim, others: Sequence[Claim]) -> tuple[Claim, ...]:
         if claim.source != lead.source and not (claim.source == LOG and lead.source in (CALLS, WATCHDOG)):
             best.setdefault(claim.source, claim)
     return tuple(best.values())
-
-
-def _moved(confidence: Confidence, steps: int) -> Confidence:
-    return tuple(Confidence)[max(0, min(2, confidence.order - steps))]
 
 
 def _relation(one: Claim, other: Claim) -> str | None:

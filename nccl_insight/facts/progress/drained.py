@@ -5,6 +5,7 @@ What ends so has ended in the job, too, where streams may run side by side.
 """
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Set
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -23,23 +24,33 @@ _COLUMNS: Final = words("comm_id rank op peer root op_count host pid input_id li
 _Stream: TypeAlias = tuple[str, tuple[int, ...]]
 
 
-@fact
 def late(run: Run) -> frozenset[int] | None:
     """The ranks of the job that wait for nobody and have not made calls that others wait in; none where ranks that
     called no more wait for nobody either, as in a log that was cut while the job ran, and where calls of some ranks are
     not here. None: the calls do not tell, as where all wait for each other."""
+    return _drained(run)[0]
+
+
+def follows(run: Run, waits: int, other: int) -> bool:
+    """Whether ``other``, for which a rank waits, waits itself, and not for this rank."""
+    return waits not in _drained(run)[1].get(other, {waits})
+
+
+@fact
+def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]]]:
+    """Who is late, and for which ranks that have not made a call of theirs all others wait."""
     if not run.has("calls") or log_is_cut(run):
-        return None
+        return None, {}
     if unheld(run):
-        return frozenset()
+        return frozenset(), {}
     uneven = progress(run).group_by("comm_id").agg(pl.col("calls").n_unique() > 1)["calls"].any()
     if not uneven and unmatched(run).is_empty():
-        return None
+        return None, {}
     made = completed(run).join(closed(run), on="comm_id", how="anti").select("comm_id", "rank").drop_nulls().unique()
     found = {(str(c), int(r)): rank_in_job(run, c, r) for c, r in made.sort("comm_id", "rank").iter_rows()}
     places = {at: job for at, job in found.items() if job is not None}
     if len(places) < len(found) or len(set(places.values())) < 3 or not sums(run).differing.is_empty():
-        return None
+        return None, {}
     members: dict[str, list[int]] = defaultdict(list)
     for (comm, _), job in places.items():
         members[comm].append(job)
@@ -49,7 +60,7 @@ def late(run: Run) -> frozenset[int] | None:
     lacks = {r: {p for s, n in calls for p in s[1] or members[s[0]] if n >= total[p, s]} for r, calls in waits.items()}
     missed = frozenset(p for who in lacks.values() for p in who & free)
     if not missed:
-        return None
+        return None, lacks
     held = {r for r, who in lacks.items() if who & missed}
     called = Counter[int]()
     for (rank, stream), calls in total.items():
@@ -58,7 +69,7 @@ def late(run: Run) -> frozenset[int] | None:
     idle = any(0 < called[r] <= most for r in free - missed)
     cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
     still = len(missed) > 1 and _still(total, members, missed, held)
-    return frozenset() if idle or cut or still else missed
+    return frozenset() if idle or cut or still else missed, lacks
 
 
 def _cut(run: Run, rows: pl.DataFrame, held: set[int], missed: frozenset[int]) -> bool:

@@ -147,8 +147,8 @@ class Instance:
 
     @cached_property
     def _never(self) -> list[int]:
-        told = enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
-        rows = [n for n, (seq, last) in told if seq is None and last is not None and last < (self.low or 0)]
+        low, told = self.low, enumerate(zip(self._cells["timed_out_seq"], self._cells["last_enqueued"], strict=True))
+        rows = [n for n, (seq, last) in told if seq is None and None not in (low, last) and last < low]
         return rows if len(rows) < self.rows.height else []
 
     @cached_property

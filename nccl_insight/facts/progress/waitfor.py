@@ -20,7 +20,7 @@ from nccl_insight.base.natures import names
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.progress import drained, flight_recorder, watchdog
 from nccl_insight.facts.progress.calls import waiting_pairs
-from nccl_insight.facts.progress.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, WATCHDOG, Claim, worded
+from nccl_insight.facts.progress.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, UNSEEN, WATCHDOG, Claim, worded
 from nccl_insight.facts.progress.instances import UNNAMED, Instance, earliest
 from nccl_insight.facts.progress.tallies import counted
 from nccl_insight.facts.progress.witnesses import lost
@@ -91,8 +91,8 @@ def verdict(run: Run, source: str) -> Verdict:
         own = (r for i, r in ranks.rank_of_input.items() if i not in dumps)
         known = frozenset({*ranks.ranks, *own}) | ended_ranks(run)
         every = max(watchdog.least_world(run), ranks.world, 1 + max(known, default=-1))
-        # As many files as ranks: nobody's output is lost.
-        if len(watchdog.alike(run, watchdog.states(run)["input_id"])) == every > 1:
+        # As many files as ranks: nobody's output is lost. Two may be of any two.
+        if len(watchdog.alike(run, watchdog.states(run)["input_id"])) == every > 2:
             known |= frozenset(range(every))
         parts, elsewhere = watchdog.groups(run), frozenset[int]()
     else:
@@ -498,9 +498,10 @@ class _Graph:
         told = len({r for g in self.placed for r in g.ranks(g.rows)})
         # A few numbers that lack among many are those of ranks, not of files that nobody collected.
         low = proof in ("counts", "records") or (proof == "gap" and len(ranks) * 2 > max(told, len(group.entered)))
-        # Where nearly all ranks gave a dump, those of the others were not just left behind.
-        low |= proof == "undumped" and len(ranks) * _FEW > len(self.known)
-        return Confidence.HIGH if sure.get(proof) else Confidence.LOW if low else Confidence.MEDIUM
+        # Whose output may just not be here may wait like the others, for a rank that is, or for data that stands.
+        heard = proof not in UNSEEN or self.known.issuperset(ranks)
+        low |= not heard and (self.own_files > 0 or watchdog.cut_short(self.run))
+        return Confidence.LOW if low else Confidence.HIGH if sure.get(proof) else Confidence.MEDIUM
 
     def _pair_claim(self, late: set[int]) -> Claim:
         """The claim that ranks without a dump are waited for in sends and receives."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from nccl_insight.base.model import Hit
+from nccl_insight.base.model import Confidence, Hit
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.progress.absent import Absent, absences
 from nccl_insight.facts.progress.calls import log_is_cut
@@ -23,7 +23,7 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     for item in absences(run):
         if hit := _hit(run, item):
-            yield with_others(run, hit, item)
+            yield with_others(run, hit, item, _asks(run, item))
     if not run.has("calls"):
         return
     if log_is_cut(run):
@@ -37,6 +37,12 @@ def _closed(run: Run, item: Absent) -> pl.DataFrame:
     rows = run.table("ranks").filter(pl.col("rank").is_in(item.lead.ranks))
     orderly = (rows["destroyed"].cast(pl.String) == "destroyed").fill_null(False)
     return rows.with_columns(line="destroyed_line") if orderly.all() else rows.clear()
+
+
+def _asks(run: Run, item: Absent) -> bool:
+    """Whether the output of these ranks may just not be here, so that they may wait like the others."""
+    ended = ended_ranks(run).issuperset(item.lead.ranks)
+    return item.confidence is Confidence.LOW and item.lead.proof in ("silent", "gap") and not ended
 
 
 def _told(item: Absent) -> dict[str, Any]:
@@ -60,6 +66,8 @@ def _hit(run: Run, item: Absent) -> Hit | None:
         return says("collective-not-reached.barrier", (), observed=observed, within=not lead.world, **_told(item))
     if lead.proof == "stack":
         return says("collective-not-reached.elsewhere", (), next_step=READ_LAST, **_told(item))
+    if _asks(run, item):
+        return says("collective-not-reached.unsure", (), first_s=lead.first_s, **_told(item))
     if lead.proof == "gap":
         numbered, ended = lead.seq is not None, ended_ranks(run).issuperset(lead.ranks)
         return says(

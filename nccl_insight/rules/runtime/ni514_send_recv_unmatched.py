@@ -70,13 +70,12 @@ def _counted(run: Run) -> Iterator[Hit]:
     if late is not None and not late and not follows:
         return  # what lacks may wait for those that the log does not hold, or be cut off
     # Pairs whose missing side waits itself only follow.
-    roots = rows.filter(
-        pl.Series([p is None or (p[1] in late if late else p[1] not in waits) for p in pairs], dtype=pl.Boolean)
-    )
-    if not roots.height and missing & {
-        r for g in counted(run, CALLS) if g.world and g.comparable for r in g.ranks_inside
-    }:
-        return  # who lacks there waits for others in a collective
+    after = [late is None and p is not None and drained.follows(run, *p) for p in pairs]
+    first = [p is None or (p[1] in late if late else p[1] not in waits) for p in pairs]
+    roots = rows.filter(pl.Series(first, dtype=pl.Boolean) & ~pl.Series(after, dtype=pl.Boolean))
+    standing = {r for g in counted(run, CALLS) if g.world and g.comparable for r in g.ranks_inside}
+    if not roots.height and (missing & standing or all(after)):
+        return  # who lacks there waits for others
     for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)

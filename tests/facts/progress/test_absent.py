@@ -77,6 +77,20 @@ def test_dumps_without_one_rank_are_believed_when_the_log_agrees(tmp_path: Path)
     assert [(f.ranks, f.severity.value, f.confidence.value) for f in found] == [((3,), "error", "high")]
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["a file of each rank", "one log that ends among the time-outs"])
+def test_whose_output_is_not_here_may_wait_as_well(tmp_path: Path, own: bool) -> None:
+    """A time-out in the missing lines would say that the data of all stands, and that nobody is late."""
+    waits = {r: timeout(r, 35, 35, 34) for r in (0, 1, 3)}
+    if own:
+        for r, lines in waits.items():
+            log(tmp_path / f"rank{r}.log", *lines)
+    else:
+        log(tmp_path / "run.log", *(line for lines in waits.values() for line in lines))
+    _, found = judged(str(tmp_path))
+    assert [(f.ranks, f.severity.value, f.confidence.value) for f in found] == [((2,), "error", "low")]
+    assert found[0].title.endswith("late, or the output of rank 2 is not here")
+
+
 def test_the_better_evidence_is_told_when_sources_disagree(tmp_path: Path) -> None:
     waits = [line for r in (0, 2, 3) for line in timeout(r, 35, 35, 34)]
     text = log(tmp_path / "run.log", *inits(), *waits)  # rank 1 is silent ...
