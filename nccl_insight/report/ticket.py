@@ -5,11 +5,11 @@ from typing import Final
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import capital, plural
-from nccl_insight.report import markdown, story, words
-from nccl_insight.report.sanitize import one_line
+from nccl_insight.report import markdown, words
+from nccl_insight.report.fill import environment
+from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.views.platform import Platform
 
-_CHAT: Final = 7
 _MOST_FINDINGS: Final = 6
 _HANGS: Final = ("timeout", "hang", "desync", "stuck", "missing", "silent", "not-reached", "never", "unmatched")
 
@@ -41,37 +41,8 @@ def platform(analysis: Analysis, view: Platform, command: str = "") -> str:
 
 def chat(analysis: Analysis) -> str:
     """At most eleven lines without markup for a chat: verdict and cause, the job, its story, a line, what to do."""
-    network = " and ".join(one_line(v, 40) for v in analysis.job.networks[:3])
-    job = ", ".join(filter(None, (words.job_line(analysis), network and f"network {network}")))
-    lines = [f"{analysis.verdict}: {words.cause(analysis)}"]
-    if story.told(analysis):
-        lines += [f"Job: {job}"] if job else []
-        moments = [m for m in story.first_screen(analysis.story, _CHAT) if m.kind != "start"]
-        lines += [
-            f"{row.clock}{' ' if row.clock else ''}{row.kind}: {words.shortened(row.text, 160)}"
-            for row in story.rows(moments)
-        ]
-    elif job:
-        lines.append(f"Job: {job}" + (f". {capital(analysis.progress.line)}" if analysis.progress else ""))
-    elif analysis.progress:
-        lines.append(capital(analysis.progress.line))
-    loud = analysis.causes
-    if loud:
-        first = words.primary(loud[0])
-        if first is not None:
-            where = words.affected(loud[0], 6)
-            lines.append(f"{words.location(first)}{f' ({where})' if where else ''}: {one_line(first.text, 200)}")
-        told = "; ".join(f"{s.label}: {s.text}" if s.is_command else s.text for s in words.steps(loud[0]))
-        if told:
-            lines.append(f"Next: {one_line(told, 300)}")
-    elif analysis.more:
-        lines.append(f"To see more: {one_line(analysis.more[0].add, 200)} -> {one_line(analysis.more[0].enables, 200)}")
-    others = len(analysis.findings) - 1 if loud else len(analysis.findings)
-    rest = f"{plural(others, 'other finding')}; " if others > 0 else ""
-    lines.append(
-        f"{rest}{analysis.tool.name} {analysis.tool.version}" + ("" if analysis.redacted else ", not redacted")
-    )
-    return "\n".join(one_line(line, 500) for line in lines) + "\n"
+    filled = environment(sanitize, {"capital": capital}).get_template("chat.txt").render(analysis=analysis)
+    return "\n".join(one_line(line, 500) for line in filled.rstrip().split("\n")) + "\n"
 
 
 def _impact(analysis: Analysis) -> str:

@@ -13,7 +13,7 @@ from tests.cli import commands_of
 
 
 def test_the_manual_page_has_every_command_and_option() -> None:
-    text = "\n".join(page())
+    text = page()
     for name in commands_of(build_app()):
         escaped = name.replace("-", r"\-")
         assert any(line == f".SS {escaped}" or line.startswith(f".SS {escaped} ") for line in text.split("\n")), name
@@ -25,10 +25,6 @@ def test_the_manual_page_has_every_command_and_option() -> None:
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_groff_has_nothing_to_say_about_the_manual_page() -> None:
     done = subprocess.run(
-        ["groff", "-man", "-Tascii", "-ww", "-z"],
-        input="\n".join(page()) + "\n",
-        capture_output=True,
-        text=True,
-        check=True,
+        ["groff", "-man", "-Tascii", "-ww", "-z"], input=page() + "\n", capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
