@@ -118,8 +118,8 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
 
 
 def replayed(run: Run) -> tuple[tuple[Mend, ...], Replayed | None]:
-    """What mending would gain, in order, and how the traces were replayed: None where there are none of GPUs."""
-    if not run.has("gpu_work"):
+    """What mending would gain, in order, and how the traces were replayed: None where no ranks met in traces."""
+    if not run.has("trace_info"):
         return (), None
     from nccl_insight.facts.lateness.replay import what_if  # brings numpy, which logs do not need
 

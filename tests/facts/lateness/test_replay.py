@@ -257,11 +257,14 @@ def _recorded(job: Job, starts: bool) -> Run:
 @pytest.mark.parametrize("starts", [True, False])
 def test_collectives_alone_tell_who_is_late(starts: bool) -> None:
     job, twin = Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0), Job(FOUR)
-    found = what_if(_recorded(job, starts))
+    good, bad = _recorded(twin, starts), _recorded(job, starts)
+    found = what_if(bad)
     assert (found.coarse, found.refused) == (True, "")
     known = 5 / 6  # nothing tells when the ranks began the first of six steps
     assert _near(_of(found, "rank", (2,)), known * (job.span_ns - twin.span_ns), job.span_ns)
-    assert what_if(_recorded(twin, starts)).gains == ()
+    assert what_if(good).gains == ()
+    if starts:
+        assert "rank 2 as its peers" in compare(good, bad, analyze(good), analyze(bad)).step
 
 
 def test_the_later_half_of_the_ranks_is_late_together() -> None:
