@@ -36,12 +36,14 @@ MIXES = {
     # The prints of a training program around the lines of NCCL.
     "foreign": {"foreign": 0.9, "ops": 0.1},
     # The log of several pods as kubectl follows them: names and times of day in front of all lines.
-    "pods": {"foreign": 0.5, "ops": 0.5},
+    # The program's are shorter than those of NCCL.
+    "pods": {"prints": 0.5, "ops": 0.5},
     "watchdog": {"watchdog": 1.0},
     # Ranks that begin again and again.
     "restarts": {},
     "init": {},
 }
+_PROGRAM = frozenset({"foreign", "prints"})
 _DIRT = (
     "Traceback (most recent call last):", "  0%|          | 1/1000 [00:01<?, ?it/s]",
     "node0001:100000:1", "[rank3]: RuntimeError: something else happened at step ",
@@ -79,7 +81,7 @@ SHAPES = {
     "json": Shape("ops", ranks=16, prefix="json"),
     "torn": Shape("ops", ranks=16, torn=0.1),
     "foreign": Shape("foreign"),
-    "pods": Shape("pods", prefix="kubectl"),
+    "pods": Shape("pods", prefix="kubectl", dirt=0.0),
     "watchdog": Shape("watchdog"),
     "restarts": Shape("restarts"),
 }
@@ -173,6 +175,11 @@ def _bodies(kind: str, row: pl.Expr, rank: pl.Expr, shape: Shape) -> pl.Expr:
         )  # fmt: skip
     if kind == "foreign":
         return _foreign(row, rank, step, a, b)
+    if kind == "prints":
+        return pl.concat_str(
+            pl.lit("INFO:root:step "), step, pl.lit(" loss=0."), b % 90_000 + 10_000, pl.lit(" throughput="), a % 900,
+            pl.lit(".5 samples/s"),
+        )  # fmt: skip
     forms = (
         (pl.lit("resp.opId="), _pointer(row, 13), pl.lit(" matches expected opId="), _pointer(row, 13)),
         (pl.lit("ncclPollProxyResponse Received new opId="), _pointer(row, 13)),
@@ -296,12 +303,12 @@ def _block(first: int, rows: int, shape: Shape) -> pl.DataFrame:
     rank = row % shape.ranks
     kinds = MIXES[shape.kind]
     turns = row + row // shape.ranks if shape.kind == "interleaved" else _noise(row // shape.ranks, shape.seed + 9)
-    turns = _noise(row, shape.seed + 9) if "foreign" in kinds else turns
+    turns = _noise(row, shape.seed + 9) if kinds.keys() & _PROGRAM else turns
     share = turns % 2 / 2 if shape.kind == "interleaved" else turns % 1000 / 1000
     line, below = pl.lit(""), 0.0
     for kind, part in kinds.items():
         body = _bodies(kind, row, rank, shape)
-        own = pl.concat_str(_head(rank, shape, row, kind in {"foreign", "watchdog"}), body)
+        own = pl.concat_str(_head(rank, shape, row, kind in {*_PROGRAM, "watchdog"}), body)
         line, below = pl.when(share >= below).then(own).otherwise(line), round(below + part, 3)
     if shape.dirt:
         chance = _noise(row, shape.seed + 21) % 100_000
