@@ -24,7 +24,7 @@ _GROWN_S: Final = 0.02
 _MOST: Final = 99
 # Levels of NCCL that report trouble, and torch's watchdog.
 _LOUD: Final = (b" NCCL WARN ", b" NCCL ERROR ", b"Watchdog caught collective operation timeout")
-_BLOCK: Final = 4 << 20
+_BLOCK: Final = 8 << 20
 
 
 class Tasks:
@@ -114,7 +114,7 @@ class Search(threading.Thread):
                     data = stream.read(_BLOCK)
                     if not data and name != str(path) and not self._done.wait(_GROWN_S):
                         continue
-                    self.looked = _read_so_far("thread-self") or 0
+                    self.looked = (_read_so_far("thread-self") or 0) if packed else self.looked + len(data)
                     block = held + data
                     end = block.rfind(b"\n") + 1 if data and len(held) < _BLOCK else len(block)
                     if found := [at for sign in _LOUD if (at := block.find(sign, 0, end)) >= 0]:
