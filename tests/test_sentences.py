@@ -1,7 +1,7 @@
 """Every sentence that users read: no phrase of the word list, and nothing that a program left in it.
 
-Texts come from the source (strings of checks, commands, reports; pages; README and docs); findings as they are rendered
-are checked by ``refused`` in tests/test_rule_fixtures.py, over all examples.
+Texts come from the source (strings of checks, commands, reports; pages; templates; README and docs); findings as they
+are rendered are checked by ``refused`` in tests/test_rule_fixtures.py, over all examples.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def texts() -> Iterator[tuple[str, str]]:
         yield path.name, re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S)
     for path in sorted((source.PACKAGE / "rules").rglob("*.md")):
         yield path.name, re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S)
+    for path in sorted(source.PACKAGE.rglob("templates/*")):
+        yield path.name, path.read_text(encoding="utf-8")
     for folder in SPOKEN:
         for path in source.modules(folder):
             tree = source.tree(path)
