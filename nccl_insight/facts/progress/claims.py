@@ -27,9 +27,8 @@ STACKS: Final = "a stack"
 SOURCES: Final = (DUMPS, WATCHDOG, BARRIER, STACKS, CALLS, RAS, INSPECTOR)
 """The sources that tell where ranks stand, the surest first."""
 COUNTED: Final = ("calls", "counts", "counts-still", "records")
-"""Proofs by numbers of operations alone."""
 UNSEEN: Final = ("silent", "gap", "undumped")
-"""Proofs by what is not in the inputs."""
+"""Proofs by numbers of operations alone, and by what is not in the inputs."""
 
 # How much each kind of proof weighs against another one. A dump lists the operations of a rank one by one; a rank's
 # own last number says that it never issued the next; being silent can also mean that the output is not here.

@@ -171,7 +171,9 @@ class _Graph:
 
     def verdict(self) -> Verdict:
         claims = tuple(self._claims())
-        crossed = () if claims or self.odd else tuple(self._crossed())
+        crossed = () if (claims and self.source != RAS) or self.odd else tuple(self._crossed())
+        # Where orders cross, one of which RAS counts fewer may wait in what it does not count.
+        claims = () if crossed else claims
         # By the lines alone nobody knows what runs: behind what a late rank holds up, nothing does.
         none = crossed or (claims and self.source == WATCHDOG)
         stalled = () if none else self._stalled({(c.group, r) for c in claims for r in c.waiting})
@@ -457,10 +459,11 @@ class _Graph:
                 stands.setdefault(rank, []).append(group)
         # Who stands in several issues one behind another without waiting, and may have issued what it does not tell.
         several = Counter(r for g in self.placed for r in g.standing)
+        most = 1 if watchdog.cut_short(self.run) and max(several.values(), default=1) > 1 else 2
         for one in needs:
             for other in {g.name: g for r in one.lacking for g in stands.get(r, ())}.values():
                 there, here = one.lacking & other.ranks_inside, one.ranks_inside & other.lacking
-                sure = other.sound and (one.listed or all(several[r] < 2 for r in one.ranks_inside))
+                sure = other.sound and (one.listed or all(several[r] < most for r in one.ranks_inside))
                 if here and len(here) <= len(there) and sure:
                     (ranks, where, lines), (others, elsewhere, more) = _stands(one, here), _stands(other, there)
                     yield Crossed(ranks, others, where, elsewhere, one.first_s, (*lines, *more))

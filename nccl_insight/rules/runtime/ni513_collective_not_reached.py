@@ -69,10 +69,8 @@ def _hit(run: Run, item: Absent) -> Hit | None:
     if _asks(run, item):
         return says("collective-not-reached.unsure", (), first_s=lead.first_s, **_told(item))
     if lead.proof == "gap":
-        numbered, ended = lead.seq is not None, ended_ranks(run).issuperset(lead.ranks)
-        return says(
-            "collective-not-reached.unseen", (), first_s=lead.first_s, numbered=numbered, ended=ended, **_told(item)
-        )
+        ended = ended_ranks(run).issuperset(lead.ranks)
+        return says("collective-not-reached.unseen", (), first_s=lead.first_s, ended=ended, **_told(item))
     if lead.proof != "silent":
         return None
     if (gone := _closed(run, item)).height:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import nccl_insight
 from nccl_insight.facts.progress.absent import absences, refuted
+from nccl_insight.facts.progress.claims import RAS
+from nccl_insight.facts.progress.waitfor import verdict
 from tests.dumps import done, entry
 from tests.hangs import HANGS, HASH, call, dumps, host, inits, judged, log, old_timeout, ras, timeout
 
@@ -459,3 +462,25 @@ def test_a_restart_between_time_outs_leaves_nothing_to_compare(tmp_path: Path) -
     lines = [*(old_timeout(r, 0, r, 40) for r in (0, 1, 2)), again, *(old_timeout(r, 0, r, 90) for r in (3, 4, 5))]
     _, found = judged(log(tmp_path / "run.log", *lines))
     assert found == []
+
+
+def test_ras_blames_nobody_for_fewer_operations_where_orders_cross(tmp_path: Path) -> None:
+    """Ranks 2 and 3 wait for each other; rank 1 may wait for rank 3 in a receive, which is not counted."""
+
+    def group(name: str, counts: dict[int, int]) -> dict[str, object]:
+        ranks = [
+            {"rank": n, "host": "10.0.0.1", "pid": 4000 + r, "cuda_dev": r, "collective_counts": {"AllReduce": c}}
+            for n, (r, c) in enumerate(counts.items())
+        ]
+        return {"hash": name, "size": len(ranks), "ranks_count": len(ranks), "missing_ranks_count": 0, "ranks": ranks,
+                "missing_ranks": []}  # fmt: skip
+
+    groups = [group("0x8a1f5f0c3d2e1b00", {0: 1, 1: 0, 2: 1, 3: 0}), group("0x8a1f5f0c3d2e1b02", {2: 1, 3: 2})]
+    for second in (10, 40):
+        (tmp_path / f"ras_{second}.json").write_text(json.dumps({
+            "nccl_version": "2.28.9", "cuda_runtime_version": 12090, "cuda_driver_version": 12090,
+            "timestamp": f"2026-06-19 05:06:{second}", "communicators_count": 2, "communicators": groups,
+        }))  # fmt: skip
+    run = nccl_insight.load([str(tmp_path)])
+    assert verdict(run, RAS).waiting >= {2, 3}
+    assert absences(run) == ()
