@@ -110,11 +110,10 @@ def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int])
         parts.append(svg.text(x + wide / 2, top - 12, head, "t c s hot" if hot else "t c s", ranks=ranks))
         for n, group in enumerate(rows):
             if found := _cell(group, ranks):
-                css, word, said = found
-                y = top + row * n + 18
+                (css, word, said), y = found, top + row * n + 18
                 parts.append(svg.rect(x + 1, y, wide - 2, 22, css, said, ranks=ranks))
-                late = css == "cell late"
-                parts.append(svg.text(x + wide / 2, y + 16, word, "t c b" if late else "t c s", ranks=ranks))
+                weight = "t c b" if css == "cell late" else "t c s"
+                parts.append(svg.text(x + wide / 2, y + 16, word, weight, ranks=ranks))
         x += wide
     for n, (at, group) in enumerate(zip(shown, rows, strict=False)):
         css = "t hot" if guilty & {*group.behind, *group.silent} else "t"
@@ -123,7 +122,8 @@ def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int])
     key, wide = svg.legend(
         left, height, (("cell done", "= level"), ("cell late", "-n behind"), ("cell none", "? silent"))
     )
-    if more:
-        parts.append(svg.text(left, height + 22, f"{more} in the table", "t s"))
-    size = max(x, left + wide, svg.room((names[n] for n in shown[:_GROUPS]), _NAME)) + 10, height + (34 if more else 12)
+    words = f"{more} in the table" if more else ""
+    parts.append(svg.text(left, height + 22, words, "t s"))
+    room = svg.room((*(names[n] for n in shown[:_GROUPS]), words), _NAME)
+    size = max(x, left + wide, room) + 10, height + (34 if more else 12)
     return svg.drawing(*size, "How far each rank got, by process group", [*parts, *key]), size[0]

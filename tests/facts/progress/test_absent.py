@@ -91,7 +91,7 @@ def test_whose_output_is_not_here_may_wait_as_well(tmp_path: Path, own: bool) ->
         log(tmp_path / "run.log", *(line for lines in waits.values() for line in lines))
     _, found = judged(str(tmp_path))
     assert [(f.ranks, f.severity.value, f.confidence.value) for f in found] == [((2,), "error", "low")]
-    assert found[0].title.endswith("late, or the output of rank 2 is not here")
+    assert found[0].title.startswith("Rank 2 is late, or its output is not here; ranks 0-1,3 timed out")
 
 
 def test_the_better_evidence_is_told_when_sources_disagree(tmp_path: Path) -> None:
