@@ -62,11 +62,11 @@ class Course:
         return self.completed and bool(refs) and all(self.counted_on(ref.input_id, ref.line, last_s) for ref in refs)
 
     def counted_on(self, input_id: int, line: int, time_s: float | None) -> bool:
-        """Whether the program counted steps in this input long after a line: by the clock, else by lines."""
+        """Whether the program counted steps, or was through, in this input long after a line: by clock, else lines."""
         last, last_s = self.steps.get(input_id, (0, None))
         if time_s is not None and last_s is not None:
             return last_s >= time_s + _LONG_S
-        return last >= line + _LONG_LINES
+        return max(last, self.through.get(input_id, 0)) >= line + _LONG_LINES
 
     def outlived(self, last_s: float | None) -> bool:
         """Whether the program counted steps long after that time."""
@@ -129,7 +129,11 @@ def course(run: Run) -> Course:
     marks = run.table("milestones")
     first = pl.min_horizontal(pl.col(s).cast(pl.Int64) for s in STEPS).min().fill_null(0)
     own = {int(i): int(line) for i, line in marks.group_by("input_id").agg(first).iter_rows()} if marks.height else {}
-    rows = run.table("endings").filter(pl.col("kind").is_in([*COURSE, LAST]) & pl.col("input_id").is_in(list(own)))
+    rows = run.table("endings").filter(pl.col("kind").is_in([*COURSE, LAST]))
+    # Without a line of NCCL the job's inputs are those that count steps or say that the program is through.
+    counts = rows.filter(pl.col("kind").is_in([STEP, DONE]))["input_id"].unique() if marks.is_empty() else ()
+    own |= dict.fromkeys(map(int, counts), 0)
+    rows = rows.filter(pl.col("input_id").is_in(list(own)))
     timed = with_time(run, rows, "text")
     stamped = timed.filter(pl.col("kind") != LAST) if own else timed
     begun, ended = stamped.filter(pl.col("kind") == BEGUN)["time_s"].min(), timed["time_s"].max()

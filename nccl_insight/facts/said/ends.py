@@ -17,6 +17,7 @@ from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.said import host_facts
 from nccl_insight.facts.said.clock import ERROR_STAMPS, with_time
+from nccl_insight.facts.said.course import course
 from nccl_insight.facts.said.ended import endings
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes
 from nccl_insight.facts.said.last_words import Tail, Word, tails, unwell
@@ -109,7 +110,7 @@ def ends(run: Run) -> tuple[End, ...]:
         rows = rows.filter(~(plays(rows, "later") & rows["input_id"].is_in(named.to_list())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
-    pods, agents, beside = _pods(run), _agents(rows), host_facts.sidecars(run)
+    pods, agents, beside, job = _pods(run), _agents(rows), host_facts.sidecars(run), course(run)
     if agents:  # which pass on in their exit code that a rank failed
         rows = rows.filter(pl.col("task_list").is_null() | (pl.col("kind") != FAILED))
     found: list[End] = []
@@ -120,6 +121,9 @@ def ends(run: Run) -> tuple[End, ...]:
         )
         if end is not None and of_container and beside(*end.order):
             end = replace(end, ranks=(), beside=True) if end.kind == KILLED else None
+        if end is not None and end.kind == FAILED and end.exit_code and job.went_on([end.ref], end.time_s):
+            # Of an earlier step of a batch script: the ranks that went on are others.
+            end = replace(end, ranks=(), local_rank=None)
         found += _given(end)
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))

@@ -12,7 +12,7 @@ import polars as pl
 
 from nccl_insight.base.natures import called, names
 from nccl_insight.facts.said.clock import timed_errors, with_time
-from nccl_insight.facts.said.course import signs_of_life
+from nccl_insight.facts.said.course import course, signs_of_life
 from nccl_insight.facts.said.topics import plays, told
 from nccl_insight.readers.embedded.endings import DONE, STEP
 from nccl_insight.tables.normalise.ends import EFFECT, UNEXPLAINED
@@ -92,8 +92,14 @@ def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _got_over(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """What only waits is none of the trouble where the job went on behind it: what it waited for came, or the program
-    counts steps, or ranks of NCCL do."""
-    waits = plays(rows, "wait")
+    counts steps, or ranks of NCCL do. Nor is what a launcher could not start where the program went on to its end."""
+    waits, starts = plays(rows, "wait"), pl.col("cause").is_in(list(names("starting")))
+    begun = rows.filter(starts).select("input_id", "line").unique()
+    if begun.height:
+        job = course(run)
+        through = begun.filter([job.completed and job.counted_on(i, line, None) for i, line in begun.iter_rows()])
+        started = rows.select(starts & pl.struct("input_id", "line").is_in(through.to_struct().implode())).to_series()
+        rows = rows.with_columns(cause=pl.when(started).then(pl.lit(BENIGN)).otherwise("cause"))
     if rows.filter(waits).is_empty():
         return rows
     steps = run.table("endings").filter(pl.col("kind").is_in([STEP, DONE]))

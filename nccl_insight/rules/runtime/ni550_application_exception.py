@@ -10,7 +10,7 @@ from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.data import replace
 from nccl_insight.base.model import Hit, Step
 from nccl_insight.base.natures import names
-from nccl_insight.facts.said.course import in_order, signs_of_life
+from nccl_insight.facts.said.course import course, in_order, signs_of_life
 from nccl_insight.facts.said.ends import ENDED, FAILED, LAST_WORDS, End, ends
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.said.topics import told
@@ -180,17 +180,19 @@ def _short(place: str) -> str:
 def _exit(run: Run, first: End) -> Hit:
     """An end whose reason is not in the files: a launcher's exit code, or the last words of the output."""
     led = outside.led_to(run, first)
-    # A process of another program, where the ranks went on and closed in order.
+    # A process of another program or step, where the ranks went on to the end of the job.
     strange = in_order(run) and first.ref.line < signs_of_life(run).get(first.ref.input_id, 0)
+    strange = strange or course(run).went_on([first.ref], first.time_s)
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     said, when = first.message == LAST_WORDS, outside.since([first])
+    behind = ", and the job went on" if strange else " before the others" * bool(first.ranks)
     hit = says(
         "application-exception.exit",
         (),
         caused_by=led,
         title=f'{outside.subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'
         if said
-        else f"{outside.subject([first])} ended {code}{' before the others' * bool(first.ranks)}{when}",
+        else f"{outside.subject([first])} ended {code}{behind}{when}",
         said=said,
         scheduled=strange or (ENDED in led and not said),
     )

@@ -8,7 +8,7 @@ import polars as pl
 
 from nccl_insight.base.natures import names
 from nccl_insight.facts.said.course import course
-from nccl_insight.facts.said.ends import BARE, ENDED, FAILED, End, ends
+from nccl_insight.facts.said.ends import BARE, CRASHED, ENDED, FAILED, End, ends
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes
 from nccl_insight.facts.said.topics import told
 from nccl_insight.facts.setup.settings import named
@@ -159,6 +159,9 @@ def _earlier(run: Run, first: End) -> tuple[str, ...]:
     if "cancelled" in first.parts:
         here = (pl.col("input_id") == first.ref.input_id) & (pl.col("line") < first.ref.line)
         before |= here & pl.col("time_s").is_null()
-    own = pl.col("cause").is_in(list(names("startup", "own"))) & pl.col("loud") & before
+    # What a rank died of that is gone before: the others waited for it until the end.
+    died = any(e.kind in (CRASHED, FAILED) and e.ranks and outside.earlier(e, first) for e in ends(run))
+    own = pl.col("cause").is_in(list(names("startup", "own"))) | (pl.lit(died) & _FAILURE)
+    own = own & ~pl.col("cause").is_in(list(names("echo"))) & pl.col("loud") & before
     job, rows = course(run), causes(run).filter(own).select("cause", "input_id", "line", "time_s")
     return tuple(sorted({str(cause) for cause, *at in rows.iter_rows() if not job.counted_on(*at)}))

@@ -253,3 +253,52 @@ def test_lines_before_and_within_a_job_that_came_to_its_end() -> None:
     assert done.in_front([Ref(0, 4)])
     assert not done.in_front([Ref(0, 5)])
     assert not Course(inputs={0: 5}).got_over([Ref(0, 20)])
+
+
+# Jobs without a line of NCCL's own: only the program's output tells their course.
+RUN_STOP = (
+    '0: :::MLLOG {"namespace": "", "time_ms": 1763380000000, "event_type": "INTERVAL_END", "key": "run_stop", "value": '
+    'null, "metadata": {"file": "/work/train.py", "lineno": 210, "status": "success", "step_num": 900}}'
+)
+COUNTED = [f"0: step {n}/900 loss 2.{n % 10}" for n in range(0, 900, 20)]
+LEFT = [f"{n % 8}: rank {n % 8} waits for the loader's workers to leave" for n in range(30)]
+PMIX = "3: [gpu01:446124] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 168"
+PREPARED = "srun: error: gpu01: task 0: Exited with exit code 1"
+PROLOG = "srun: error: Prolog hung on node gpu07"
+PROXY = [
+    "5: [E1117 11:46:13.812290483 ProcessGroupNCCL.cpp:541] [Rank 5] found async exception when checking for NCCL "
+    "errors: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.22.3",
+    "5: ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error. ",
+    "5: Last error:",
+    "5: [Proxy Service 5] Failed to execute operation Close from rank 5, retcode 3",
+]
+
+
+@pytest.mark.parametrize("behind", [[RUN_STOP, *LEFT], [*LEFT, DONE]], ids=["structured", "in words"])
+@pytest.mark.parametrize("said", [PMIX, PREPARED, PROLOG], ids=["PMIx's lock", "an earlier step", "a prolog"])
+def test_what_stands_in_front_of_a_whole_run_did_not_end_it(said: str, behind: list[str], tmp_path: Path) -> None:
+    assert errors(tmp_path, job=["0: starts", said, *COUNTED, *behind]) == []
+
+
+@pytest.mark.parametrize("said", [PMIX, PREPARED, PROLOG], ids=["PMIx's lock", "the last step", "a prolog"])
+def test_the_same_at_the_end_of_the_output_is_the_failure(said: str, tmp_path: Path) -> None:
+    assert status(tmp_path, job=["0: starts", *COUNTED, said]) == "findings"
+
+
+def test_a_proxy_that_fails_to_close_behind_the_end_of_the_run_stops_nothing(tmp_path: Path) -> None:
+    assert errors(tmp_path, job=[*COUNTED, RUN_STOP, *LEFT, *PROXY]) == []
+    assert [name for _, name, _ in errors(tmp_path, job=[*COUNTED, *LEFT, *PROXY])] != []
+
+
+def test_ranks_that_died_before_the_time_limit_come_first(tmp_path: Path) -> None:
+    died = [
+        f"{r}: what():  NCCL error in: NCCLUtils.cpp:77, invalid usage, NCCL version 2.25.1\n"
+        f"{r}: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n{r}: Last error:\n"
+        f"{r}: NET/IB : Requested properties for vNic 4, only 4 vNics have been created\n"
+        f"srun: error: gpu01: task {r}: Exited with exit code 134"
+        for r in range(1, 8)
+    ]
+    limit = "0: slurmstepd: error: *** STEP 82.12 ON gpu01 CANCELLED AT 2026-11-17T11:46:38 DUE TO TIME LIMIT ***"
+    found = errors(tmp_path, job=[*COUNTED, RUN_STOP, *LEFT, *died, limit])
+    assert [name for _, name, _ in found] == ["nccl-internal-error", "job-ended-by-scheduler"]
+    assert [name for _, name, _ in errors(tmp_path, job=[*COUNTED, *LEFT, limit])] == ["job-ended-by-scheduler"]
