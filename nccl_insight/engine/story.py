@@ -216,12 +216,13 @@ def _end(run: Run, told: Sequence[_Told]) -> _Told:
         text = "the log ends there" if at in known else f"the log ends with {said_so}"
     elif at is None and only is not None:
         at = (int(only), int(sizes[only]))
-    if text == "the program's own output goes on":
+    stops = text in ("", "the log stops there", "the log ends after init")
+    if text == "the program's own output goes on" or (stops and course(run).completed):
         done = run.table("endings").filter(pl.col("kind") == DONE).tail(1)
         if done.height:
             at = (int(done["input_id"][0]), int(done["line"][0]))
             text = f'the program says that it is through: "{str(done["text"][0]).strip()[:100]}"'
-        else:
+        elif not stops:
             text += " to the end of the log; how it ended is not in it"
     if text in ("", "the log stops there", "the log ends after init"):
         text = f"how it ended is not in the log{'' if only is not None else 's'}"

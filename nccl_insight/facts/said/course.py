@@ -131,8 +131,8 @@ def course(run: Run) -> Course:
     own = {int(i): int(line) for i, line in marks.group_by("input_id").agg(first).iter_rows()} if marks.height else {}
     rows = run.table("endings").filter(pl.col("kind").is_in([*COURSE, LAST]))
     # Without a line of NCCL the job's inputs are those that count steps or say that the program is through.
-    counts = rows.filter(pl.col("kind").is_in([STEP, DONE]))["input_id"].unique() if marks.is_empty() else ()
-    own |= dict.fromkeys(map(int, counts), 0)
+    counted = rows.filter(pl.col("kind").is_in([STEP, DONE]) & pl.lit(marks.is_empty()))["input_id"]
+    own |= dict.fromkeys(map(int, counted.drop_nulls()), 0)
     rows = rows.filter(pl.col("input_id").is_in(list(own)))
     timed = with_time(run, rows, "text")
     stamped = timed.filter(pl.col("kind") != LAST) if own else timed

@@ -120,6 +120,12 @@ def what_if(run: Run) -> WhatIf:
     return max(found, key=lambda w: (not w.refused, _in_all(w.gains) / max(w.window_ns, 1)))
 
 
+@fact
+def gains(run: Run) -> tuple[Gain, ...]:
+    """The scenarios in the order in which to mend: the relation ``fact_what_if``."""
+    return what_if(run).gains
+
+
 def _part(run: Run, inputs: pl.Series) -> Run:
     names = ("gpu_work", "collectives", "trace_info", "steps")
     kept = {n: run.table(n).filter(pl.col("input_id").is_in(inputs.implode())) for n in names if run.has(n)}
