@@ -258,7 +258,7 @@ def test_lines_before_and_within_a_job_that_came_to_its_end() -> None:
 # Jobs without a line of NCCL's own: only the program's output tells their course.
 RUN_STOP = (
     '0: :::MLLOG {"namespace": "", "time_ms": 1763380000000, "event_type": "INTERVAL_END", "key": "run_stop", "value": '
-    'null, "metadata": {"file": "/work/train.py", "lineno": 210, "status": "success", "step_num": 900}}'
+    'null, "metadata": {"file": "/srv/train.py", "lineno": 210, "status": "success", "step_num": 900}}'
 )
 COUNTED = [f"0: step {n}/900 loss 2.{n % 10}" for n in range(0, 900, 20)]
 LEFT = [f"{n % 8}: rank {n % 8} waits for the loader's workers to leave" for n in range(30)]
