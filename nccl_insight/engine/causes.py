@@ -389,7 +389,7 @@ def _got_over(draft: Draft, told: Course) -> tuple[str, Severity]:
         return "The job began after it, and came to its end.", Severity.INFO if outside else Severity.WARNING
     if draft.name in names("leaving") and told.got_over(refs):
         return "The job came to its end: this did not stop it.", Severity.INFO
-    if outside and told.went_on(refs, draft.last_s):
+    if before and told.went_on(refs, draft.last_s):
         return "The job went on after it, and came to its end.", Severity.WARNING
     return "", Severity.INFO
 

@@ -302,3 +302,13 @@ def test_ranks_that_died_before_the_time_limit_come_first(tmp_path: Path) -> Non
     found = errors(tmp_path, job=[*COUNTED, RUN_STOP, *LEFT, *died, limit])
     assert [name for _, name, _ in found] == ["nccl-internal-error", "job-ended-by-scheduler"]
     assert [name for _, name, _ in errors(tmp_path, job=[*COUNTED, *LEFT, limit])] == ["job-ended-by-scheduler"]
+
+
+def test_a_setting_that_a_library_complains_of_fails_no_job_that_came_to_its_end(tmp_path: Path) -> None:
+    said = (
+        "[1665498536.093121] [gpu01:249  :0]     ucp_context.c:964  UCX  WARN  network device ':1' is not available, "
+        "please use one or more of: 'eth0'(tcp), 'lo'(tcp)"
+    )
+    ended = errors(tmp_path, job=[said, *COUNTED, RUN_STOP])
+    assert [(severity, name) for severity, name, _ in ended] == [("warning", "env-invalid-value")]
+    assert [severity for severity, *_ in errors(tmp_path, job=[said, "0: starts"])] == ["error"]
