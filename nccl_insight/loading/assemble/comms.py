@@ -86,8 +86,8 @@ def _identify(ranks: pl.DataFrame) -> pl.DataFrame:
     plain = ranks.filter(~printed & pl.col("parent_comm").is_null())
     known = _tell_splits_apart(ranks.filter(printed))
     if plain.height:
-        nth = pl.int_range(pl.len()).over("nranks", "rank")
-        plain = plain.with_columns(comm_id=pl.format("made-n{}-{}", pl.col("nranks").fill_null(0), nth))
+        plain = plain.with_columns(_nth=_number(plain))
+        plain = plain.with_columns(comm_id=pl.format("made-n{}-{}", pl.col("nranks").fill_null(0), "_nth")).drop("_nth")
         known = pl.concat([known, plain]).sort("_pos")
     # A split of a split needs its parent's name first; nesting is shallow in practice.
     for _ in range(8):
@@ -111,6 +111,28 @@ def _identify(ranks: pl.DataFrame) -> pl.DataFrame:
         named = parents.select(*_PROCESS, "comm", "rank", "_pos", parent_comm_id="comm_id")
         return known.join(named, on=[*_PROCESS, "comm", "rank", "_pos"], how="left", nulls_equal=True)
     return known.with_columns(parent_comm_id=pl.lit(None, pl.String))
+
+
+def _number(plain: pl.DataFrame) -> pl.Series:
+    """The number among communicators of its size of each rank's: the same rank of two is of two communicators.
+
+    Where each host has every rank as often as any other, each communicator is of one host: those of two hosts may come
+    in another order on each.
+    """
+    size = pl.col("nranks")
+    often = plain.group_by("nranks", "_host", "rank").len()
+    alike = often.group_by("nranks", "_host").agg(
+        whole=(pl.len() == size.first()) & (pl.col("len").n_unique() == 1) & pl.col("_host").is_not_null().all()
+    )
+    inside = alike.group_by("nranks").agg(_inside=pl.col("whole").all() & (pl.len() > 1))
+    rows = plain.select("nranks", "rank", "_host").join(inside, on="nranks", how="left", nulls_equal=True)
+    rows = rows.with_row_index("_at").with_columns(
+        _nth=pl.int_range(pl.len()).over("nranks", "rank"), _own=pl.int_range(pl.len()).over("nranks", "rank", "_host")
+    )
+    begun = pl.col("_at").min().over("nranks", "_host", "_own")
+    order = begun.rank("dense").over("nranks").cast(pl.Int64) - 1
+    number = pl.when(pl.col("_inside").fill_null(False)).then(order).otherwise("_nth")
+    return rows.select(number.alias("_nth")).to_series()
 
 
 def _tell_splits_apart(known: pl.DataFrame) -> pl.DataFrame:
