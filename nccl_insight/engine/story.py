@@ -29,6 +29,7 @@ MOST: Final = 40
 _NEAR: Final = 40
 _SAME_S: Final = 2.0
 _SILENCE_S: Final = 120.0
+_STOPS: Final = ("", "the log stops there", "the log ends after init")
 _ENDED: Final = {KILLED: "killed", CRASHED: "crashed", ENDED: "ended from outside", FAILED: "ended with an error"}
 At = tuple[int, int]
 
@@ -216,7 +217,7 @@ def _end(run: Run, told: Sequence[_Told]) -> _Told:
         text = "the log ends there" if at in known else f"the log ends with {said_so}"
     elif at is None and only is not None:
         at = (int(only), int(sizes[only]))
-    stops = text in ("", "the log stops there", "the log ends after init")
+    stops = text in _STOPS
     if text == "the program's own output goes on" or (stops and course(run).completed):
         done = run.table("endings").filter(pl.col("kind") == DONE).tail(1)
         if done.height:
@@ -224,7 +225,7 @@ def _end(run: Run, told: Sequence[_Told]) -> _Told:
             text = f'the program says that it is through: "{str(done["text"][0]).strip()[:100]}"'
         elif not stops:
             text += " to the end of the log; how it ended is not in it"
-    if text in ("", "the log stops there", "the log ends after init"):
+    if text in _STOPS:
         text = f"how it ended is not in the log{'' if only is not None else 's'}"
     return _Told(Moment("end", text), at)
 

@@ -31,37 +31,41 @@ class _Workspace:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._owner = 0
-        self.root: Path | None = None
+        self._root: Path | None = None
         self._lock = -1
         self._count = 0
 
     def place(self, name: str) -> Path:
         """A path that nothing has yet, in a directory of its own."""
         with self._guard:
-            if self.root is None or self._owner != os.getpid():
+            if self._root is None or self._owner != os.getpid():
                 self._make()
-            assert self.root is not None
+            assert self._root is not None
             self._count += 1
-            directory = self.root / str(self._count)
+            directory = self._root / str(self._count)
             directory.mkdir()
         return directory / name
+
+    def files(self, name: str) -> list[Path]:
+        """What stands at the places of that name, in no order."""
+        return [] if self._root is None else list(self._root.glob(f"*/{name}"))
 
     def _make(self) -> None:
         base = Path(tempfile.gettempdir())
         _sweep(base)
-        self.root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+        self._root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         self._owner = os.getpid()
-        self._lock = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         atexit.register(self.clear)
 
     def clear(self) -> None:
         """Removes the directory; only the process that made it does."""
         with self._guard:
-            if self.root is not None and self._owner == os.getpid():
-                shutil.rmtree(self.root, ignore_errors=True)
+            if self._root is not None and self._owner == os.getpid():
+                shutil.rmtree(self._root, ignore_errors=True)
                 os.close(self._lock)
-                self.root = None
+                self._root = None
 
 
 def _sweep(base: Path) -> None:
@@ -110,7 +114,7 @@ def place(name: str = "input") -> Path:
 
 def copies() -> list[Path]:
     """Copies of standard input and of pipes, in no order, also those that are still written."""
-    return [] if _WORKSPACE.root is None else list(_WORKSPACE.root.glob("*/input"))
+    return _WORKSPACE.files("input")
 
 
 def discard(path: Path) -> None:

@@ -34,9 +34,7 @@ def environment(
         loader=FunctionLoader(read or template),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: (
-            value if hasattr(value, "__html__") else marked("" if value is None else safe(str(value)))
-        ),
+        finalize=finished,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

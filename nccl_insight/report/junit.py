@@ -72,5 +72,5 @@ def _details(finding: Finding) -> str:
         )
         if text
     ]
-    rows += [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in finding.evidence[:10]]
+    rows += map(words.quoted, finding.evidence[:10])
     return sanitize("\n".join(rows))

@@ -71,7 +71,7 @@ def _environment() -> Environment:
 def finding(item: Finding) -> Markup:
     """One finding as a markdown section (what the report's copy buttons give)."""
     shown = item.evidence[:_EVIDENCE_SHOWN]
-    lines = [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in shown]
+    lines = list(map(words.quoted, shown))
     if len(item.evidence) > len(shown):
         lines.append(f"... and {len(item.evidence) - len(shown)} more")
     return fill("finding.md", item=item, lines=lines)

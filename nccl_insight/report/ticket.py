@@ -63,7 +63,7 @@ def _impact(analysis: Analysis) -> str:
 def _logs(analysis: Analysis) -> list[tuple[str, list[str]]]:
     """Titles of the first causes, and lines of the logs that show them."""
     shown = [
-        (one_line(i.title, 300), [f"{words.location(e)}: {one_line(e.text, 1000)}" for e in i.evidence[:8] if e.text])
+        (one_line(i.title, 300), [words.quoted(e) for e in i.evidence[:8] if e.text])
         for i in analysis.causes[:_MOST_FINDINGS]
     ]
     return [(title, lines) for title, lines in shown if lines]

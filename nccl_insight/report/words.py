@@ -95,6 +95,11 @@ def location(evidence: Evidence) -> str:
     return f"{path}:{evidence.line}" if evidence.line else path
 
 
+def quoted(evidence: Evidence) -> str:
+    """Where a piece of evidence stands, and what it says: ``run.log:1234: text``."""
+    return f"{location(evidence)}: {one_line(evidence.text, 1000)}"
+
+
 def steps(finding: Finding) -> tuple[Step, ...]:
     """What to do about it, made safe to show."""
     return tuple(Step(s.label, one_line(s.text, 1000), one_line(s.where, 500)) for s in finding.steps)

@@ -51,7 +51,8 @@ def causes(run: Run) -> pl.DataFrame:
     )
     loud = is_loud(pl.col("level")) | pl.col("level").is_null()
     rows = errors.with_columns(cause=cause, loud=loud)
-    return _stall_ended(_got_over(run, _late_use(_host_memory(_peer_address(run, rows)))))
+    rows = _late_use(_host_memory(_peer_address(run, rows)))
+    return _stall_ended(_got_over(run, _started(run, rows)))
 
 
 def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
@@ -90,16 +91,19 @@ def _stall_ended(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(told_so.otherwise("cause").alias("cause"))
 
 
+def _started(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """What a launcher could not start is none of the trouble where the program went on to its end behind it."""
+    at = rows["cause"].is_in(list(names("starting"))).arg_true()
+    if at.is_empty() or not (job := course(run)).completed:
+        return rows
+    over = [job.counted_on(i, line, None) for i, line in rows[at].select("input_id", "line").iter_rows()]
+    return rows.with_columns(rows["cause"].scatter(at.filter(pl.Series(over)), BENIGN))
+
+
 def _got_over(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """What only waits is none of the trouble where the job went on behind it: what it waited for came, or the program
-    counts steps, or ranks of NCCL do. Nor is what a launcher could not start where the program went on to its end."""
-    waits, starts = plays(rows, "wait"), pl.col("cause").is_in(list(names("starting")))
-    begun = rows.filter(starts).select("input_id", "line").unique()
-    if begun.height:
-        job = course(run)
-        through = begun.filter([job.completed and job.counted_on(i, line, None) for i, line in begun.iter_rows()])
-        started = rows.select(starts & pl.struct("input_id", "line").is_in(through.to_struct().implode())).to_series()
-        rows = rows.with_columns(cause=pl.when(started).then(pl.lit(BENIGN)).otherwise("cause"))
+    counts steps, or ranks of NCCL do."""
+    waits = plays(rows, "wait")
     if rows.filter(waits).is_empty():
         return rows
     steps = run.table("endings").filter(pl.col("kind").is_in([STEP, DONE]))

@@ -22,8 +22,9 @@ def check(ctx: Context) -> Hits:
     """One finding per communicator with ranks behind, and one for ranks that are silent while all others time out."""
     run = ctx.run
     for item in absences(run):
-        if hit := _hit(run, item):
-            yield with_others(run, hit, item, _asks(run, item))
+        asks = _asks(run, item)
+        if hit := _hit(run, item, asks):
+            yield with_others(run, hit, item, asks)
     if not run.has("calls"):
         return
     if log_is_cut(run):
@@ -52,7 +53,7 @@ def _told(item: Absent) -> dict[str, Any]:
     return {"subject": subject(item), "lead": lead, "op": op, "read_last": READ_LAST, "limit": limit, "one": one}
 
 
-def _hit(run: Run, item: Absent) -> Hit | None:
+def _hit(run: Run, item: Absent, asks: bool) -> Hit | None:
     """What a proof of this family says; None where another check tells it."""
     lead = item.lead
     if lead.proof == "calls":
@@ -66,7 +67,7 @@ def _hit(run: Run, item: Absent) -> Hit | None:
         return says("collective-not-reached.barrier", (), observed=observed, within=not lead.world, **_told(item))
     if lead.proof == "stack":
         return says("collective-not-reached.elsewhere", (), next_step=READ_LAST, **_told(item))
-    if _asks(run, item):
+    if asks:
         return says("collective-not-reached.unsure", (), first_s=lead.first_s, **_told(item))
     if lead.proof == "gap":
         ended = ended_ranks(run).issuperset(lead.ranks)

@@ -24,6 +24,7 @@ _FLAGS = frozenset(
     words("""--rm --init --privileged --detach --interactive --tty --read-only --no-healthcheck
     --tls-verify""")
 )
+_USER = frozenset({"-u", "--user"})
 #: Of Apptainer, options that take a value, and that which clears the environment (behind the image: the program's).
 _VALUED = "(?:-[BHSWo]|--(?:bind|env|env-file|home|workdir|pwd|cwd|overlay|scratch|app|mount|network|security))"
 _CLEAN = re.compile(
@@ -161,7 +162,7 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
 def _docker(script: Script, launch: Launch) -> Iterator[Found]:
     words = launch.words
     text = " ".join(words)
-    opaque = _opaque(words)
+    options, opaque = _run_options(words)
     gpus = _gpus(words)
     environment = {s.name: s.value for s in script.settings if s.complete}
     shared = re.search(r"--shm-size|--ipc[= ](?:host|container|shareable)|/dev/shm", text)
@@ -174,8 +175,8 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
     locked = re.search(r"memlock=(-?\d+|\w+)", text)
     small = locked is not None and locked[1].isdigit() and int(locked[1]) < 1 << 30
     # A root with CAP_IPC_LOCK may pin more than the limit (ib_umem_get in the kernel).
-    may_lock = re.search(r"--privileged(?= |$|=true)|--cap-add[= ](?:CAP_)?(?:IPC_LOCK|ALL)\b", text)
-    as_root = not re.search(r"(?:^| )(?:-u|--user)[= ](?!0\b|root\b)", text)
+    may_lock = re.search(r"--privileged(?= |$|=true)|--cap-add[= ](?:CAP_)?(?:IPC_LOCK|ALL)\b", " ".join(options))
+    as_root = next(values_of(options, _USER), "root").partition(":")[0] in {"0", "root"}
     if "/dev/infiniband" in text and (small or not (locked or opaque)) and not (may_lock and as_root):
         kib = int(locked[1]) >> 10 if locked else 0
         yield launch.line, issue_of("memlock-of-container", launch=launch, locked=locked, kib=kib)
@@ -186,17 +187,18 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
         yield launch.line, issue_of("run-gets-container", ours[0].name, launch=launch, names=names, options=options)
 
 
-def _opaque(words: Sequence[str]) -> bool:
-    """Whether options in front of the image are hidden in a variable."""
-    at = list(words).index("run") + 1
+def _run_options(words: Sequence[str]) -> tuple[Sequence[str], bool]:
+    """The options in front of the image, and whether more are hidden in a variable."""
+    begin = at = list(words).index("run") + 1
     while at < len(words):
         word = words[at]
         if re.fullmatch(r"\$\{?\w+(?:\[[@*]\])?(?::[-+][^}]*)?\}?|\$@|\$\*", word):
-            return re.search(r"(?i)image|img|container|tag", word) is None and at + 1 < len(words)
+            hidden = re.search(r"(?i)image|img|container|tag", word) is None and at + 1 < len(words)
+            return words[begin:at], hidden
         if not word.startswith("-"):
-            return False
+            break
         at += 1 if "=" in word or word in _FLAGS or re.fullmatch(r"-[ditP]+", word) else 2
-    return False
+    return words[begin:at], False
 
 
 def _clean(script: Script, launch: Launch) -> Iterator[Found]:

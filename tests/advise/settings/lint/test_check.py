@@ -163,6 +163,7 @@ python x.py
         ("docker run --gpus all -e NCCL_DEBUG=INFO img x\n", {(1, "shm-too-small")}),
         ("docker run --gpus=2 --shm-size 8g --device /dev/infiniband img x\n", {(1, "memlock-limit")}),
         ("docker run --gpus=2 --ipc=host --privileged -v /dev/infiniband:/dev/infiniband img x\n", set()),
+        ("docker run --gpus=2 --ipc=host --privileged --device /dev/infiniband img python -u x.py\n", set()),
         ("docker run --gpus=2 --ipc=host --cap-add=IPC_LOCK --device /dev/infiniband img x\n", set()),
         (
             "docker run --gpus=2 --ipc=host --cap-add IPC_LOCK -u 1000 --device /dev/infiniband img x\n",
