@@ -9,7 +9,7 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.grouping import grouped
-from nccl_insight.base.model import Evidence, Finding, FindingClass, Job, Moment, causes_of
+from nccl_insight.base.model import Confidence, Evidence, Finding, FindingClass, Job, Moment, causes_of
 from nccl_insight.base.units import capital, plural, rank_words
 from nccl_insight.engine.evidence import paths_of
 from nccl_insight.engine.journey import end_of, init_words
@@ -105,7 +105,7 @@ def _init(run: Run) -> Iterator[_Told]:
 
 
 def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int]) -> Iterator[_Told]:
-    """What the findings say, the first cause marked; not what is harmless or about the inputs."""
+    """What the findings say, the first cause marked where it is sure; not what is harmless or about the inputs."""
     waits = watchdog.begun(run)
     cause = next(iter(causes_of(findings)), None)
     quiet = (FindingClass.INFORMATION, FindingClass.INPUT, FindingClass.PERFORMANCE)
@@ -115,7 +115,7 @@ def _of_findings(run: Run, findings: Sequence[Finding], inputs: Mapping[str, int
             continue
         places = [(inputs[e.input], e.line) for e in finding.evidence if e.line and e.input in inputs]
         at = min((p for p in places if p[0] == places[0][0]), default=None)
-        kind = "cause" if finding is cause else "effect"
+        kind = "effect" if finding is not cause else "sign" if finding.confidence is Confidence.LOW else "cause"
         moment = Moment(kind, finding.title, ranks=finding.ranks, hosts=finding.hosts, anchor=finding.anchor)
         began = min((waits[p] for p in places if p in waits), default=None)
         if began is not None:  # who waits began to when the operation was issued, not when the time was up
@@ -164,7 +164,7 @@ def _in_operation(rows: pl.DataFrame, timed: bool) -> _Told:
 
 def _died(run: Run, findings: Sequence[Finding], told: Sequence[_Told]) -> Iterator[_Told]:
     """Who ended in which order, beyond the end that is the cause; witnesses of one death are one moment."""
-    cause = next((t.moment for t in told if t.moment.kind == "cause"), None)
+    cause = next((t.moment for t in told if t.moment.kind in _CAUSE), None)
     known = {t.at for t in told}
     named: set[int] = (
         set(cause.ranks)
@@ -296,6 +296,8 @@ def _once(told: Sequence[_Told]) -> Iterator[_Told]:
 
 _PHASES: Final = {"start": 0, "init": 1, "last step": 2}
 _FOLLOW: Final = ("effect", "gave up", "died")
+# What is not certain is a sign.
+_CAUSE: Final = ("cause", "sign")
 
 
 def _phase(told: _Told) -> int:
@@ -312,7 +314,7 @@ def _in_order(told: Iterable[_Told], last: _Told) -> list[_Told]:
         earlier, later = [n for n, before in own if before], [n for n, before in own if not before]
         reached = max((n + 1 for n, t in enumerate(order) if _phase(t) < _phase(item)), default=0)
         # A cause of which no line tells the time is told before what follows from it.
-        follow = _FOLLOW if item.moment.kind == "cause" else ()
+        follow = _FOLLOW if item.moment.kind in _CAUSE else ()
         behind = next((n for n, t in enumerate(order) if t.moment.kind in follow), len(order))
         place = max(earlier) + 1 if earlier else min(later) if later else behind
         order.insert(max(place, reached) if _phase(item) == 3 else min(place, reached), item)

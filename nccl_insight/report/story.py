@@ -18,7 +18,7 @@ LEAST: Final = 3
 _TEXT: Final = 160
 _LATE: Final = ("rank-desync", "collective-not-reached")
 # What tells least is left out of a first screen first.
-_WEIGHT: Final = ("cause", "end", "gave up", "last step", "init", "sign", "died", "start", "effect")
+_WEIGHT: Final = ("cause", "sign", "end", "gave up", "last step", "init", "died", "start", "effect")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from nccl_insight.tables.run import Run, fact
 
 _CALLS: Final = 200_000
 _MOST: Final = 4096
+# Calls of each rank of an input.
+_FEW: Final = 4
 _COLUMNS: Final = words("comm_id rank op peer root op_count host pid input_id line")
 # A communicator, and for transfers who sends to whom.
 _Stream: TypeAlias = tuple[str, tuple[int, ...]]
@@ -31,26 +33,32 @@ def late(run: Run) -> frozenset[int] | None:
     return _drained(run)[0]
 
 
+def ends_with(run: Run, ranks: Set[int]) -> bool:
+    """Whether the last call of one of these ranks stands near the end of its input, one of several and of several
+    ranks, while no line says that anybody waits: it may be cut off there."""
+    return not ranks.isdisjoint(_drained(run)[2])
+
+
 def follows(run: Run, waits: int, other: int) -> bool:
     """Whether ``other``, for which a rank waits, waits itself, and not for this rank."""
     return waits not in _drained(run)[1].get(other, {waits})
 
 
 @fact
-def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]]]:
-    """Who is late, and for which ranks that have not made a call of theirs all others wait."""
+def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]], frozenset[int]]:
+    """Who is late, for which ranks that have not made a call of theirs all others wait, and whose calls may go on."""
     if not run.has("calls") or log_is_cut(run):
-        return None, {}
+        return None, {}, frozenset()
     if unheld(run):
-        return frozenset(), {}
+        return frozenset(), {}, frozenset()
     uneven = progress(run).group_by("comm_id").agg(pl.col("calls").n_unique() > 1)["calls"].any()
     if not uneven and unmatched(run).is_empty():
-        return None, {}
+        return None, {}, frozenset()
     made = completed(run).join(closed(run), on="comm_id", how="anti").select("comm_id", "rank").drop_nulls().unique()
     found = {(str(c), int(r)): rank_in_job(run, c, r) for c, r in made.sort("comm_id", "rank").iter_rows()}
     places = {at: job for at, job in found.items() if job is not None}
     if len(places) < len(found) or len(set(places.values())) < 3 or not sums(run).differing.is_empty():
-        return None, {}
+        return None, {}, frozenset()
     members: dict[str, list[int]] = defaultdict(list)
     for (comm, _), job in places.items():
         members[comm].append(job)
@@ -60,7 +68,7 @@ def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]]]:
     lacks = {r: {p for s, n in calls for p in s[1] or members[s[0]] if n >= total[p, s]} for r, calls in waits.items()}
     missed = frozenset(p for who in lacks.values() for p in who & free)
     if not missed:
-        return None, lacks
+        return None, lacks, frozenset()
     held = {r for r, who in lacks.items() if who & missed}
     called = Counter[int]()
     for (rank, stream), calls in total.items():
@@ -69,7 +77,14 @@ def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]]]:
     idle = any(0 < called[r] <= most for r in free - missed)
     cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
     still = len(missed) > 1 and _still(total, members, missed, held)
-    return frozenset() if idle or cut or still else missed, lacks
+    return frozenset() if idle or cut or still else missed, lacks, _near_end(rows)
+
+
+def _near_end(rows: pl.DataFrame) -> frozenset[int]:
+    """The ranks behind whose last call few others stand in their input, where inputs of several ranks hold calls."""
+    parts = rows.drop_nulls("job").partition_by("input_id")
+    ends = (part["job"].to_list()[-_FEW * part["job"].n_unique() :] for part in parts if part["job"].n_unique() > 1)
+    return frozenset(job for end in ends for job in end) if len(parts) > 1 else frozenset()
 
 
 def _cut(run: Run, rows: pl.DataFrame, held: set[int], missed: frozenset[int]) -> bool:

@@ -504,6 +504,8 @@ class _Graph:
         # Whose output may just not be here may wait like the others, for a rank that is, or for data that stands.
         heard = proof not in UNSEEN or self.known.issuperset(ranks)
         low |= not heard and (self.own_files > 0 or watchdog.cut_short(self.run))
+        # Nothing tells a hang from a log that was cut, where nobody says that he waits.
+        low |= proof == "calls" and not self.elsewhere and drained.ends_with(self.run, {*ranks})
         return Confidence.LOW if low else Confidence.HIGH if sure.get(proof) else Confidence.MEDIUM
 
     def _pair_claim(self, late: set[int]) -> Claim:

@@ -1,0 +1,22 @@
+"""A few of the jobs that ``python -m tests.hang_jobs`` makes by the hundred: who is late is named, or nobody is."""
+
+import pytest
+
+from tests.hang_jobs import judge
+
+
+@pytest.mark.parametrize("seed", [1, 6, 14, 19, 31])
+def test_the_late_rank_is_named(seed: int) -> None:
+    outcome = judge(seed)
+    assert outcome is not None
+    assert outcome.job.can_tell
+    assert (outcome.answer, outcome.lucky) == ("right", False), outcome.said
+
+
+@pytest.mark.parametrize("seed", [2, 13, 24, 33, 35, 40, 49])
+def test_nobody_else_is_named_where_what_is_left_does_not_tell(seed: int) -> None:
+    outcome = judge(seed)
+    assert outcome is not None
+    assert not outcome.job.can_tell
+    assert outcome.answer != "wrong", outcome.said
+    assert not outcome.lucky, outcome.said
