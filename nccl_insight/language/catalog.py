@@ -172,11 +172,7 @@ class Catalog:
 
     def candidates(self, text: str) -> list[str]:
         """Rules that the beginning of the text and the literal that all their texts have allow, most specific first."""
-        fitting = [*self._long.get(text[:_KEY], ()), *self._short.get(text[:1], ())]
-        found = [e for e in fitting if text.startswith(e.prefix) and e.required in text]
-        found.sort(key=lambda e: (-e.weight, e.name))
-        found += [e for e in self._floating if e.required in text]
-        return list(dict.fromkeys(e.name for e in found))
+        return _fitting(text, (*self._long.get(text[:_KEY], ()), *self._short.get(text[:1], ())), self._floating)
 
     def ranked(self, opening: str) -> list[tuple[str, str]]:
         """(rule, literal that stands in all its texts) of every rule that some text with this opening could be tried
@@ -192,11 +188,7 @@ class Catalog:
     def match(self, text: str) -> Match | None:
         """The rule of a text (a message without its head, trailing blanks removed)."""
         text = text.rstrip()
-        for name in self.candidates(text):
-            found = self.try_rule(name, text)
-            if found is not None:
-                return found
-        return None
+        return next(filter(None, (self.try_rule(name, text) for name in self.candidates(text))), None)
 
     def match_fewer(self, text: str) -> Match | None:
         """Like :meth:`match` for a text that lacks one ``key=value`` of its message."""
@@ -216,19 +208,9 @@ class Catalog:
     def match_collapsed(self, text: str) -> Match | None:
         """Like :meth:`match` for a text whose runs of blanks were folded into one."""
         text = _folded(text.strip())
-        for entry in self._candidates_collapsed(text):
-            found = self.try_rule(entry, text, blanks=True)
-            if found is not None:
-                return found
-        return None
-
-    def _candidates_collapsed(self, text: str) -> list[str]:
         places, floating = self._collapsed
-        fitting = [*places.get(text[:_KEY], ()), *places.get(text[:1], ())]
-        found = [e for e in fitting if text.startswith(e.prefix) and e.required in text]
-        found.sort(key=lambda e: (-e.weight, e.name))
-        found += [e for e in floating if e.required in text]
-        return list(dict.fromkeys(e.name for e in found))
+        names = _fitting(text, (*places.get(text[:_KEY], ()), *places.get(text[:1], ())), floating)
+        return next(filter(None, (self.try_rule(name, text, blanks=True) for name in names)), None)
 
     @cached_property
     def _collapsed(self) -> tuple[dict[str, list[_Entry]], list[_Entry]]:
@@ -239,6 +221,14 @@ class Catalog:
             place = prefix[:_KEY] if len(prefix) >= _KEY else prefix[:1]
             places[place].append(entry._replace(prefix=prefix, required=_folded(entry.required)))
         return dict(places), [e._replace(required=_folded(e.required)) for e in self._floating]
+
+
+def _fitting(text: str, fixed: Sequence[_Entry], floating: Sequence[_Entry]) -> list[str]:
+    """The rules of entries that a text may be of, most specific first; ``floating``: those that begin with a value."""
+    found = [e for e in fixed if text.startswith(e.prefix) and e.required in text]
+    found.sort(key=lambda e: (-e.weight, e.name))
+    found += [e for e in floating if e.required in text]
+    return list(dict.fromkeys(e.name for e in found))
 
 
 def _folded(text: str) -> str:

@@ -12,8 +12,7 @@ from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.sources import LogCall, Tree
-from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Repeat
-from nccl_insight.language.syntax import Sequence as Sequence_
+from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, inside
 
 _CONVERSION: Final = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>[0-9]+|\*)?(?P<precision>\.(?:[0-9]+|\*)?)?"
@@ -140,13 +139,8 @@ def _words_of(grammar: Grammar, expr: Expr) -> str:
     if isinstance(expr, Column):
         inner = grammar.columns[expr.name].expr
         return _words_of(grammar, inner) if isinstance(inner, Choice | Literal) else "\0"
-    if isinstance(expr, Sequence_):
-        return "".join(_words_of(grammar, item) for item in expr.items)
-    if isinstance(expr, Choice):
-        return "\0".join(_words_of(grammar, option) for option in expr.options)
-    if isinstance(expr, Repeat):
-        return _words_of(grammar, expr.item)
-    return "\0"
+    between = "\0" if isinstance(expr, Choice) else ""
+    return between.join(_words_of(grammar, part) for part in inside(expr)) or "\0"
 
 
 def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
@@ -170,7 +164,8 @@ _FAILS: Final = re.compile(r"(?i)fail|error|unable|cannot|can't|could not|invali
 _TERMINALS: Final = {"p": "_ptr", "x": "HEX", "X": "HEX", "f": "FLOAT", "g": "FLOAT", "e": "FLOAT", "c": "WORD"}
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as a literal of a rule."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
@@ -186,7 +181,7 @@ def skeleton(call: LogCall, version: str, columns: Sequence[str], taken: set[str
         if found["kind"] == "%":
             continue
         if found.start() > at:
-            items.append(_quoted(form[at : found.start()].replace("%%", "%")))
+            items.append(quoted(form[at : found.start()].replace("%%", "%")))
         at = found.end()
         argument = next(arguments, "")
         name = _column_name(argument)
@@ -198,7 +193,7 @@ def skeleton(call: LogCall, version: str, columns: Sequence[str], taken: set[str
         else:
             items.append(_TERMINALS.get(found["kind"], "INT"))
     if at < len(form):
-        items.append(_quoted(form[at:].replace("%%", "%")))
+        items.append(quoted(form[at:].replace("%%", "%")))
     loud = call.level in {"WARN", "ATTN", "ERROR"}
     head = ["//! table: errors", "//! diagnosis: ?", "//! role: ?"] if loud else []
     words = [w for w in re.findall(r"[a-z]{3,}", _CONVERSION.sub(" ", form).lower()) if w not in {"the", "net"}]

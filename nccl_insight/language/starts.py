@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.language.charset import CharSets, charsets
-from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Repeat, Sequence, Terminal
+from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Sequence, Terminal, inside
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,17 @@ Start: TypeAlias = Lit | Chars | End
 def told_apart(one: Start, other: Start) -> bool:
     """Whether no text can begin in both ways."""
     if isinstance(one, End) or isinstance(other, End):
-        return not (isinstance(one, End) and isinstance(other, End))
+        return type(one) is not type(other)
     if isinstance(one, Lit) and isinstance(other, Lit):
         return not (one.text.startswith(other.text) or other.text.startswith(one.text))
-    if isinstance(one, Lit):
-        assert isinstance(other, Chars)
-        return one.text[0] not in other.first
-    if isinstance(other, Lit):
-        return other.text[0] not in one.first
-    return not (one.first & other.first)
+    return not _first(one) & _first(other)
+
+
+def _first(start: Start) -> frozenset[str]:
+    """The characters that a text can begin with."""
+    if isinstance(start, Lit):
+        return frozenset(start.text[0])
+    return start.first if isinstance(start, Chars) else frozenset()
 
 
 def show(start: Start) -> str:
@@ -60,15 +62,10 @@ class Starts:
         """Characters that a value can begin with and hold."""
         if isinstance(expr, Terminal):
             return charsets(self._grammar.terminals[expr.name].pattern)
-        first: frozenset[str] = frozenset()
-        everything: frozenset[str] = frozenset()
         inner = self._grammar.columns[expr.name].expr
-        for start in self.starts((inner,)):
-            first |= frozenset(start.text[0]) if isinstance(start, Lit) else frozenset()
-            first |= start.first if isinstance(start, Chars) else frozenset()
-        for piece in leaves(inner):
-            everything |= frozenset(piece.text) if isinstance(piece, Literal) else self.sets(piece).all
-        return CharSets(first, everything, False)
+        first = frozenset[str]().union(*map(_first, self.starts((inner,))))
+        pieces = (frozenset(p.text) if isinstance(p, Literal) else self.sets(p).all for p in leaves(inner))
+        return CharSets(first, frozenset[str]().union(*pieces), False)
 
     def starts(self, items: tuple[Expr, ...]) -> list[Start]:
         """What a text that begins with these items can start with."""
@@ -99,19 +96,11 @@ class Starts:
 
 def may_start(start: Start, chars: frozenset[str]) -> bool:
     """Whether a start begins with one of these characters."""
-    if isinstance(start, Lit):
-        return start.text[0] in chars
-    return isinstance(start, Chars) and bool(start.first & chars)
+    return bool(_first(start) & chars)
 
 
 def leaves(expr: Expr) -> list[Literal | Terminal]:
     """Texts and terminals of an expression in order."""
     if isinstance(expr, Literal | Terminal):
         return [expr]
-    if isinstance(expr, Sequence):
-        return [leaf for item in expr.items for leaf in leaves(item)]
-    if isinstance(expr, Choice):
-        return [leaf for option in expr.options for leaf in leaves(option)]
-    if isinstance(expr, Repeat):
-        return leaves(expr.item)
-    return []
+    return [leaf for part in inside(expr) for leaf in leaves(part)]

@@ -175,18 +175,19 @@ class Grammar:
         return {old: message.name for message in self.messages.values() for old in message.aliases}
 
 
+def inside(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions that one is put together from, in order."""
+    if isinstance(expr, Sequence | Choice):
+        return expr.items if isinstance(expr, Sequence) else expr.options
+    return (expr.item,) if isinstance(expr, Repeat) else ()
+
+
 def columns_of(expr: Expr) -> Iterator[str]:
     """Names of the captured columns (the notations that stand there) in order of appearance."""
     if isinstance(expr, Column):
         yield expr.name
-    elif isinstance(expr, Sequence):
-        for item in expr.items:
-            yield from columns_of(item)
-    elif isinstance(expr, Choice):
-        for option in expr.options:
-            yield from columns_of(option)
-    elif isinstance(expr, Repeat):
-        yield from columns_of(expr.item)
+    for part in inside(expr):
+        yield from columns_of(part)
 
 
 _LABEL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=| ?: ?| )\(?(?:0x)?$")
@@ -197,19 +198,13 @@ _NO_LABELS = frozenset(
 
 def labels_of(expr: Expr) -> frozenset[str]:
     """The words in front of values that a message has and no column takes: ``size`` of ``"size " INT``."""
-    found: set[str] = set()
-    if isinstance(expr, Choice):
-        return frozenset().union(*map(labels_of, expr.options))
-    if isinstance(expr, Repeat):
-        return labels_of(expr.item)
+    found = set[str]().union(*map(labels_of, inside(expr)))
     if isinstance(expr, Sequence):
         for before, item in zip(expr.items, expr.items[1:], strict=False):
             bare = item.options[0] if isinstance(item, Choice) else item
             label = _LABEL.search(before.text) if isinstance(before, Literal) else None
             if label and isinstance(bare, Terminal) and label[1] not in _NO_LABELS:
                 found.add(label[1])
-        for item in expr.items:
-            found |= labels_of(item)
     return frozenset(found)
 
 

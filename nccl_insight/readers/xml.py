@@ -31,12 +31,8 @@ def begins_with(head: bytes, tag: re.Pattern[bytes]) -> bool:
     return start[:1] == b"<" and tag.search(start) is not None
 
 
-class _TooMuch(Exception):
-    """The document is larger or deeper than is read."""
-
-
-class _Refused(Exception):
-    """The document uses a feature that is not read."""
+class _Stopped(Exception):
+    """The document is larger or deeper than is read, or uses a feature that is not."""
 
 
 def parse(data: bytes, limits: Limits = DEFAULT) -> tuple[Element | None, str]:
@@ -52,7 +48,10 @@ def parse(data: bytes, limits: Limits = DEFAULT) -> tuple[Element | None, str]:
         nonlocal count
         count += 1
         if count > limits.xml_elements or len(stack) >= limits.xml_depth:
-            raise _TooMuch
+            raise _Stopped(
+                f"the XML has more than {limits.xml_elements:,} elements or {limits.xml_depth} levels (limits "
+                "xml-elements and xml-depth); what came before was kept"
+            )
         element = Element(name, attributes, parser.CurrentLineNumber)
         (stack[-1].children if stack else root).append(element)
         stack.append(element)
@@ -61,7 +60,8 @@ def parse(data: bytes, limits: Limits = DEFAULT) -> tuple[Element | None, str]:
         stack.pop()
 
     def refuse(*_: object) -> int:
-        raise _Refused("a document type or entity declaration, which is not read")
+        root.clear()
+        raise _Stopped("the XML holds a document type or entity declaration, which is not read")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
@@ -72,13 +72,8 @@ def parse(data: bytes, limits: Limits = DEFAULT) -> tuple[Element | None, str]:
     problem = ""
     try:
         parser.Parse(data[:MAX_BYTES], True)
-    except _Refused as error:
-        return None, f"the XML holds {error}"
-    except _TooMuch:
-        problem = (
-            f"the XML has more than {limits.xml_elements:,} elements or {limits.xml_depth} levels (limits xml-elements "
-            "and xml-depth); what came before was kept"
-        )
+    except _Stopped as error:
+        problem = str(error)
     except (expat.ExpatError, ValueError, LookupError) as error:
         problem = f"the XML ends early or is damaged ({error}); what came before was kept"
     if len(data) > MAX_BYTES:

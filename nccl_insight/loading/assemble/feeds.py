@@ -109,34 +109,23 @@ class Feeds:
         return table_rows(frames, self._grammar, self._heads, fields, captured, wanted)
 
 
+def details(feeds: Feeds, table: str, last: bool) -> Iterator[pl.DataFrame]:
+    """The rows of a large table of inner workings in reading order, in frames of the same columns.
+
+    ``last`` is of no use: the rows stay, as nobody asks for such a table twice.
+    """
+    schema = finish(feeds.sample(table)).schema
+    for piece in feeds.pieces(table):
+        rows = finish(piece)
+        yield rows.select(
+            pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
+            for name, dtype in schema.items()
+        )
+
+
 def _by_rule(chunks: Iterable[dict[str, pl.DataFrame]]) -> dict[str, list[pl.DataFrame]]:
     found: dict[str, list[pl.DataFrame]] = {}
     for chunk in chunks:
         for rule, rows in chunk.items():
             found.setdefault(rule, []).append(rows)
     return dict(sorted(found.items()))
-
-
-class DetailTable:
-    """A large table of inner workings, which exists as rows of its rules until it is asked for."""
-
-    streams = False
-
-    def __init__(self, feeds: Feeds, table: str) -> None:
-        self._feeds = feeds
-        self._table = table
-        self.height = feeds.height(table)
-
-    def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
-        """The rows in reading order, in frames of the same columns."""
-        schema = finish(self._feeds.sample(self._table)).schema
-        for piece in self._feeds.pieces(self._table):
-            rows = finish(piece)
-            yield rows.select(
-                pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
-                for name, dtype in schema.items()
-            )
-
-    def last(self) -> Iterator[pl.DataFrame]:
-        """The same; the rows stay, as nobody asks for such a table twice."""
-        return self.frames()

@@ -13,7 +13,7 @@ from nccl_insight.loading.assemble.attribute import Kinds, Owners
 from nccl_insight.loading.assemble.base import column, finish, stack
 from nccl_insight.loading.assemble.comms import communicators, rank_rows
 from nccl_insight.loading.assemble.connections import connection_rows
-from nccl_insight.loading.assemble.feeds import PROCESS, THREAD, DetailTable, Feeds
+from nccl_insight.loading.assemble.feeds import PROCESS, THREAD, Feeds, details
 from nccl_insight.loading.assemble.milestones import extent
 from nccl_insight.loading.assemble.topology import topology_tables
 from nccl_insight.loading.assemble.trouble import error_rows
@@ -133,17 +133,17 @@ class LogTable:
 
     streams = False
 
-    def __init__(self, build: Callable[[bool], pl.DataFrame], height: int) -> None:
+    def __init__(self, build: Callable[[bool], Iterator[pl.DataFrame]], height: int) -> None:
         self._build = build
         self.height = height
 
     def frames(self, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
-        """All rows, in one frame."""
-        yield self._build(False)
+        """All rows in reading order, in frames of the same columns."""
+        return self._build(False)
 
     def last(self) -> Iterator[pl.DataFrame]:
         """The same, for the last time."""
-        yield self._build(True)
+        return self._build(True)
 
 
 class FloodTable:
@@ -151,7 +151,9 @@ class FloodTable:
 
     streams = True
 
-    def __init__(self, name: str, feeds: Feeds, owners: Owners, build: Callable[[bool], pl.DataFrame]) -> None:
+    def __init__(
+        self, name: str, feeds: Feeds, owners: Owners, build: Callable[[bool], Iterator[pl.DataFrame]]
+    ) -> None:
         self._name = name
         self._feeds = feeds
         self._owners = owners
@@ -193,7 +195,7 @@ class FloodTable:
 
     def last(self) -> Iterator[pl.DataFrame]:
         """All rows in one frame, for the last time."""
-        yield self._build(True)
+        return self._build(True)
 
     def extents(self) -> Iterator[pl.DataFrame]:
         """``comm_id, rank, host, pid, first, last, rows`` by rank and process of each piece: lines and their number."""
@@ -233,8 +235,8 @@ class FloodTable:
 
 def _build(
     name: str, feeds: Feeds, owners: Owners, ranks: pl.DataFrame, versions: pl.DataFrame, last: bool = False
-) -> pl.DataFrame:
-    """The rows of a table in reading order. ``last``: what they are made from is not needed again."""
+) -> Iterator[pl.DataFrame]:
+    """The rows of a table in reading order, in one frame. ``last``: what they are made from is not needed again."""
     fields = _THREAD if name in _OWNED else PROCESS
     whole = feeds.whole(name, fields) if _told_twice(name, feeds) else None
     done: list[pl.DataFrame] = []
@@ -251,21 +253,19 @@ def _build(
         rows = finish(rows)
         # Columns that no line gave are added once to all rows, where they take no memory.
         done.append(conform(name, rows).select(pl.col(c) for c in rows.columns))
-    return conform(name, stack(done))
+    yield conform(name, stack(done))
 
 
 def _predicted(
     feeds: Feeds,
     owners: Owners,
-    build: Callable[[str], pl.DataFrame],
+    build: Callable[[str], Iterator[pl.DataFrame]],
     choices: Callable[[], Iterator[pl.DataFrame]],
     names: Sequence[str],
     comms: pl.DataFrame,
     last: bool,
-) -> pl.DataFrame:
-    """The rows of ``predicted``, in reading order."""
-    if _MODEL_TALK not in names and "tuning_choice" not in names:
-        return stack([])
+) -> Iterator[pl.DataFrame]:
+    """The rows of ``predicted``, in reading order, in one frame."""
     from nccl_insight.loading.assemble import predicted
 
     parts: list[pl.DataFrame] = []
@@ -279,21 +279,21 @@ def _predicted(
             if "tuning_model" in names and comms.height:
                 asked_for = [predicted.asked(stack([*asked_for, chosen]))]
         if asked_for:
-            model = predicted.worked_out(asked_for[0], build("tuning_model"), conform("communicators", comms))
+            model = predicted.worked_out(asked_for[0], next(build("tuning_model")), conform("communicators", comms))
             parts += [conform("predicted", model)] if model.height else []
-    return stack(parts)
+    yield stack(parts)
 
 
-def _memory(feeds: Feeds, owners: Owners, last: bool) -> pl.DataFrame:
+def _memory(feeds: Feeds, owners: Owners, last: bool) -> Iterator[pl.DataFrame]:
     """The rows of ``nccl_memory``; ``last``: as in :func:`_build`, of no use here, since ``memory`` needs the rows."""
     rows = feeds.whole("memory", _THREAD)
     assert rows is not None
-    return conform("nccl_memory", finish(memory.allocations(owners.attribute(rows))))
+    yield conform("nccl_memory", finish(memory.allocations(owners.attribute(rows))))
 
 
 def assemble(
     parts: Sequence[LogPart], grammar: Grammar
-) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | FloodTable | DetailTable]]:
+) -> tuple[dict[str, pl.DataFrame], dict[str, LogTable | FloodTable]]:
     """Tables by name (some contract tables still to be conformed), and those that are made when asked for.
 
     The order of rows is reading order.
@@ -323,11 +323,11 @@ def assemble(
     if dumps is not None:
         out.update(topology_tables(dumps))
     out.update({name: finish(frame) for name, frame in early.items()})
-    later: dict[str, LogTable | FloodTable | DetailTable] = {}
+    later: dict[str, LogTable | FloodTable] = {}
     for name in feeds.tables():
         height = feeds.height(name)
         if name in DETAIL_TABLES:
-            later[name] = DetailTable(feeds, name)
+            later[name] = LogTable(partial(details, feeds, name), height)
         elif name not in {"comms", "errors", "topology_lines", _MODEL_TALK, *_EARLY}:
             build = partial(_build, name, feeds, owners, ranks, versions)
             streams = name in FLOODS and not _told_twice(name, feeds)

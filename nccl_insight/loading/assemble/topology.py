@@ -7,24 +7,14 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.loading.assemble.base import column
 from nccl_insight.tables.declared import frame
 
 _KINDS: Final = ("GPU", "CPU", "PCI", "NVS", "NIC", "NET", "GIN")
 _LINKS: Final = ("NVL", "PCI", "SYS", "NET", "C2C", "LOC", "XGMI")
 _DUMP_MOST: Final = 4096
-_COLUMNS: Final = (
-    "input_id",
-    "_line",
-    "_host",
-    "_pid",
-    "_pos",
-    "indent",
-    "link",
-    "bw_gbps",
-    "node",
-    "node_id",
-    "node_detail",
-)
+_COLUMNS: Final = frame("""input_id u16, _line u64, _host str, _pid i64, _pos u64, indent str, link str, bw_gbps f64,
+    node str, node_id str, node_detail str""")
 _NODES: Final = frame("input_id u16, line u64, host str, node str, kind str, index i32, bus_id str, rank i32, numa i32")
 _EDGES: Final = frame("input_id u16, line u64, host str, src str, dst str, link str, bw_gbps f64")
 
@@ -81,12 +71,7 @@ def _walk(rows: list[dict[str, object]]) -> tuple[list[dict[str, object]], list[
 
 def topology_tables(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """``topology_nodes`` and ``topology_links`` from the lines of the dumps."""
-    known = [c for c in _COLUMNS if c in rows.columns]
-    frame = rows.select(known).with_columns(
-        pl.lit(None, pl.String).alias(c) for c in _COLUMNS if c not in known and c not in {"bw_gbps"}
-    )
-    if "bw_gbps" not in frame.columns:
-        frame = frame.with_columns(bw_gbps=pl.lit(None, pl.Float64))
+    frame = rows.select(column(rows, name, dtype) for name, dtype in _COLUMNS.items())
     first = frame.group_by("input_id", "_host", maintain_order=True).agg(pl.col("_pid").first())
     chosen = frame.join(first, on=["input_id", "_host", "_pid"], how="semi", nulls_equal=True)
     nodes: list[dict[str, object]] = []

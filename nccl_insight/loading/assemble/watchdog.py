@@ -7,6 +7,7 @@ import polars as pl
 from nccl_insight.base.words import words
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.base import column
+from nccl_insight.tables.declared import frame
 
 DEFAULT: Final = "default"
 UNKNOWN: Final = "?"
@@ -15,10 +16,9 @@ _RANK_IN_TAG: Final = r"\[(?:PG [^\]]*)?Rank ([0-9]{1,9})\]\s*$"
 # glog's stamp stands in the launcher's tag: [rank5]:[E901 05:20:03.445217639 ProcessGroupNCCL.cpp:684]
 _STAMP: Final = r"([IWEF][0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)"
 
-_ASKED: Final = frozenset(
-    words("""input_id line host pid launcher launcher_rank timestamp message rank rank_list seq completed_seq
-    enqueued_seq pg_id pg_guid work_op numel_in numel_out timeout_ms duration_ms""")
-)
+_ALWAYS: Final = words("input_id line host pid launcher launcher_rank timestamp message rank")
+_TOLD: Final = frame("""rank_list str, seq i64, completed_seq i64, enqueued_seq i64, pg_id i64, pg_guid str,
+    work_op str, numel_in i64, numel_out i64, timeout_ms i64, duration_ms i64""")
 
 
 def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.DataFrame | None:
@@ -30,26 +30,27 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     if "message" not in errors.columns:
         return None
     asked = pl.col("message").is_in([*playing("time-out"), *playing("standing"), *playing("dump-signal")])
-    rows = errors[[c for c in errors.columns if c in _ASKED]].filter(asked)
+    told_so = (column(errors, name, dtype) for name, dtype in _TOLD.items())
+    rows = errors.select(*(c for c in _ALWAYS if c in errors.columns), *told_so).filter(asked)
     if rows.is_empty():
         return None
     # The report of a rank names others, by their numbers in the group that its own lines are of.
-    listed = column(rows, "rank_list", pl.String).str.extract_all("[0-9]+").cast(pl.List(pl.Int32))
+    listed = pl.col("rank_list").str.extract_all("[0-9]+").cast(pl.List(pl.Int32))
     rows = rows.with_columns(listed=listed).explode("listed").sort("input_id", "line", maintain_order=True)
     # It counts from 1, the numbers of earlier torch from 0: whom it names did not come to the operation above it.
-    timed_out = pl.when(pl.col("message").is_in(playing("time-out"))).then(column(rows, "seq", pl.Int64))
-    completed, told = column(rows, "completed_seq", pl.Int64), pl.col("listed").is_not_null()
+    timed_out = pl.when(pl.col("message").is_in(playing("time-out"))).then(pl.col("seq"))
+    completed, told = pl.col("completed_seq"), pl.col("listed").is_not_null()
     last = pl.when(told & completed.is_not_null()).then(timed_out.forward_fill().over("input_id") - 1)
     completed = pl.min_horizontal(completed, last)
     tag = pl.col("launcher").fill_null("")
-    number = column(rows, "pg_id", pl.Int64).cast(pl.String)
+    number = pl.col("pg_id").cast(pl.String)
     named = pl.coalesce(
-        pl.when(column(rows, "pg_guid", pl.String).str.contains("default_pg", literal=True)).then(pl.lit(DEFAULT)),
+        pl.when(pl.col("pg_guid").str.contains("default_pg", literal=True)).then(pl.lit(DEFAULT)),
         pl.when(number == "0").then(pl.lit(DEFAULT)).otherwise(number),
         tag.str.extract(_IN_TAG).replace({"0": DEFAULT}),
     )
     # Groups of other ranks may have the same number in their processes (PG ID), and another name (PG GUID).
-    guid = column(rows, "pg_guid", pl.String).str.extract(r"^([^(]*)")
+    guid = pl.col("pg_guid").str.extract(r"^([^(]*)")
     twins = guid.drop_nulls().n_unique().over(named) > 1
     named = pl.when(twins & (named != DEFAULT)).then(pl.format("{} ({})", named, guid)).otherwise(named)
     marked = rows.with_columns(
@@ -58,17 +59,10 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
             "listed", tag.str.extract(_RANK_IN_TAG).cast(pl.Int32, strict=False), "rank", "launcher_rank"
         ).alias("of"),
         pl.when(~told).then("launcher_rank").alias("global_rank"),
-        column(rows, "seq", pl.Int64).alias("seq"),
-        pl.coalesce(
-            column(rows, "enqueued_seq", pl.Int64),
-            pl.when(told).then(pl.coalesce(column(rows, "seq", pl.Int64), completed, 0)),
-        ).alias("enqueued_seq"),
+        pl.coalesce("enqueued_seq", pl.when(told).then(pl.coalesce("seq", completed, 0))).alias("enqueued_seq"),
         completed.alias("completed_seq"),
-        column(rows, "work_op", pl.String).alias("work_op"),
-        column(rows, "numel_in", pl.Int64).alias("numel"),
-        _members(column(rows, "work_op", pl.String), rows).alias("group_size"),
-        column(rows, "timeout_ms", pl.Int64).alias("timeout_ms"),
-        column(rows, "duration_ms", pl.Int64).alias("duration_ms"),
+        pl.col("numel_in").alias("numel"),
+        _members().alias("group_size"),
         pl.coalesce("timestamp", tag.str.extract(_STAMP)).alias("timestamp"),
     ).filter(pl.col("of").is_not_null() | pl.col("global_rank").is_not_null())
     if marked.is_empty():
@@ -130,9 +124,8 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     )
 
 
-def _members(op: pl.Expr, rows: pl.DataFrame) -> pl.Expr:
+def _members() -> pl.Expr:
     """Members of the group, where one side of the operation holds the elements of all members and the other its own."""
-    given, taken = column(rows, "numel_in", pl.Int64), column(rows, "numel_out", pl.Int64)
-    own, whole = pl.min_horizontal(given, taken), pl.max_horizontal(given, taken)
-    of_all = op.is_in(["ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"])
+    own, whole = pl.min_horizontal("numel_in", "numel_out"), pl.max_horizontal("numel_in", "numel_out")
+    of_all = pl.col("work_op").is_in(["ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"])
     return pl.when(of_all & (own > 0) & (whole > own) & (whole % own == 0)).then(whole // own).cast(pl.Int64)

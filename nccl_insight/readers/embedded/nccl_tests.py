@@ -55,20 +55,7 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
     Each table row gives two rows, out of place and in place; times are microseconds, bandwidths GB/s (1e9).
     ``run`` counts tables in the text, ``name`` (a file name) is the last resort for the kind of collective.
     """
-    near = lines.filter(pl.col("text").str.contains(_HINT))
-    if near.is_empty():
-        return pl.DataFrame(schema=SCHEMA)
-    text = pl.col("text")
-    near = near.with_columns(
-        text.str.contains(_HEAD).alias("_head"),
-        text.str.contains(r"busbw\s+error").alias("_error_head"),
-        text.str.extract(r"\b([a-z_]+_perf)").alias("_perf"),
-        text.str.extract(r"#\s+Rank\s+([0-9]+)\s").cast(pl.Int32, strict=False).alias("_rank"),
-        text.str.extract(_HOST).alias("_host"),
-        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*device\s+[0-9]+\s+\[[^\]]*\]\s+(\S.*?)\s*$").alias("_gpu"),
-        text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+\s+device\s+[0-9]+\s+\[[^\]]*\])").alias("_place"),
-        text.str.extract_groups(ROW).alias("_row"),
-    ).with_columns(pl.col("_head").cum_sum().cast(pl.Int32).alias("run"))
+    near = _near(lines)
     rows = near.filter(pl.col("_row").struct.field("figures").is_not_null()).select(
         "line", "run", pl.col("_row").struct.unnest()
     )
@@ -77,36 +64,38 @@ def scan_lines(lines: pl.DataFrame, name: str = "") -> pl.DataFrame:
     return _measurements(rows).join(_runs(near, name), on="run", how="left").pipe(_finish)
 
 
+def _near(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines that may be of a table, with what each says by its form; ``run`` counts the heads of tables."""
+    near, text = lines.filter(pl.col("text").str.contains(_HINT)), pl.col("text")
+    return near.with_columns(
+        run=text.str.contains(_HEAD).cum_sum().cast(pl.Int32),
+        _error_head=text.str.contains(r"busbw\s+error"),
+        _perf=text.str.extract(r"\b([a-z_]+_perf)"),
+        _rank=text.str.extract(r"#\s+Rank\s+([0-9]+)\s").cast(pl.Int32, strict=False),
+        _listed=text.str.contains(r"#\s+Rank\s+[0-9]+\s"),
+        _host=text.str.extract(_HOST),
+        _gpu=text.str.extract(r"#\s+Rank\s+[0-9]+\s.*device\s+[0-9]+\s+\[[^\]]*\]\s+(\S.*?)\s*$"),
+        _place=text.str.extract(r"#\s+Rank\s+[0-9]+\s.*\bon\s+(\S+\s+device\s+[0-9]+\s+\[[^\]]*\])"),
+        _row=text.str.extract_groups(ROW),
+        _end=text.str.contains("# Avg bus bandwidth", literal=True),
+        _bad=text.str.extract(r"# Out of bounds values : ([0-9]{1,18}) FAILED").cast(pl.Int64),
+    )
+
+
 RUNS: Final = of_input("benchmark_runs")
 
 
 def scan_runs(lines: pl.DataFrame) -> pl.DataFrame:
     """One row for each head of a table: ranks listed under it, their hosts, result rows, whether its end is there."""
-    near = lines.filter(pl.col("text").str.contains(_HINT))
-    if near.is_empty():
-        return pl.DataFrame(schema=RUNS)
-    text = pl.col("text")
-    near = near.with_columns(
-        text.str.contains(_HEAD).alias("_head"),
-        text.str.contains("# Avg bus bandwidth", literal=True).alias("_end"),
-        text.str.extract(r"# Out of bounds values : ([0-9]{1,18}) FAILED").cast(pl.Int64).alias("_bad"),
-        text.str.contains(r"#\s+Rank\s+[0-9]+\s").alias("_rank"),
-        text.str.extract(_HOST).alias("_host"),
-        text.str.contains(ROW).alias("_row"),
-    ).with_columns(pl.col("_head").cum_sum().cast(pl.Int32).alias("run"))
-    return (
-        near.filter(pl.col("run") > 0)
-        .group_by("run", maintain_order=True)
-        .agg(
-            pl.col("line").first(),
-            pl.col("_rank").sum().cast(pl.Int32).alias("listed"),
-            pl.col("_host").drop_nulls().unique(maintain_order=True).alias("hosts"),
-            pl.col("_row").sum().cast(pl.Int32).alias("rows"),
-            pl.col("_end").any().alias("ended"),
-            pl.col("_bad").sum().alias("out_of_bounds"),
-        )
-        .select(pl.col(c).cast(t) for c, t in RUNS.items())
-    )
+    runs = _near(lines).filter(pl.col("run") > 0).group_by("run", maintain_order=True)
+    return runs.agg(
+        pl.col("line").first(),
+        listed=pl.col("_listed").sum(),
+        hosts=pl.col("_host").drop_nulls().unique(maintain_order=True),
+        rows=pl.col("_row").struct.field("figures").is_not_null().sum(),
+        ended=pl.col("_end").any(),
+        out_of_bounds=pl.col("_bad").sum(),
+    ).select(pl.col(c).cast(t) for c, t in RUNS.items())
 
 
 def _runs(near: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -72,14 +72,10 @@ def _load(content: _side.Content, most_steps: int) -> tuple[Any, str]:
 
 def _salvage(text: str) -> dict[str, Any]:
     """Top-level values and complete entries of a cut JSON dump."""
-    decoder = json.JSONDecoder()
     found: dict[str, Any] = {}
     for key in ("pg_config", "pg_status", "rank"):
         if match := re.search(rf'"{key}"\s*:\s*', text):
-            try:
-                found[key], _ = decoder.raw_decode(text, match.end())
-            except (ValueError, RecursionError):
-                continue
+            found.update((key, value) for value in islice(_side.json_values(text, match.end()), 1))
     match = re.search(r'"entries"\s*:\s*\[', text)
     found["entries"] = list(islice(_side.json_values(text, match.end()), MAX_ENTRIES)) if match else []
     return found

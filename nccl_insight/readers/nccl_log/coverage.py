@@ -56,9 +56,10 @@ def show(report: CoverageReport, top: int) -> str:
         lines.append("")
         lines.append("unknown templates")
         for row in report.unknown.head(top).iter_rows(named=True):
-            lines.append(f"{row['count']:>7,}  {row['level'] or '-':<5}  {_plain(row['template'])}")
+            lines.append(f"{row['count']:>7,}  {row['level'] or '-':<5}  {plain(row['template'])}")
     return "\n".join(lines) + "\n"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A text whose every character can be printed."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -3,7 +3,7 @@
 Source: rocprofiler-sdk, ``source/lib/output/generateJSON.cpp``. Times are nanoseconds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -35,12 +35,12 @@ def read_results(source: InputFile, notes: list[tuple[str, str]]) -> tuple[pl.Da
         notes.append((CUT, f"the profile is damaged or cut ({problem})"))
     rows: list[_Row] = []
     host = None
-    for process in _list(_dict(whole).get(ROOT)):
-        meta = _dict(_dict(process).get("metadata"))
+    for process in side.sequence(side.mapping(whole).get(ROOT)):
+        meta = side.mapping(side.mapping(process).get("metadata"))
         pid = _int(meta.get("pid"))
-        name = _dict(meta.get("node")).get("hostname")
+        name = side.mapping(meta.get("node")).get("hostname")
         host = host or (name if isinstance(name, str) and name else None)
-        rows += [(*row, pid) for row in _of_process(_dict(process), source.communication)]
+        rows += [(*row, pid) for row in _of_process(side.mapping(process), source.communication)]
     frame = pl.DataFrame(rows, schema=_COLUMNS, orient="row").with_columns(pl.col("pid", "agent").fill_null(-1))
     absent = {n: t for n, t in LANES.items() if n not in frame.columns}
     frame = frame.with_columns(pl.lit(None, t).alias(n) for n, t in absent.items()).select(list(LANES))
@@ -48,22 +48,22 @@ def read_results(source: InputFile, notes: list[tuple[str, str]]) -> tuple[pl.Da
 
 
 def _of_process(process: Mapping[str, Any], communication: tuple[str, ...]) -> list[_Row]:
-    records = _dict(process.get("buffer_records"))
+    records = side.mapping(process.get("buffer_records"))
     names = {}
-    for symbol in _list(process.get("kernel_symbols")):
-        symbol = _dict(symbol)
+    for symbol in side.sequence(process.get("kernel_symbols")):
+        symbol = side.mapping(symbol)
         texts = (symbol.get(k) for k in ("formatted_kernel_name", "demangled_kernel_name", "kernel_name"))
         names[_int(symbol.get("kernel_id"))] = next((t for t in texts if isinstance(t, str) and t), "")
     kinds: dict[str, int] = {}
     rows: list[_Row] = []
-    for record in map(_dict, _list(records.get("kernel_dispatch"))):
-        info = _dict(record.get("dispatch_info"))
+    for record in map(side.mapping, side.sequence(records.get("kernel_dispatch"))):
+        info = side.mapping(record.get("dispatch_info"))
         name = names.get(_int(info.get("kernel_id")), "")
         if name not in kinds:
             kinds[name] = classify(name, communication).kind
         rows.append((kinds[name], *_times(record), _handle(info, "agent_id"), _handle(record, "stream_id"), name, None))
     copy_names = _operations(process, "MEMORY_COPY")
-    for record in map(_dict, _list(records.get("memory_copy"))):
+    for record in map(side.mapping, side.sequence(records.get("memory_copy"))):
         number = _int(record.get("operation"))
         name = copy_names[number] if number is not None and 0 <= number < len(copy_names) else "copy"
         where = _handle(record, "dst_agent_id"), _handle(record, "stream_id")
@@ -73,9 +73,9 @@ def _of_process(process: Mapping[str, Any], communication: tuple[str, ...]) -> l
 
 def _operations(process: Mapping[str, Any], kind: str) -> list[str]:
     """Names of the operations of a kind of records, by number."""
-    for item in map(_dict, _list(_dict(process.get("strings")).get("buffer_records"))):
+    for item in map(side.mapping, side.sequence(side.mapping(process.get("strings")).get("buffer_records"))):
         if item.get("kind") == kind:
-            return [str(name) for name in _list(item.get("operations"))]
+            return [str(name) for name in side.sequence(item.get("operations"))]
     return []
 
 
@@ -84,15 +84,7 @@ def _times(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _handle(record: Mapping[str, Any], key: str) -> int | None:
-    return _int(_dict(record.get(key)).get("handle"))
-
-
-def _checked(kind: type) -> Callable[[object], Any]:
-    return lambda value: value if isinstance(value, kind) else kind()
-
-
-_dict: Final = _checked(dict)
-_list: Final = _checked(list)
+    return _int(side.mapping(record.get(key)).get("handle"))
 
 
 def _int(value: object) -> int | None:

@@ -124,21 +124,12 @@ def ofi_build(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(name=pl.lit("aws-ofi-nccl"), detail=pl.col("plugin_build"))
 
 
-def keep(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows whose span is kept as printed."""
+def topology_line(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lines of a tree that is read as a whole stay as they are."""
     return frame
 
 
+_OF_PLUGINS: Final = (plugin_kind, plugin_name, plugin_not_found, ofi_build)
 NORMALISERS: Final[Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
-    "coll_codes": coll_codes,
-    "tuning_codes": tuning_codes,
-    "graph_pattern": graph_pattern,
-    "plugin_kind": plugin_kind,
-    "plugin_name": plugin_name,
-    "plugin_not_found": plugin_not_found,
-    "ofi_build": ofi_build,
-    "topology_line": keep,
-    "topo_paths": keep,
-    "tuning_header": keep,
-    "tuning_row": keep,
+    f.__name__: f for f in (coll_codes, tuning_codes, graph_pattern, topology_line, *_OF_PLUGINS)
 }

@@ -25,10 +25,6 @@ def _explode_groups(frame: pl.DataFrame, column: str, width: int) -> pl.DataFram
     return frame.drop(column)[rows.to_series()].hstack(items)
 
 
-def _item(index: int) -> pl.Expr:
-    return pl.col(f"_{index}")
-
-
 def _rank_or_none(value: pl.Expr) -> pl.Expr:
     return pl.when(value >= 0).then(value)
 
@@ -37,34 +33,34 @@ def _children(*values: pl.Expr) -> pl.Expr:
     return pl.concat_list(list(values)).list.eval(pl.element().filter(pl.element() >= 0))
 
 
-def _tree_rows(
-    rows: pl.DataFrame, channel: pl.Expr, tree: int, rank: pl.Expr, up: pl.Expr, *down: pl.Expr
-) -> pl.DataFrame:
-    return rows.with_columns(
-        channel=channel, tree=pl.lit(tree), rank=rank, parent_rank=_rank_or_none(up), child_ranks=_children(*down)
-    )
+def _trees(frame: pl.DataFrame, column: str, width: int, *trees: tuple[int, ...]) -> pl.DataFrame:
+    """One row per channel and tree; each of ``trees`` tells which of its numbers are rank, parent and children."""
+    rows = _explode_groups(frame, column, width).with_columns(channel=pl.col("_0"))
+    parts = [
+        rows.with_columns(
+            tree=pl.lit(number),
+            rank=pl.col(f"_{rank}"),
+            parent_rank=_rank_or_none(pl.col(f"_{up}")),
+            child_ranks=_children(*(pl.col(f"_{child}") for child in down)),
+        )
+        for number, (rank, up, *down) in enumerate(trees)
+    ]
+    return pl.concat(parts).select(pl.exclude("^_[0-9]+$"))
 
 
 def trees_children_first(frame: pl.DataFrame) -> pl.DataFrame:
     """2.8+: ``[0] 5/-1/-1->4->3``."""
-    rows = _explode_groups(frame, "trees_children_first", 6)
-    rows = _tree_rows(rows, _item(0), 0, _item(4), _item(5), _item(1), _item(2), _item(3))
-    return rows.select(pl.exclude("^_[0-9]+$"))
+    return _trees(frame, "trees_children_first", 6, (4, 5, 1, 2, 3))
 
 
 def trees_parent_first(frame: pl.DataFrame) -> pl.DataFrame:
     """2.4: ``[0] 37->42->71/-1/-1``."""
-    rows = _explode_groups(frame, "trees_parent_first", 6)
-    rows = _tree_rows(rows, _item(0), 0, _item(2), _item(1), _item(3), _item(4), _item(5))
-    return rows.select(pl.exclude("^_[0-9]+$"))
+    return _trees(frame, "trees_parent_first", 6, (2, 1, 3, 4, 5))
 
 
 def trees_joined(frame: pl.DataFrame) -> pl.DataFrame:
     """2.5-2.7: ``[0] 5/6/-1->4->3|3->4->5/6/-1``: the first tree children first, the second parent first."""
-    rows = _explode_groups(frame, "trees_joined", 11)
-    first = _tree_rows(rows, _item(0), 0, _item(4), _item(5), _item(1), _item(2), _item(3))
-    second = _tree_rows(rows, _item(0), 1, _item(7), _item(6), _item(8), _item(9), _item(10))
-    return pl.concat([first, second]).select(pl.exclude("^_[0-9]+$"))
+    return _trees(frame, "trees_joined", 11, (4, 5, 1, 2, 3), (7, 6, 8, 9, 10))
 
 
 def tree_neighbours(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from nccl_insight.inputs.find import find_inputs
 from nccl_insight.language.load import default_grammar
 from nccl_insight.loading.assemble import feeds
-from nccl_insight.loading.assemble.feeds import DetailTable, Feeds
+from nccl_insight.loading.assemble.feeds import Feeds, details
+from nccl_insight.loading.assemble.tables import LogTable
 from nccl_insight.readers.nccl_log.shares import Share, take
 from nccl_insight.share.api import load
 from tests.cut_logs import LOGS, RUNS, same, tables
@@ -47,7 +49,7 @@ def test_rows_of_a_table_come_in_reading_order_with_their_process(tmp_path: Path
 
 def test_the_last_look_at_a_table_lets_go_of_it(tmp_path: Path) -> None:
     found = feeds_of(tmp_path / "run.log")
-    later = DetailTable(found, "env")
+    later = LogTable(partial(details, found, "env"), found.height("env"))
     assert later.height == 2
     assert [frame["line"].to_list() for frame in later.frames()] == [[1, 3]]
     assert [piece.height for piece in found.pieces("env", last=True)] == [2]
