@@ -34,6 +34,8 @@ comment in front matter.
 | ``fatal`` | severity when a line is of level ERROR, with which the library ends the job |
 | ``on_one_host`` | severity when the job stays on one host and its init is complete (for networks) |
 | ``got_over`` | severity when every process that printed a line completed an init after it |
+| ``noted`` | without logic: the block ``found`` tells what readers noted under its name of the inputs (``texts``), and
+  so many notes are its evidence |
 | ``leads_to`` | symptoms (hang, slow, crash): a warning where the user names one of them, else as it is |
 | ``since`` | the version of nccl-insight that has it first |
 | ``says`` | what findings of the logic say: see :mod:`nccl_insight.rules.says` |
@@ -56,7 +58,7 @@ FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = words("""confidence needs nature called distance caused_by thresholds sources speaks explanation expected
-    lines beside unless shows advised quiet on_one_host fatal got_over leads_to""")
+    lines beside unless shows advised quiet on_one_host fatal got_over leads_to noted""")
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 _SAMPLE: Final = re.compile(r"```log\n([^`]*)\n```\s+expect: [^\n]*\bline (\d+)")
@@ -158,7 +160,7 @@ def read_page(path: Path) -> Page:
     front, says, spoken = parts[1].partition("\nsays: ")
     head, steps = _front(front)
     page = Page(path, f"NI{named[1]}", named[2], head, parts[2].strip(), steps, (says + spoken).rstrip())
-    needed = {*_NEEDED} if page.module.is_file() else {*_NEEDED, *_SPOKEN}
+    needed = {*_NEEDED} if "noted" in head or page.module.is_file() else {*_NEEDED, *_SPOKEN}
     if unknown := set(head) - _KEYS:
         raise InsightError(_no_key(path.name, front, unknown))
     if wrong := sorted(needed - set(head)):

@@ -25,7 +25,9 @@ _PART: Final = re.compile(r"<<(\w+)>>")
 FORMATS: Final[Mapping[str, Callable[..., object]]] = {
     "bytes": units.format_bytes,
     "capital": units.capital,
+    "clauses": lambda items, most=None: "; ".join(items[:most]),
     "gbps": units.format_gbps,
+    "head": lambda text: text.split(": ", 1)[0],
     "joined": lambda items, most=None: ", ".join(map(str, items[:most])),
     "len": len,
     "listed": units.listed,

@@ -11,9 +11,8 @@ from nccl_insight.facts.progress.absent import Absent
 from nccl_insight.facts.progress.claims import Claim
 from nccl_insight.facts.progress.last_said import last_said
 from nccl_insight.facts.progress.watchdog import WHO, apart, group_words
-from nccl_insight.facts.setup.settings import refs
+from nccl_insight.facts.setup.settings import ranks_on, refs
 from nccl_insight.facts.who.members import joining
-from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.run import Run
 
 #: What to do about ranks whose last words are not known; where they are, they stand there instead.

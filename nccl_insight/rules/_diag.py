@@ -4,21 +4,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.model import Hit
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.said.diagnostics import findings, hosts_in
-from nccl_insight.facts.setup.settings import hosts_of, named
+from nccl_insight.facts.setup.settings import hosts_of, named, refs
 from nccl_insight.language.load import playing
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
-_MOST = 4
-
-
-def lines_of(rows: pl.DataFrame) -> tuple[Ref, ...]:
-    """The first lines as evidence."""
-    placed = rows.drop_nulls(["input_id", "line"]).head(_MOST)
-    return tuple(Ref(int(i), int(n)) for i, n in placed.select("input_id", "line").iter_rows())
+MOST = 4
 
 
 def _ranks(rows: pl.DataFrame) -> tuple[int, ...]:
@@ -58,7 +52,7 @@ def settings_differ(run: Run, known: frozenset[str]) -> Iterator[Hit]:
         heading = rows.filter(pl.col("name") == name)
         yield says(
             "env-mismatch.settings-differ",
-            lines_of(pl.concat([heading, part])),
+            refs(pl.concat([heading, part]), MOST),
             whom=(*ranks, *hosts),
             comm_id=_comm(heading),
             name=name,
@@ -68,34 +62,12 @@ def settings_differ(run: Run, known: frozenset[str]) -> Iterator[Hit]:
         )
 
 
-def links_degraded(run: Run) -> Iterator[Hit]:
-    """NVLinks that are inactive, slower, or fewer than on other ranks: one hit."""
-    rows = findings(run, "NVLink")
-    if rows.is_empty():
-        return
-    ranks, hosts, who = located(run, rows)
-    fewer = rows.filter(pl.col("reference_value").is_not_null())
-    usual = str(fewer.item(0, "reference_value")) if fewer.height else ""
-    yield says("nvlink-degraded.links-degraded", lines_of(rows), whom=(*ranks, *hosts), who=who, usual=usual)
-
-
-def drivers_differ(run: Run) -> Iterator[Hit]:
-    """Versions of the CUDA driver that differ between ranks: one hit."""
-    rows = findings(run, "CUDA driver version")
-    if rows.is_empty():
-        return
-    ranks, hosts, who = located(run, rows)
-    yield says("driver-mix.drivers-differ", lines_of(rows), whom=(*ranks, *hosts), who=who, rows=rows)
-
-
-def ports_differ(run: Run) -> Iterator[Hit]:
-    """Network ports whose speed, state or kind differs between hosts: one hit per device."""
-    rows = findings(run, "Net device").filter(pl.col("message").is_in(playing("port-differs")))
-    for (name,), part in list(rows.group_by("hca_name", maintain_order=True))[:_MOST]:
-        ranks, hosts, who = located(run, part)
-        yield says(
-            "nic-speed-mismatch.ports-differ", lines_of(part), whom=(*ranks, *hosts), name=name, who=who, part=part
-        )
+def diagnosed(run: Run, key: str, rows: pl.DataFrame, **given: object) -> Iterator[Hit]:
+    """A hit in the words of ``name.key`` for these lines, who prints them included; none without lines."""
+    if rows.height:
+        ranks, hosts, who = located(run, rows)
+        first = rows.row(0, named=True)
+        yield says(key, refs(rows, MOST), whom=(*ranks, *hosts), who=who, rows=rows, first=first, **given)
 
 
 def ports_missing(run: Run) -> Iterator[Hit]:
@@ -106,7 +78,7 @@ def ports_missing(run: Run) -> Iterator[Hit]:
     first = rows.row(0, named=True)
     names = rows["hca_name"].unique(maintain_order=True).to_list()
     yield says(
-        "nic-count-mismatch.ports-missing", lines_of(rows), first_names=", ".join(names[:4]), first=first, names=names
+        "nic-count-mismatch.ports-missing", refs(rows, MOST), first_names=", ".join(names[:4]), first=first, names=names
     )
 
 
@@ -117,13 +89,13 @@ def slow_pairs(run: Run) -> Iterator[Hit]:
         return
     slow = rows.sort("bw_min_gbit", maintain_order=True)
     ranks = tuple(sorted({int(r) for r in slow["rank"].to_list()}))
-    yield says("nccl-diag-failed.slow-pairs", lines_of(rows), whom=(*ranks, *hosts_of(slow, "node_name")), slow=slow)
+    yield says("nccl-diag-failed.slow-pairs", refs(rows, MOST), whom=(*ranks, *hosts_of(slow, "node_name")), slow=slow)
 
 
 def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:
     """Xid and SXid numbers in the kernel logs of hosts: number, whether NVSwitch's, and a hit without advice."""
     rows = findings(run, "Xid", "SXid").filter(pl.col("xid").is_not_null())
-    for (check, number), part in list(rows.group_by("diag_check", "xid", maintain_order=True))[:_MOST]:
+    for (check, number), part in list(rows.group_by("diag_check", "xid", maintain_order=True))[:MOST]:
         fatal = check == "SXid" and (part["sxid_class"] == "Fatal").any()
         switch = check == "SXid"
         yield (
@@ -131,7 +103,7 @@ def events(run: Run) -> Iterator[tuple[int, bool, Hit]]:
             switch,
             says(
                 "xid-error.events",
-                lines_of(part),
+                refs(part, MOST),
                 whom=tuple(part["node_name"].drop_nulls().unique().sort()),
                 explanation=str(part.item(0, "guidance") or ""),
                 observed=f"{check} {number}",

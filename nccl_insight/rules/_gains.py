@@ -10,6 +10,7 @@ from nccl_insight.base import texts
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.facts.figures.overlap import wait_share
 from nccl_insight.facts.lateness.replay import IDLE, Gain, what_if
+from nccl_insight.facts.lateness.routed import routed_ranks
 from nccl_insight.facts.lateness.waiting import awaited
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
@@ -88,8 +89,9 @@ def _given(run: Run, one: Gain, pauses: bool = False) -> dict[str, Any]:
 
 def uneven_hit(run: Run, one: Gain) -> Hit:
     """Work that is uneven without one guilty rank."""
-    ranks = one.scenario.ranks
-    return says("collective-skew.uneven", _evidence(run, ranks, one), whom=with_hosts(run, ranks), **_given(run, one))
+    ranks, seen = one.scenario.ranks, _evidence(run, one.scenario.ranks, one)
+    tokens = not routed_ranks(run).isdisjoint(ranks)
+    return says("collective-skew.uneven", seen, whom=with_hosts(run, ranks), tokens=tokens, **_given(run, one))
 
 
 def wire_hit(run: Run, one: Gain) -> Hit:

@@ -15,9 +15,8 @@ from nccl_insight.facts.said.ends import BARE, CRASHED, ENDED, FAILED, KILLED, L
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.said.last_words import tails, unwell
 from nccl_insight.facts.said.topics import told
-from nccl_insight.facts.setup.settings import named
+from nccl_insight.facts.setup.settings import named, ranks_on
 from nccl_insight.language.load import playing
-from nccl_insight.rules._subjects import ranks_on
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 

@@ -19,6 +19,7 @@ from nccl_insight.facts.said.mentions import mentions
 from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
 from nccl_insight.language.help import filled
 from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules._notes import noted
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 from nccl_insight.tables.schema import is_loud
@@ -113,8 +114,8 @@ class Context:
     hit = staticmethod(hit)
 
     def says(self, key: str, seen: Seen, /, whom: Whom = None, **given: Any) -> Hit:
-        """A finding in the words of this page: see :func:`says`."""
-        return says(f"{self.name}.{key}", seen, whom, **given)
+        """A finding in the words of this page, which know its thresholds: see :func:`says`."""
+        return says(f"{self.name}.{key}", seen, whom, **({k: self[k] for k in self.thresholds} | given))
 
     def tells(
         self,
@@ -202,6 +203,12 @@ def _got_over(run: Run, rows: pl.DataFrame) -> bool:
 def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     """The finding of a page without logic: the same for all lines that mean it."""
     head, lines = page.head, page.head.get("lines", "all")
+    if "noted" in head:
+        told, refs = noted(ctx.run, ctx.name)
+        if told:
+            shown = refs[: int(head["noted"])]
+            yield ctx.says("found", shown, absence=None if shown else told[0], texts=told)
+        return
     if "beside" in head:
         if present(ctx.run).isdisjoint(ctx.names("unless")):
             yield from ctx.candidate(head["title"], trouble(ctx.run, *ctx.names("beside")), head["advised"])

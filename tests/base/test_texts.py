@@ -56,6 +56,13 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
                 begun = ast.literal_eval(call.args[0].values[0])  # one for each field that shows a trouble
                 yield from ((name, given) for name in BLOCKS[room] if name.startswith(begun))
                 continue
+            if (
+                isinstance(call.func, ast.Name)
+                and call.func.id == "diagnosed"
+                and isinstance(call.args[1], ast.Constant)
+            ):
+                yield call.args[1].value, given | OWN | {"who", "rows", "first"}
+                continue
             if not isinstance(call.args[0], ast.Constant):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "tells":  # any of them, by the log
                     yield from ((f"{modules[path]}.{key}", given) for key in PAGES[modules[path]].says)
@@ -68,8 +75,12 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
                 told = " ".join(BLOCKS[room][call.args[0].value].values())  # its values are put together in one mapping
                 yield call.args[0].value, {match[1] or match[2] for match in VALUE.finditer(told)}
             elif isinstance(call.func, ast.Attribute) and call.func.attr in ("says", "tells", "cannot"):
-                own = OWN if call.func.attr == "says" else set()
-                yield f"{modules[path]}.{call.args[0].value}", given | own
+                # Without logic what readers noted is told (``noted``).
+                of = [modules[path]] if path in modules else [n for n, page in PAGES.items() if "noted" in page.head]
+                for name in of:
+                    limits = {limit.split()[0] for limit in PAGES[name].head.get("thresholds", "").split(",") if limit}
+                    own = OWN | limits if call.func.attr == "says" else set()
+                    yield f"{name}.{call.args[0].value}", given | own
 
 
 @pytest.mark.parametrize("room", BLOCKS)

@@ -7,6 +7,8 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
+from nccl_insight.base.units import rank_words
+from nccl_insight.facts.setup.settings import named
 
 _EVIDENCE: Final = 3
 
@@ -28,6 +30,11 @@ class Outlier:
     majority_ranks: int
     lines: tuple[Ref, ...]
     usual_lines: tuple[Ref, ...]
+
+    @property
+    def who(self) -> str:
+        """``gpu02`` where all ranks of a host differ, else ``ranks 3 and 4``."""
+        return named(self.whole_hosts) if self.whole_hosts else rank_words(self.ranks)
 
     @property
     def evidence(self) -> tuple[Ref, ...]:

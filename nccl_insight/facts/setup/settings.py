@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from nccl_insight.base.model import Ref
+from nccl_insight.base.units import capital, rank_words
 from nccl_insight.tables.run import Run, fact
 
 _WIDE = 50
@@ -70,6 +71,11 @@ def ranks_of(frame: pl.DataFrame, *columns: str) -> tuple[int, ...]:
     for column in columns or ("rank",):
         found.update(frame.get_column(column).drop_nulls().to_list())
     return tuple(sorted(found))
+
+
+def ranks_on(ranks: Iterable[int], hosts: Iterable[str]) -> str:
+    """``Ranks 3,4 on gpu02``, to begin a sentence; without the hosts where none is known."""
+    return capital(rank_words(ranks)) + (f" on {where}" if (where := named(hosts)) else "")
 
 
 def named(hosts: Iterable[str], limit: int = 4) -> str:

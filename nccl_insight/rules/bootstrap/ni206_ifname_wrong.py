@@ -8,7 +8,7 @@ from nccl_insight.facts.fabric.reach import spans_hosts
 from nccl_insight.facts.setup.settings import hosts_of, refs, value_of
 from nccl_insight.rules._errors import Trouble, trouble
 from nccl_insight.rules._init import waiting
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Run
 
@@ -38,16 +38,16 @@ def check(ctx: Context) -> Hits:
         pl.col("alone")
     )
     if only.height and (several or failed is not None):
-        yield _hit(only, "the only interface that NCCL uses on a job over several hosts", Severity.ERROR, None)
+        yield _hit(ctx, only, "the only interface that NCCL uses on a job over several hosts", Severity.ERROR, None)
     elif virtual.height and (failed is not None or (several and _used(run, virtual))):
         yield _hit(
-            virtual, "listed as a network device beside a real one, and used", Severity.WARNING, Confidence.MEDIUM
+            ctx, virtual, "listed as a network device beside a real one, and used", Severity.WARNING, Confidence.MEDIUM
         )
     elif only.height and spans_hosts(run) is None and (_asked(run) or (only["name"] != "lo").any()):
-        yield _hit(only, "the only interface listed here", Severity.INFO, Confidence.LOW)
+        yield _hit(ctx, only, "the only interface listed here", Severity.INFO, Confidence.LOW)
     elif virtual.height and (several or (spans_hosts(run) is None and _sockets(run))):
         beside = " beside a real one" if listed.height > virtual.height else ""
-        yield _hit(virtual, f"listed as a network device{beside}", Severity.INFO, Confidence.LOW)
+        yield _hit(ctx, virtual, f"listed as a network device{beside}", Severity.INFO, Confidence.LOW)
     elif failed is not None and (bridge := _to_bridge(failed)) is not None:
         address = str(bridge.rows["peer"][0]).partition("<")[0]
         if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
@@ -105,10 +105,10 @@ def _used(run: Run, virtual: pl.DataFrame) -> bool:
     return bool(links["net_dev"].is_in(numbers.unique().to_list()).any())
 
 
-def _hit(rows: pl.DataFrame, role: str, severity: Severity, confidence: Confidence | None) -> Hit:
+def _hit(ctx: Context, rows: pl.DataFrame, role: str, severity: Severity, confidence: Confidence | None) -> Hit:
     names = rows["name"].unique(maintain_order=True).to_list()
-    return says(
-        "ifname-wrong.found",
+    return ctx.says(
+        "found",
         refs(rows),
         whom=hosts_of(rows),
         observed=f"{names[0]} {rows['address'][0] or ''}".strip(),

@@ -1,13 +1,9 @@
 """Lines are missing from the log."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit
 from nccl_insight.rules._notes import log_notes
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 _NAMED = 3
 
@@ -17,16 +13,16 @@ def check(ctx: Context) -> Hits:
     found = log_notes(ctx.run, ctx.name)
     if found is not None:
         yield ctx.says("log-notes", found.evidence, absence=found.absence, found=found)
-    yield from _unchecked(ctx.run)
+    yield from _unchecked(ctx)
 
 
-def _unchecked(run: Run) -> Iterator[Hit]:
-    notes = run.table("notes").filter(pl.col("kind") == "no-checksum")
+def _unchecked(ctx: Context) -> Hits:
+    notes = ctx.run.table("notes").filter(pl.col("kind") == "no-checksum")
     if notes.is_empty():
         return
-    paths = run.table("inputs").join(notes.select("input_id"), on="input_id", how="semi")["path"]
+    paths = ctx.run.table("inputs").join(notes.select("input_id"), on="input_id", how="semi")["path"]
     names = [str(path).replace("\\", "/").rsplit("/", 1)[-1] for path in paths.head(_NAMED)]
     more = f" and {paths.len() - len(names):,} more" if paths.len() > len(names) else ""
     listed = ", ".join(names) + more
     one = paths.len() == 1
-    yield says("log-truncated.unchecked", (), alone=one, listed=listed, names=names, paths=paths)
+    yield ctx.says("unchecked", (), alone=one, listed=listed, names=names, paths=paths)

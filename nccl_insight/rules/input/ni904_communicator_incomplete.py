@@ -1,18 +1,15 @@
 """The log holds only some ranks of a communicator."""
 
-from collections.abc import Iterator
-
-from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.facts.lateness.wire import missing_members
 from nccl_insight.facts.who.members import comms
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
     """One finding for all communicators of logs, told by the largest gap, and one for the groups of traces."""
-    yield from _traces(ctx.run)
+    yield from _traces(ctx)
     partial = [c for c in comms(ctx.run) if 0 < c.ranks_seen < c.nranks]
     if not partial:
         return
@@ -28,15 +25,15 @@ def check(ctx: Context) -> Hits:
     )
 
 
-def _traces(run: Run) -> Iterator[Hit]:
+def _traces(ctx: Context) -> Hits:
     """Members of traced process groups that gave no trace."""
-    groups = missing_members(run)
+    groups = missing_members(ctx.run)
     if not groups:
         return
     missing = tuple(sorted({r for absent in groups.values() for r in absent}))
     members = max(groups, key=lambda m: (len(groups[m]), len(m)))
-    yield says(
-        "communicator-incomplete.traces",
+    yield ctx.says(
+        "traces",
         (),
         whom=missing,
         missing=missing,

@@ -1,21 +1,18 @@
 """The inputs are not one job."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.base.units import plural
 from nccl_insight.facts.who.parts import part_run, parts
 from nccl_insight.rules._notes import noted
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
     """One finding each for logs and for traces, with the first line or trace of each job as evidence."""
     run = ctx.run
-    yield from _logs(run)
+    yield from _logs(ctx)
     texts, _ = noted(run, ctx.name)
     if not texts:
         return
@@ -36,11 +33,11 @@ def check(ctx: Context) -> Hits:
     )
 
 
-def _logs(run: Run) -> Iterator[Hit]:
-    last = [p for p in parts(run) if p.judged]
+def _logs(ctx: Context) -> Hits:
+    last = [p for p in parts(ctx.run) if p.judged]
     if len(last) < 2:
         return
-    sizes = [part_run(run, p).table("communicators")["nranks"].max() for p in last]
+    sizes = [part_run(ctx.run, p).table("communicators")["nranks"].max() for p in last]
     known = [plural(n, "rank") for n in sizes if isinstance(n, int)]
     shown = ", ".join(known[:4]) + (f" and {len(known) - 4} more" if len(known) > 4 else "")
-    yield says("several-jobs.logs", tuple(p.begins for p in last if p.begins is not None)[:5], last=last, shown=shown)
+    yield ctx.says("logs", tuple(p.begins for p in last if p.begins is not None)[:5], last=last, shown=shown)

@@ -1,28 +1,20 @@
 """What should be one job runs as several independent ones."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.readers.embedded.endings import AT_THE_END
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
-
-_NEXT = (
-    "echo $WORLD_SIZE $RANK $MASTER_ADDR   # in each process; nccl-tests: rebuild with MPI=1; torchrun: "
-    "--nnodes and one --rdzv-endpoint"
-)
 
 
 def check(ctx: Context) -> Hits:
     """NCCL's message, else worlds of one rank."""
     run = ctx.run
     if ctx.lines() is not None:
-        yield from ctx.tells("found-processes-differently", next_step=_NEXT)
+        yield from ctx.tells("found-processes-differently")
         return
-    yield from _tables(run)
+    yield from _tables(ctx)
     ranks = run.table("ranks").drop_nulls(["nranks", "pid"])
     processes = ranks.group_by("host", "pid", maintain_order=True).agg(
         pl.col("nranks").max(), pl.col("input_id", "line").first()
@@ -35,9 +27,9 @@ def check(ctx: Context) -> Hits:
     )
 
 
-def _tables(run: Run) -> Iterator[Hit]:
+def _tables(ctx: Context) -> Hits:
     """Heads of nccl-tests that stand beside each other: each is printed by a rank 0."""
-    heads = run.table("benchmark_runs").sort("input_id", "line")
+    heads = ctx.run.table("benchmark_runs").sort("input_id", "line")
     if heads.height < 2:
         return
     after = pl.col("hosts").shift(-1)
@@ -45,12 +37,12 @@ def _tables(run: Run) -> Iterator[Hit]:
     unlisted = pl.col("listed") == 0
     elsewhere = (after.list.len() > 0) & (pl.col("hosts").list.set_intersection(after).list.len() == 0)
     twice = heads.with_row_index("_n").filter(beside & (unlisted | elsewhere))
-    if twice.is_empty() or _failed_between(run, heads):
+    if twice.is_empty() or _failed_between(ctx.run, heads):
         return
     starts = heads[sorted({int(n) + k for n in twice["_n"] for k in (0, 1)})]
     listed = sorted({h for found in starts["hosts"].to_list() for h in found})
-    yield says(
-        "separate-jobs.tables",
+    yield ctx.says(
+        "tables",
         refs(starts),
         whom=tuple(listed),
         starts=starts,

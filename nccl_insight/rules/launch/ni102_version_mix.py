@@ -1,7 +1,5 @@
 """Ranks of one communicator run different NCCL versions."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
@@ -11,8 +9,7 @@ from nccl_insight.facts.said.wording import source_clashes, wording_clashes
 from nccl_insight.facts.setup.outliers import Outlier, outliers
 from nccl_insight.facts.setup.settings import hosts_of, named, refs
 from nccl_insight.facts.who.members import comms, members
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
@@ -26,18 +23,19 @@ def check(ctx: Context) -> Hits:
     )
     found = outliers(ranks, "nccl_version")
     if found:
-        yield _members_hit(max(found, key=lambda o: len(o.ranks) + o.majority_ranks))
+        yield _members_hit(ctx, max(found, key=lambda o: len(o.ranks) + o.majority_ranks))
         return
-    yield from _unjoined(run)
+    yield from _unjoined(ctx)
 
 
-def _members_hit(odd: Outlier) -> Hit:
+def _members_hit(ctx: Context, odd: Outlier) -> Hit:
     where = named(odd.hosts) or rank_words(odd.ranks)
-    return says("version-mix.members", odd, comm_id=odd.comm_id, where=where, odd=odd)
+    return ctx.says("members", odd, comm_id=odd.comm_id, where=where, odd=odd)
 
 
-def _unjoined(run: Run) -> Iterator[Hit]:
+def _unjoined(ctx: Context) -> Hits:
     """Processes that print different versions and never met."""
+    run = ctx.run
     reported = mentions(run, "releases-differ", "stated")
     trouble = mentions(run, "releases-differ")
     finished = any(c.init_complete for c in comms(run) if c.nranks > 1)
@@ -48,10 +46,10 @@ def _unjoined(run: Run) -> Iterator[Hit]:
     numbers = versions.get_column("number").to_list()
     evidence: tuple[Ref, ...] = (*refs(versions, 2), *refs(trouble, 1))
     if reported.height or (len(numbers) > 1 and trouble.height and not finished):
-        yield says("version-mix.unjoined", evidence, whom=hosts_of(versions), numbers=numbers, reported=reported)
+        yield ctx.says("unjoined", evidence, whom=hosts_of(versions), numbers=numbers, reported=reported)
         return
     for clash in wording_clashes(run) if not finished else ():
-        yield says("version-mix.unjoined-prints-messages", clash.evidence, whom=(clash.host,), clash=clash)
+        yield ctx.says("unjoined-prints-messages", clash.evidence, whom=(clash.host,), clash=clash)
         return
     for clash in source_clashes(run)[:1] if not finished else ():
-        yield says("version-mix.unjoined-prints-from", clash.evidence, whom=(clash.host,), clash=clash)
+        yield ctx.says("unjoined-prints-from", clash.evidence, whom=(clash.host,), clash=clash)

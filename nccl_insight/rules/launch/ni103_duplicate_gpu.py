@@ -1,12 +1,8 @@
 """Two ranks of one communicator use the same GPU."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
@@ -19,13 +15,13 @@ def check(ctx: Context) -> Hits:
         who = f"ranks {first} and {second}" if first and second else "ranks"
         yield from ctx.tells("found", whom=(*found.ranks, *both, *found.hosts), quiet=None, who=who, device=device)
         return
-    yield from _same_bus(ctx.run)
+    yield from _same_bus(ctx)
 
 
-def _same_bus(run: Run) -> Iterator[Hit]:
-    made = run.table("communicators").filter(~pl.col("comm_id_made").fill_null(True)).select("comm_id")
+def _same_bus(ctx: Context) -> Hits:
+    made = ctx.run.table("communicators").filter(~pl.col("comm_id_made").fill_null(True)).select("comm_id")
     ranks = (
-        run.table("ranks")
+        ctx.run.table("ranks")
         .drop_nulls(["comm_id", "host", "bus_id", "rank", "pid"])
         .join(made, on="comm_id", how="semi")
         .filter(~pl.col("init_complete").fill_null(False))
@@ -34,4 +30,4 @@ def _same_bus(run: Run) -> Iterator[Hit]:
     )
     if ranks.is_empty():
         return
-    yield says("duplicate-gpu.same-bus", ranks, ranks=ranks)
+    yield ctx.says("same-bus", ranks, ranks=ranks)

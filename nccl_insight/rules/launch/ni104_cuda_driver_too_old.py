@@ -1,26 +1,23 @@
 """The NVIDIA driver is older than the CUDA runtime that NCCL was built for."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.setup.settings import hosts_of
 from nccl_insight.facts.who.members import completed
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
     """CUDA's own statement, else the two versions."""
     if ctx.lines() is None:
-        yield from _compared(ctx.run)
+        yield from _compared(ctx)
         return
     yield from ctx.tells("found", quiet=None)
 
 
-def _compared(run: Run) -> Iterator[Hit]:
+def _compared(ctx: Context) -> Hits:
     """``cudaDriverVersion`` (1000 x major + 10 x minor) against ``+cudaX.Y``, where no init completed."""
+    run = ctx.run
     if completed(run).height or any(run.has(table) for table in ("connections", "rings", "calls", "benchmarks")):
         return
     built = run.table("processes")["cuda_version"].str.extract_groups(r"^([0-9]+)\.([0-9]+)").drop_nulls()
@@ -33,8 +30,8 @@ def _compared(run: Run) -> Iterator[Hit]:
     if old.is_empty():
         return
     driver = int(old["driver_version"][0])
-    yield says(
-        "cuda-driver-too-old.compared",
+    yield ctx.says(
+        "compared",
         old,
         whom=hosts_of(old),
         have=f"{driver // 1000}.{driver % 1000 // 10}",

@@ -1,16 +1,12 @@
 """A variable is set that this NCCL version advises against."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.advise.settings.check import check_deprecated
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.setup.settings import hosts_of
 from nccl_insight.facts.setup.user_settings import user_settings
 from nccl_insight.language.load import playing
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
@@ -23,14 +19,14 @@ def check(ctx: Context) -> Hits:
         if issue is not None:
             named.add(setting.name)
             yield ctx.says("found", setting.evidence, whom=setting.hosts, setting=setting, issue=issue)
-    yield from _said_by_nccl(ctx.run, named)
+    yield from _said_by_nccl(ctx, named)
 
 
-def _said_by_nccl(run: Run, named: set[str]) -> Iterator[Hit]:
-    rejected = run.table("env_rejected")
+def _said_by_nccl(ctx: Context, named: set[str]) -> Hits:
+    rejected = ctx.run.table("env_rejected")
     rows = rejected.filter(pl.col("message").is_in(playing("old-setting"))).drop_nulls("name")
     for (name, message), group in rows.group_by(["name", "message"], maintain_order=True):
         if str(name) in named:
             continue
         what = "has no effect in this release" if message in playing("unused-setting") else "is deprecated"
-        yield says("env-deprecated.said-by-nccl", group, whom=hosts_of(group), name=str(name), what=what)
+        yield ctx.says("said-by-nccl", group, whom=hosts_of(group), name=str(name), what=what)

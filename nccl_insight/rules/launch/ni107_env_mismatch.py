@@ -10,8 +10,7 @@ from nccl_insight.facts.setup.outliers import Outlier, outliers
 from nccl_insight.facts.setup.settings import settings
 from nccl_insight.facts.who.members import begun, members, unambiguous
 from nccl_insight.rules._diag import settings_differ
-from nccl_insight.rules._subjects import subject
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 MUST_AGREE: Final = words("""NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS
@@ -33,7 +32,7 @@ _UNSET: Final = "not set"
 def check(ctx: Context) -> Hits:
     """One finding for each setting, at the largest communicator that shows it."""
     found = _differences(ctx.run)
-    yield from (_hit(name, odd) for name, odd in found)
+    yield from (_hit(ctx, name, odd) for name, odd in found)
     yield from settings_differ(ctx.run, frozenset(name for name, _ in found))
 
 
@@ -64,17 +63,16 @@ def _differences(run: Run) -> list[tuple[str, Outlier]]:
     return found
 
 
-def _hit(name: str, odd: Outlier) -> Hit:
+def _hit(ctx: Context, name: str, odd: Outlier) -> Hit:
     explicit = _UNSET not in (odd.value, odd.majority)
     # Others of the same host print it: as a rule they have one environment, and the line was lost.
     lost = odd.value == _UNSET and not odd.whole_hosts and bool(odd.hosts)
-    return says(
-        "env-mismatch.found",
+    return ctx.says(
+        "found",
         odd,
         comm_id=odd.comm_id,
         caused_by=("p2p-disabled-by-env",) if name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") else (),
         service=name in SERVICE,
-        who=subject(odd),
         odd=odd,
         unset=odd.value == _UNSET,
         name=name,

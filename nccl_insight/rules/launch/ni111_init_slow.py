@@ -6,8 +6,7 @@ from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.setup.settings import hosts_of, named, ranks_of, refs
 from nccl_insight.loading.assemble.places import placed
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 _OWN = ("kernels_s", "alloc_s", "topo_s", "graphs_s", "connections_s", "rest_s")
 _WAIT = ("bootstrap_s", "allgathers_s")
@@ -35,10 +34,10 @@ def check(ctx: Context) -> Hits:
     if slow.is_empty():
         return
     worst = slow.sort("total_s", descending=True, maintain_order=True).row(0, named=True)
-    yield _hit(ctx.run, table, slow, worst["comm_id"], severity)
+    yield _hit(ctx, table, slow, worst["comm_id"], severity)
 
 
-def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None, severity: Severity) -> Hit:
+def _hit(ctx: Context, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None, severity: Severity) -> Hit:
     inside = slow.filter(pl.col("comm_id").eq_missing(pl.lit(comm_id, dtype=pl.String)))
     every = table.filter(pl.col("comm_id").eq_missing(pl.lit(comm_id, dtype=pl.String)))
     guilty = inside.filter(pl.col("own_s") > 3 * pl.col("own_median_s"))
@@ -47,11 +46,11 @@ def _hit(run: Run, table: pl.DataFrame, slow: pl.DataFrame, comm_id: str | None,
     phase = max((*_OWN, *_WAIT), key=lambda p: first[p] or 0.0)
     some = named_ranks.height < every.height
     ranks = ranks_of(named_ranks) if some else ()
-    hosts = hosts_of(placed(run, named_ranks.select("comm_id", "rank")))
+    hosts = hosts_of(placed(ctx.run, named_ranks.select("comm_id", "rank")))
     median = first["median_s"]
     who = rank_words(ranks) + (f" on {named(hosts)}" if hosts else "") if some else "all ranks"
-    return says(
-        "init-slow.found",
+    return ctx.says(
+        "found",
         (*refs(named_ranks, 2), *refs(every.filter(pl.col("total_s") <= median), 1)),
         whom=(*ranks, *(hosts if some else ())),
         unit="s",

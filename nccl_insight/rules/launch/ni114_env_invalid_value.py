@@ -1,19 +1,17 @@
 """A setting has a value that NCCL cannot parse or use."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import check_value
-from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.versions import at_least
 from nccl_insight.facts.setup.settings import hosts_of
 from nccl_insight.facts.setup.user_settings import user_settings
 from nccl_insight.facts.who.members import comms, processes
 from nccl_insight.language.load import playing
 from nccl_insight.rules._errors import Trouble, trouble
-from nccl_insight.rules.context import Context, Hits, hit, says
+from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
 _STRINGS = frozenset({"enum", "set", "algo", "proto", "ctapolicy", "hostport"})
@@ -25,10 +23,10 @@ def check(ctx: Context) -> Hits:
     refused = ctx.lines(but=(*playing("limited"), *playing("replaced")))
     if refused is not None:
         yield from ctx.tells("found", quiet=Severity.WARNING, rows=refused, refused=refused, variables=_named(refused))
-    yield from _replaced(run)
-    yield from _limited(run)
+    yield from _replaced(ctx)
+    yield from _limited(ctx)
     yield from _reported(run, refused is not None)
-    yield from _nothing_usable(run)
+    yield from _nothing_usable(ctx)
 
 
 def _named(refused: Trouble) -> str:
@@ -38,26 +36,26 @@ def _named(refused: Trouble) -> str:
     return "|".join(list(names)[:4]) or "^(NCCL|RCCL|OFI)_"
 
 
-def _replaced(run: Run) -> Iterator[Hit]:
+def _replaced(ctx: Context) -> Hits:
     """``Invalid value X for Y, using default Z``."""
-    env = run.table("env")
+    env = ctx.run.table("env")
     rows = env.filter((pl.col("origin").cast(pl.String) == "default") & pl.col("default_value").is_not_null())
     for (name, value), group in rows.group_by(["name", "value"], maintain_order=True):
         shown, default = str(value or "")[:60], group.get_column("default_value")[0]
-        yield says("env-invalid-value.replaced", group, whom=hosts_of(group), name=name, shown=shown, default=default)
+        yield ctx.says("replaced", group, whom=hosts_of(group), name=name, shown=shown, default=default)
 
 
-def _limited(run: Run) -> Iterator[Hit]:
-    rejected = run.table("env_rejected")
+def _limited(ctx: Context) -> Hits:
+    rejected = ctx.run.table("env_rejected")
     rows = rejected.filter(pl.col("message").is_in(playing("limited")))
     for (message,), group in rows.group_by(["message"], maintain_order=True):
         name = next((str(n) for n in group["name"].drop_nulls()), "")
         value = next((str(v) for c in ("config_value", "value") for v in group[c].drop_nulls()), "")
         what = name or str(message).removeprefix("env_").replace("_", " ")
-        yield says("env-invalid-value.limited", group, whom=hosts_of(group), what=what, value=value)
+        yield ctx.says("limited", group, whom=hosts_of(group), what=what, value=value)
 
 
-def _reported(run: Run, refused: bool) -> Iterator[Hit]:
+def _reported(run: Run, refused: bool) -> Hits:
     """Values that NCCL reports and that it cannot use."""
     for setting in user_settings(run):
         variable = catalog().get(setting.name)
@@ -78,8 +76,9 @@ def _reported(run: Run, refused: bool) -> Iterator[Hit]:
         )
 
 
-def _nothing_usable(run: Run) -> Iterator[Hit]:
+def _nothing_usable(ctx: Context) -> Hits:
     """2.14 to 2.23 on one node: no usable name in NCCL_ALGO."""
+    run = ctx.run
     ignored = trouble(run, "collnet-unavailable")
     rows = ignored.telling("algorithm-ignored") if ignored else None
     versions = processes(run).get_column("nccl_version").drop_nulls().unique().to_list()
@@ -90,8 +89,8 @@ def _nothing_usable(run: Run) -> Iterator[Hit]:
         return
     if any(s.name == "NCCL_ALGO" for s in user_settings(run)):
         return  # the value is known: judged above
-    yield says(
-        "env-invalid-value.nothing-usable",
+    yield ctx.says(
+        "nothing-usable",
         rows,
         title=rows.titled("NCCL_ALGO names no algorithm that works here, and NCCL ignores it"),
         observed=rows.text,

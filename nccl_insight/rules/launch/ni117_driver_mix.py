@@ -1,11 +1,10 @@
 """Hosts of one communicator have different CUDA drivers or toolkits."""
 
-from nccl_insight.base.model import Hit
-from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.said.diagnostics import findings
+from nccl_insight.facts.setup.outliers import outliers
 from nccl_insight.facts.who.members import members, unambiguous
-from nccl_insight.rules._diag import drivers_differ
-from nccl_insight.rules._subjects import subject
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules._diag import diagnosed
+from nccl_insight.rules.context import Context, Hits
 
 _FACTS = (("driver_version", "CUDA driver"), ("cuda_version", "CUDA toolkit of NCCL"))
 
@@ -19,9 +18,6 @@ def check(ctx: Context) -> Hits:
     for column, words in _FACTS:
         odd = outliers(ranks, column)
         if odd:
-            yield _hit(max(odd, key=lambda o: len(o.ranks) + o.majority_ranks), words)
-    yield from drivers_differ(run)
-
-
-def _hit(odd: Outlier, words: str) -> Hit:
-    return says("driver-mix.found", odd, comm_id=odd.comm_id, who=subject(odd), words=words, odd=odd)
+            most = max(odd, key=lambda o: len(o.ranks) + o.majority_ranks)
+            yield ctx.says("found", most, comm_id=most.comm_id, words=words, odd=most)
+    yield from diagnosed(run, "driver-mix.drivers-differ", findings(run, "CUDA driver version"))

@@ -11,10 +11,8 @@ from nccl_insight.rules.context import Context, Hits
 def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
-    share = ctx["share"]
-    least = ctx["least_ns"]
     exposed = pl.col("exposed_pageable_ns")
-    bad = step_summary(run).filter((exposed >= share * pl.col("duration_ns")) & (exposed >= least))
+    bad = step_summary(run).filter((exposed >= ctx["share"] * pl.col("duration_ns")) & (exposed >= ctx["least_ns"]))
     if bad.is_empty():
         return
     bad = bad.with_columns(part=exposed / pl.col("duration_ns")).sort("part", descending=True)
@@ -32,5 +30,4 @@ def check(ctx: Context) -> Hits:
         ),
         whom=with_hosts(run, ranks),
         worst=bad.row(0, named=True),
-        share=share,
     )

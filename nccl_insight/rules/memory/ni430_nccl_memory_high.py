@@ -29,7 +29,6 @@ def check(ctx: Context) -> Hits:
             words=most.words(),
             high=sum(m.bytes >= limit for m in logged),
             logged=logged,
-            limit=limit,
         )
         return
     links = connection_memory(run)
@@ -41,6 +40,5 @@ def check(ctx: Context) -> Hits:
         whom=(links.rank,),
         links=links,
         p2p_links=links.p2p_receives + links.p2p_sends,
-        limit=limit,
         step=step,
     )

@@ -8,7 +8,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.who.transports import links
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
@@ -34,10 +34,10 @@ def check(ctx: Context) -> Hits:
     if chosen.height:
         refused = refused.clear()
     if shm.height or refused.height:
-        yield _hit(shm, refused, _odd(run, inside, shm))
+        yield _hit(ctx, shm, refused, _odd(run, inside, shm))
         return
     if not inside.height and not chosen.height:
-        yield from _by_topology(run)
+        yield from _by_topology(ctx)
 
 
 def _refused(run: Run) -> pl.DataFrame:
@@ -96,13 +96,13 @@ def _odd_rank(inside: pl.DataFrame) -> _Odd | None:
     )
 
 
-def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
+def _hit(ctx: Context, shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     n_pairs = shm.select("comm_id", "src_rank", "dst_rank").n_unique()
     hosts = odd.hosts if odd and odd.hosts else hosts_of(shm)
     ranks = odd.ranks if odd and odd.ranks else ()
     count = plural(n_pairs, "pair of GPUs", "pairs of GPUs") if n_pairs else "GPUs"
-    return says(
-        "p2p-not-available.found",
+    return ctx.says(
+        "found",
         (*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
         whom=(*ranks, *hosts),
         confidence=odd.confidence if odd else Confidence.HIGH,
@@ -112,10 +112,10 @@ def _hit(shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | None) -> Hit:
     )
 
 
-def _by_topology(run: Run) -> Hits:
-    paths = gpu_paths(run)
-    if paths.is_empty() or has_nvlink(run) or paths.filter(~pl.col("path").is_in(["PHB", "NODE", "SYS"])).height:
+def _by_topology(ctx: Context) -> Hits:
+    paths = gpu_paths(ctx.run)
+    if paths.is_empty() or has_nvlink(ctx.run) or paths.filter(~pl.col("path").is_in(["PHB", "NODE", "SYS"])).height:
         return
     kinds = ", ".join(paths.get_column("path").unique(maintain_order=True))
     hosts = hosts_of(paths)
-    yield says("p2p-not-available.by-topology", refs(paths, 3), whom=hosts, kinds=kinds)
+    yield ctx.says("by-topology", refs(paths, 3), whom=hosts, kinds=kinds)

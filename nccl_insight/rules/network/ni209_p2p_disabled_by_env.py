@@ -7,8 +7,7 @@ from nccl_insight.base.units import rank_words
 from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, setting, settings, switched_on
 from nccl_insight.facts.who.members import members
 from nccl_insight.facts.who.transports import links
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 _LOW_LEVELS = ("loc", "nvl", "pix", "0", "1")
 
@@ -24,10 +23,11 @@ def check(ctx: Context) -> Hits:
         ),
     ):
         if rows.height:
-            yield _hit(run, rows, effect)
+            yield _hit(ctx, rows, effect)
 
 
-def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
+def _hit(ctx: Context, rows: pl.DataFrame, effect: str) -> Hit:
+    run = ctx.run
     name, value = rows.item(0, "name"), rows.item(0, "value")
     everyone = members(run).select("comm_id", "rank", "host", "pid", "nranks").filter(pl.col("nranks") > 1)
     affected = everyone.join(rows.select("host", "pid"), on=["host", "pid"], how="semi", nulls_equal=True)
@@ -39,8 +39,8 @@ def _hit(run: Run, rows: pl.DataFrame, effect: str) -> Hit:
     shm = links(run).filter(pl.col("transport") == "SHM")
     ranks = ranks_of(affected) if some else ()
     only = f" on {rank_words(ranks)} only" if some else ""
-    return says(
-        "p2p-disabled-by-env.found",
+    return ctx.says(
+        "found",
         (*refs(rows, 2), *refs(shm, 1)),
         whom=(*ranks, *hosts_of(rows)),
         name=name,

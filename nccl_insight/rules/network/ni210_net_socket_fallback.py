@@ -8,7 +8,7 @@ from nccl_insight.facts.fabric.reach import spans_hosts
 from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.facts.who.transports import rdma_expr
 from nccl_insight.rules._sockets import Cause, causes, chosen_by_user, plugin_failures, rdma_hints
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
@@ -34,10 +34,11 @@ def check(ctx: Context) -> Hits:
         return
     if elsewhere.height:
         hints.append((f"other processes use {elsewhere.item(0, 'network')}", elsewhere))
-    yield _hit(sockets, reasons, hints, expected, bool(certain))
+    yield _hit(ctx, sockets, reasons, hints, expected, bool(certain))
 
 
 def _hit(
+    ctx: Context,
     sockets: pl.DataFrame,
     reasons: tuple[Cause, ...],
     hints: list[tuple[str, pl.DataFrame]],
@@ -54,12 +55,10 @@ def _hit(
     first = reasons[0] if reasons else None
     others = "; ".join(f"{c.what} (`{c.check}`)" for c in reasons[1:])
     if not expected:
-        return says(
-            "net-socket-fallback.found-traffic-between", tuple(evidence), whom=hosts, network=network, first=first
-        )
+        return ctx.says("found-traffic-between", tuple(evidence), whom=hosts, network=network, first=first)
     likely = first.what if first else "the RDMA network of these hosts was not set up"
-    return says(
-        "net-socket-fallback.found",
+    return ctx.says(
+        "found",
         tuple(evidence),
         whom=hosts,
         caused_by=tuple(c.diagnosis for c in reasons[:1]),

@@ -9,7 +9,7 @@ from nccl_insight.facts.fabric.reach import spans_hosts
 from nccl_insight.facts.setup.settings import hosts_of, refs, setting
 from nccl_insight.facts.who.transports import net_links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
@@ -24,12 +24,13 @@ def check(ctx: Context) -> Hits:
     )
     both = per_host.filter(pl.col("layers") > 1)
     if both.height:
-        yield _within(run, rdma.join(both.select("host"), on="host", how="semi", nulls_equal=True))
+        yield _within(ctx, rdma.join(both.select("host"), on="host", how="semi", nulls_equal=True))
     elif per_host.get_column("layer").n_unique() > 1 and spans_hosts(run):
-        yield _between(per_host)
+        yield _between(ctx, per_host)
 
 
-def _within(run: Run, rows: pl.DataFrame) -> Hit:
+def _within(ctx: Context, rows: pl.DataFrame) -> Hit:
+    run = ctx.run
     counts = rows.unique(["host", "name", "port"]).group_by("link_layer").len()
     counts = counts.sort("len", "link_layer", descending=[True, False])
     usual, odd = counts.item(0, "link_layer"), counts.item(1, "link_layer")
@@ -42,8 +43,8 @@ def _within(run: Run, rows: pl.DataFrame) -> Hit:
     )
     odd_rows = rows.filter(pl.col("link_layer") == odd)
     alone = spans_hosts(run) is False or _unused(run, odd_rows)
-    return says(
-        "ib-mixed-link-layers.within",
+    return ctx.says(
+        "within",
         (*refs(rows, 2), *refs(wanted, 1)),
         whom=hosts_of(rows),
         odd=odd,
@@ -72,12 +73,12 @@ def _unused(run: Run, odd: pl.DataFrame) -> bool:
     return used.height > 0 and bool(numbers) and used.filter(pl.col("net_dev").is_in(numbers)).is_empty()
 
 
-def _between(per_host: pl.DataFrame) -> Hit:
+def _between(ctx: Context, per_host: pl.DataFrame) -> Hit:
     counts = per_host.group_by("layer").len().sort("len", "layer", descending=[True, False])
     usual = counts.item(0, "layer")
     odd = per_host.filter(pl.col("layer") != usual)
-    return says(
-        "ib-mixed-link-layers.between",
+    return ctx.says(
+        "between",
         (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
         whom=hosts_of(odd),
         usual=usual,

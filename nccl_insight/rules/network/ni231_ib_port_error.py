@@ -1,12 +1,11 @@
 """An InfiniBand port went down while the job ran and did not come back."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.fabric.links import Flap, failed_after, flaps
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run
 
@@ -19,7 +18,7 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     down = [flap for flap in flaps(run) if not flap.back]
     if not down:
-        yield from _came_back(run)
+        yield from _came_back(ctx)
         return
     hurt = [flap for flap in down if failed_after(run, flap)]
     # What went down in the same moment is the same event, though no error of the job came over it.
@@ -61,13 +60,13 @@ def _shared(run: Run, found: list[Flap], hit: Hit) -> Hit | None:
     return replace(hit, says_more=True, **said("ib-port-error.shared", words | {"rail": len(devices) == 1}))
 
 
-def _came_back(run: Run) -> Iterator[Hit]:
+def _came_back(ctx: Context) -> Hits:
     """Ports that came back in a log that ends with it: whether the job survived is not known."""
-    for flap in flaps(run)[:3]:
-        if flap.went_on or failed_after(run, flap):
+    for flap in flaps(ctx.run)[:3]:
+        if flap.went_on or failed_after(ctx.run, flap):
             continue
-        yield says(
-            "ib-port-error.came-back",
+        yield ctx.says(
+            "came-back",
             tuple(Ref(i, n) for i, n in flap.lines[:3]),
             whom=(*flap.ranks, flap.host),
             first_s=flap.first_s,

@@ -10,7 +10,7 @@ from nccl_insight.facts.said.mentions import mentions
 from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.facts.who.transports import is_rdma, net_links
 from nccl_insight.rules._gdr import Missing, devices_refused, missing, paths_blocked
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
@@ -20,7 +20,7 @@ def check(ctx: Context) -> Hits:
     hosts = gdr_by_host(run)
     without = hosts.filter(pl.col("without") > 0)
     if hosts.is_empty():
-        yield from _stated(run)
+        yield from _stated(ctx)
         return
     if without.is_empty():
         return
@@ -28,7 +28,7 @@ def check(ctx: Context) -> Hits:
     none_direct = without.filter(pl.col("direct") == 0)
     uneven = none_direct.height < hosts.height
     concerned = none_direct if uneven and none_direct.height else without
-    yield _hit(run, hosts, concerned, uneven, reasons)
+    yield _hit(ctx, hosts, concerned, uneven, reasons)
 
 
 def _capable(run: Run) -> bool:
@@ -61,7 +61,8 @@ def _by_nic(run: Run) -> bool:
     return pairs.filter(pl.col("answers") > 1).is_empty() and bool(ranks["any"].all())
 
 
-def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]) -> Hit:
+def _hit(ctx: Context, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, reasons: list[Missing]) -> Hit:
+    run = ctx.run
     names = hosts_of(concerned, "local_host")
     ranks = tuple(sorted({r for rows in concerned.get_column("ranks").to_list() for r in rows}))
     total, without = int(hosts["total"].sum()), int(hosts["without"].sum())
@@ -71,8 +72,8 @@ def _hit(run: Run, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: bool, r
     far = _by_nic(run)
     loud = not meant and (uneven or _capable(run)) and not _reads_only(run) and not far
     direct = net_links(run).filter(pl.col("gdr").fill_null(False))
-    return says(
-        "gdr-not-used.found",
+    return ctx.says(
+        "found",
         (*refs(concerned, 2), *refs(first.rows, 1), *(refs(direct, 1) if uneven else ())),
         whom=(*(ranks if uneven else ()), *names),
         next_step=first.check,
@@ -97,8 +98,9 @@ def _explain(reasons: list[Missing], supported: bool) -> str:
     return f"{likely}. Alternatives: {rest}." if rest else f"{likely}."
 
 
-def _stated(run: Run) -> Hits:
+def _stated(ctx: Context) -> Hits:
     """Without connections: what NCCL or its plugin says in words."""
+    run = ctx.run
     networks = networks_in_use(run)
     if spans_hosts(run) is False or (networks and not any(is_rdma(n) for n in networks)):
         return
@@ -109,8 +111,8 @@ def _stated(run: Run) -> Hits:
     reasons = missing(run)
     first = reasons[0]
     evidence = (*refs(rows, 2), *refs(refused, 2), *refs(far, 2))
-    yield says(
-        "gdr-not-used.stated",
+    yield ctx.says(
+        "stated",
         evidence,
         whom=tuple(sorted({*hosts_of(rows), *hosts_of(refused), *hosts_of(far)})),
         explanation=_explain(reasons, first.rows.height > 0),

@@ -6,7 +6,6 @@ from nccl_insight.facts.fabric.networks import member_networks, process_networks
 from nccl_insight.facts.setup.outliers import Outlier, outliers
 from nccl_insight.facts.who.members import comms
 from nccl_insight.facts.who.transports import is_rdma
-from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -23,13 +22,7 @@ def check(ctx: Context) -> Hits:
         done = wide[odd.comm_id].init_complete if odd.comm_id in wide else False
         crossing = is_rdma(odd.value) != is_rdma(odd.majority)
         yield ctx.says(
-            "found",
-            (*odd.lines, *odd.usual_lines),
-            whom=odd,
-            comm_id=odd.comm_id,
-            where=subject(odd),
-            odd=odd,
-            stops=crossing or not done,
+            "found", (*odd.lines, *odd.usual_lines), whom=odd, comm_id=odd.comm_id, odd=odd, stops=crossing or not done
         )
 
 

@@ -8,7 +8,7 @@ from nccl_insight.facts.said.mentions import mentions
 from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.facts.who.transports import rdma_expr
 from nccl_insight.rules._diag import ports_missing
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
@@ -31,7 +31,7 @@ def check(ctx: Context) -> Hits:
         short = of_network.filter(pl.col("count") < expected)
         if short.height:
             found = True
-            yield _hit(short, of_network.filter(pl.col("count") == expected), expected, network)
+            yield _hit(ctx, short, of_network.filter(pl.col("count") == expected), expected, network)
     yield from ports_missing(run)
     if found:
         return
@@ -40,11 +40,11 @@ def check(ctx: Context) -> Hits:
         yield ctx.says("found-nccl-reports", rows)
 
 
-def _hit(short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -> Hit:
+def _hit(ctx: Context, short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -> Hit:
     missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
     lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
-    return says(
-        "nic-count-mismatch.found",
+    return ctx.says(
+        "found",
         (*refs(short, 2), *refs(good, 1)),
         whom=hosts_of(short),
         count=short.item(0, "count"),

@@ -3,9 +3,11 @@
 import polars as pl
 
 from nccl_insight.facts.fabric.networks import nics
+from nccl_insight.facts.said.diagnostics import findings
 from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.facts.who.transports import rdma_expr
-from nccl_insight.rules._diag import ports_differ
+from nccl_insight.language.load import playing
+from nccl_insight.rules._diag import MOST, diagnosed
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -35,4 +37,6 @@ def check(ctx: Context) -> Hits:
             layer=layer,
             network=network,
         )
-    yield from ports_differ(ctx.run)
+    ports = findings(ctx.run, "Net device").filter(pl.col("message").is_in(playing("port-differs")))
+    for _, part in list(ports.group_by("hca_name", maintain_order=True))[:MOST]:
+        yield from diagnosed(ctx.run, "nic-speed-mismatch.ports-differ", part)

@@ -16,13 +16,11 @@ from nccl_insight.facts.progress.flight_recorder.differences import Mismatch
 from nccl_insight.facts.progress.instances import UNNAMED
 from nccl_insight.facts.progress.waitfor import Crossed, verdict
 from nccl_insight.facts.progress.watchdog import Odd, odd_calls
-from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs
+from nccl_insight.facts.setup.settings import hosts_of, ranks_of, ranks_on, refs
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import places, ranks_in_job
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules._subjects import ranks_on
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 # NCCL 2.4 to 2.6: a kernel that waits compares its own operation counter with the one that the peer writes over the
 # transport. A transport that delivers late or wrong data (a broken GPUDirect path) gives the same line.
@@ -33,21 +31,21 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     recorded = flight_recorder.mismatches(run)
     waits = grouped((any(_one_difference(odd, found) for found in recorded), odd) for odd in odd_calls(run))
-    told = [*map(_waits_elsewhere, waits.get(True, ())), *_told(ctx)]
-    yield from _joined([_recorded(found) for found in recorded], told)
-    yield from map(_waits_elsewhere, waits.get(False, ()))
+    told = [*(_waits_elsewhere(ctx, odd) for odd in waits.get(True, ())), *_told(ctx)]
+    yield from _joined([_recorded(ctx, found) for found in recorded], told)
+    yield from (_waits_elsewhere(ctx, odd) for odd in waits.get(False, ()))
     crossed = verdict(run, DUMPS).crossed or verdict(run, WATCHDOG).crossed
     if not absences(run):
-        yield from (_crossed(run, found) for found in crossed)
+        yield from (_crossed(ctx, found) for found in crossed)
     if not run.has("calls"):
         return
     if log_is_cut(run):
         yield ctx.cannot("untold")
         return
-    yield from _differences(run)
+    yield from _differences(ctx)
 
 
-def _joined(recorded: Sequence[Hit], told: Sequence[Hit]) -> Iterator[Hit]:
+def _joined(recorded: Sequence[Hit], told: Sequence[Hit]) -> Hits:
     """Of one difference, which dumps and lines tell, the dumps' words with the lines, hosts and times of the others."""
     if len(recorded) != 1:
         yield from (*recorded, *told)
@@ -87,12 +85,12 @@ def _told(ctx: Context) -> Iterator[Hit]:
         )
 
 
-def _waits_elsewhere(found: Odd) -> Hit:
+def _waits_elsewhere(ctx: Context, found: Odd) -> Hit:
     """Time-outs in one number of a process group that is not one operation, or in numbers that cannot be apart."""
     wait = "wait" if len(found.ranks) > 1 else "waits"
     rest = f", {rank_words(found.others)} in" if found.others else " where the others wait in"
-    return says(
-        "collective-mismatch.waits-elsewhere",
+    return ctx.says(
+        "waits-elsewhere",
         found,
         whom=(*found.ranks, *found.hosts) if not found.others else (*found.ranks, *found.others),
         first_s=found.first_s,
@@ -104,13 +102,13 @@ def _waits_elsewhere(found: Odd) -> Hit:
     )
 
 
-def _recorded(found: Mismatch) -> Hit:
+def _recorded(ctx: Context, found: Mismatch) -> Hit:
     """A process group in whose dumps ranks issued different operations under one sequence number."""
     (odd, _, few), (usual, _, most) = found.variants[0], found.variants[-1]
     issued = [f"{rank_words(ranks)} issued {operation}" for operation, _, ranks in found.variants]
     clear = len(few) < len(most)
-    return says(
-        "collective-mismatch.recorded",
+    return ctx.says(
+        "recorded",
         tuple(
             Ref(v[1], 0, f"{said} as collective {found.seq}")
             for v, said in zip(found.variants[:6], issued, strict=False)
@@ -124,15 +122,15 @@ def _recorded(found: Mismatch) -> Hit:
     )
 
 
-def _crossed(run: Run, found: Crossed) -> Hit:
+def _crossed(ctx: Context, found: Crossed) -> Hit:
     """Two groups whose operations ranks issued in another order: each side waits for the other."""
-    hosts, wait = places(run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
+    hosts, wait = places(ctx.run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
     # Of two sides of one size neither is the odd one.
     tied = found.others if len(found.others) == len(found.ranks) else ()
-    return says(
-        "collective-mismatch.crossed",
+    return ctx.says(
+        "crossed",
         found.evidence,
-        whom=(*found.ranks, *tied, *hosts, *places(run).hosts(tied)),
+        whom=(*found.ranks, *tied, *hosts, *places(ctx.run).hosts(tied)),
         first_s=found.first_s,
         last_s=found.first_s,
         who=ranks_on(found.ranks, hosts),
@@ -153,7 +151,8 @@ def _odd_rank(said: Trouble) -> int | None:
     return odd if pairs.filter((pl.col("rank") != odd) & (pl.col("other") != odd)).is_empty() else None
 
 
-def _differences(run: Run) -> Iterator[Hit]:
+def _differences(ctx: Context) -> Hits:
+    run = ctx.run
     root = pl.col(CALL[3]).cast(pl.String)
     shown = pl.format("{} {} {}", *(pl.col(c).cast(pl.String).fill_null("-") for c in CALL[:3])) + pl.when(
         root.is_not_null()
@@ -170,8 +169,8 @@ def _differences(run: Run) -> Iterator[Hit]:
         few, most = (tuple(sorted(ranks_in_job(run, comm_id, ranks_of(side)))) for side in (odd, same))
         # Of two sides of one size neither is the odd one.
         tied = odd.height == same.height
-        yield says(
-            "collective-mismatch.differences",
+        yield ctx.says(
+            "differences",
             (*refs(odd, 2), *refs(same, 1)),
             whom=(*few, *(most if tied else ()), *hosts_of(at if tied else odd)),
             few=few,

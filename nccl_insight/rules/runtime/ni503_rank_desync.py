@@ -8,7 +8,7 @@ from nccl_insight.facts.progress.claims import DUMPS, RAS
 from nccl_insight.facts.progress.waitfor import verdict
 from nccl_insight.facts.progress.watchdog import DEFAULT, far_apart, mixed
 from nccl_insight.rules._absent import subject, with_others
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 
 _LONG = 56
 
@@ -25,23 +25,18 @@ def check(ctx: Context) -> Hits:
         yield ctx.cannot("attempts")
     for item in absences(run):
         if item.lead.source == DUMPS:
-            yield with_others(run, _from_dumps(item, len(dumped), len(verdict(run, DUMPS).waiting)), item)
+            yield with_others(run, _from_dumps(ctx, item, len(dumped), len(verdict(run, DUMPS).waiting)), item)
         elif item.lead.source == RAS:
-            yield with_others(run, _from_ras(item), item)
+            yield with_others(run, _from_ras(ctx, item), item)
         elif item.lead.proof in ("enqueued", "behind"):
-            yield with_others(run, _from_watchdog(item), item)
+            yield with_others(run, _from_watchdog(ctx, item), item)
     if (apart := far_apart(run)) is not None and not absences(run):
-        yield says(
-            "rank-desync.found",
-            apart.evidence,
-            whom=(),
-            first_s=apart.first_s,
-            apart=apart,
-            behind=apart.others_seq - apart.seq,
+        yield ctx.says(
+            "found", apart.evidence, whom=(), first_s=apart.first_s, apart=apart, behind=apart.others_seq - apart.seq
         )
 
 
-def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
+def _from_dumps(ctx: Context, item: Absent, dumped: int, waiting: int) -> Hit:
     """What the dumps say of those that did not come, did not finish, did not begin, or gave no dump."""
     lead = item.lead
     op = lead.op or "unknown"
@@ -49,8 +44,8 @@ def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     long = len(op) + len(lead.group) + len(rank_words(lead.waiting)) >= _LONG
     seq = lead.last if lead.proof == "lagging" else lead.seq
     what = f"collective {seq} ({op.partition(' ')[0] if long else op}) of group {lead.group}"
-    return says(
-        "rank-desync.from-dumps", tuple(e for c in (lead, *item.also) for e in c.evidence)[:4], whom=(),
+    return ctx.says(
+        "from-dumps", tuple(e for c in (lead, *item.also) for e in c.evidence)[:4], whom=(),
         subject=subject(item), what=what if seq is not None else "a collective",
         wait="waits" if len(lead.waiting) == 1 else "wait",
         it=f"in {what}" if seq is not None else "for them" if len(lead.ranks) > 1 else "for it",
@@ -60,12 +55,12 @@ def _from_dumps(item: Absent, dumped: int, waiting: int) -> Hit:
     )  # fmt: skip
 
 
-def _from_ras(item: Absent) -> Hit:
+def _from_ras(ctx: Context, item: Absent) -> Hit:
     """RAS counts fewer operations of some ranks, and the job stands."""
     lead = item.lead
     op = f"{lead.op} operations" if lead.op else "operations"
-    return says(
-        "rank-desync.from-ras",
+    return ctx.says(
+        "from-ras",
         (),
         comm_id=f"0x{lead.comm_id.lstrip('0')}" if lead.comm_id else None,
         subject=subject(item),
@@ -76,12 +71,12 @@ def _from_ras(item: Absent) -> Hit:
     )
 
 
-def _from_watchdog(item: Absent) -> Hit:
+def _from_watchdog(ctx: Context, item: Absent) -> Hit:
     """Ranks whose oldest unfinished operation, or last issued one, is below what the others of the group wait in."""
     lead = item.lead
     seq, last = lead.seq or 0, lead.last or 0
-    return says(
-        "rank-desync.from-watchdog", (), first_s=lead.first_s, last_s=lead.first_s, subject=subject(item),
+    return ctx.says(
+        "from-watchdog", (), first_s=lead.first_s, last_s=lead.first_s, subject=subject(item),
         lead=lead, op=lead.op or "operation unknown", issued=lead.proof == "enqueued",
         after=lead.proof == "enqueued" and last > 0, named=lead.group not in (DEFAULT, "?"),
         unnamed=lead.group == "?", within=not lead.world, has_last=lead.last is not None, last=last,

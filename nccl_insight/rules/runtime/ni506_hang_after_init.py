@@ -15,7 +15,7 @@ from nccl_insight.facts.setup.settings import refs
 from nccl_insight.facts.who.members import completed
 from nccl_insight.facts.who.transports import links
 from nccl_insight.rules._errors import trouble
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.ends import TIMED_OUT
 from nccl_insight.tables.run import Run
 
@@ -34,7 +34,7 @@ def check(ctx: Context) -> Hits:
     if first is None:
         loud = unwell(run).height
         if run.asked.symptom == "hang" and not loud and not _explained(run) and _nobody_went_on(run):
-            yield _silence(run)
+            yield _silence(ctx)
             return
         if (
             not run.has("connections")
@@ -61,8 +61,9 @@ def _nobody_went_on(run: Run) -> bool:
     return calls.is_empty() or calls.group_by("host", "pid", "comm").len().filter(pl.col("len") > 1).is_empty()
 
 
-def _silence(run: Run) -> Hit:
+def _silence(ctx: Context) -> Hit:
     """Where to look when a job hangs behind an init that completed: the paths that it connected, likeliest first."""
+    run = ctx.run
     ranks, used = run.table("ranks"), links(run)
     p2p = used.filter((pl.col("transport") == "P2P") & pl.col("same_host").fill_null(True))
     nvlink = (run.table("topology_links")["link"].cast(pl.String) == "NVL").any()
@@ -71,8 +72,8 @@ def _silence(run: Run) -> Hit:
     whole = ranks.filter(pl.col("nranks") > ranks.height).is_empty()
     pcie = p2p.height > 0 and not nvlink
     network = not pcie and (net or (apart and not p2p.height))
-    return says(
-        "hang-after-init.silence",
+    return ctx.says(
+        "silence",
         refs(p2p if p2p.height else ranks, 2),
         whom=ranks,
         observed=_connected(used),

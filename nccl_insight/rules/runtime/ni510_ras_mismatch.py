@@ -10,7 +10,7 @@ from nccl_insight.facts.progress.absent import absences
 from nccl_insight.facts.progress.claims import RAS
 from nccl_insight.facts.said.course import in_order
 from nccl_insight.loading.assemble.places import places
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 # So many ranks with one count for each that is behind it.
@@ -29,10 +29,10 @@ def check(ctx: Context) -> Hits:
         if _told(run, part["comm_hash"][0], part["op"][0]):
             continue
         if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
-            found = _from_text(part, stopped=run.has("processes") and not in_order(run))
+            found = _from_text(ctx, part, stopped=run.has("processes") and not in_order(run))
             # RAS knows nodes by their addresses.
             yield replace(found, hosts=places(run).hosts(found.ranks) or found.hosts)
-    yield from (hit for hit, comm, op in _from_json(run.table("ras_counts")) if not _told(run, comm, op))
+    yield from (hit for hit, comm, op in _from_json(ctx, run.table("ras_counts")) if not _told(run, comm, op))
 
 
 def _told(run: Run, comm: str, op: str | None) -> bool:
@@ -41,7 +41,7 @@ def _told(run: Run, comm: str, op: str | None) -> bool:
     return any(c.comm_id == comm and c.op == op for c in claims)
 
 
-def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
+def _from_text(ctx: Context, part: pl.DataFrame, stopped: bool) -> Hit:
     """``stopped``: the log of the job is there, and shows no end: then few ranks behind all others are why."""
     claims = part.filter(pl.col("event") == "mismatch")
     members = part.filter(pl.col("event") == "mismatch_member")
@@ -56,8 +56,8 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     ahead = claims["count"].drop_nulls().sum() or 0
     alone = stopped and bool(behind) and len(behind) * _FEW <= ahead
     refs = part.select("input_id", "line", "text").iter_rows()
-    return says(
-        "ras-mismatch.from-text",
+    return ctx.says(
+        "from-text",
         tuple(Ref(i, n, t) for i, n, t in refs),
         whom=(*(tuple(behind) if alone else ranks), *sorted({h for h in members["host"].to_list() if h})),
         observed=observed,
@@ -72,7 +72,7 @@ def _from_text(part: pl.DataFrame, stopped: bool) -> Hit:
     )
 
 
-def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
+def _from_json(ctx: Context, counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
     summary = counts.group_by("input_id", "comm_hash", "op", maintain_order=True).agg(
         low=pl.col("op_count").min(),
         high=pl.col("op_count").max(),
@@ -82,8 +82,8 @@ def _from_json(counts: pl.DataFrame) -> Iterator[tuple[Hit, str, str]]:
     for row in summary.filter(pl.col("low") < pl.col("high")).iter_rows(named=True):
         behind = [r for r in row["behind"] if r is not None]
         observed = f"{row['low']:,} to {row['high']:,} {row['op']} operations"
-        found = says(
-            "ras-mismatch.from-json",
+        found = ctx.says(
+            "from-json",
             (Ref(row["input_id"], 0, f"collective_counts {row['op']}: {observed}"),),
             whom=tuple(behind) if len(behind) * 2 <= row["ranks"] else (),
             comm_id=f"0x{row['comm_hash'].lstrip('0')}",

@@ -14,7 +14,7 @@ from nccl_insight.facts.progress.waitfor import ended_ranks, verdict
 from nccl_insight.facts.progress.watchdog import waited
 from nccl_insight.facts.setup.settings import refs
 from nccl_insight.rules._absent import READ_LAST, subject, with_others
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
@@ -23,7 +23,7 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     for item in absences(run):
         asks = _asks(run, item)
-        if hit := _hit(run, item, asks):
+        if hit := _hit(ctx, item, asks):
             yield with_others(run, hit, item, asks)
     if not run.has("calls"):
         return
@@ -53,33 +53,34 @@ def _told(item: Absent) -> dict[str, Any]:
     return {"subject": subject(item), "lead": lead, "op": op, "read_last": READ_LAST, "limit": limit, "one": one}
 
 
-def _hit(run: Run, item: Absent, asks: bool) -> Hit | None:
+def _hit(ctx: Context, item: Absent, asks: bool) -> Hit | None:
     """What a proof of this family says; None where another check tells it."""
+    run = ctx.run
     lead = item.lead
     if lead.proof == "calls":
-        return says(
-            "collective-not-reached.stopped", (), comm_id=lead.comm_id, most=lead.seq or 0, reached=lead.last or 0,
+        return ctx.says(
+            "stopped", (), comm_id=lead.comm_id, most=lead.seq or 0, reached=lead.last or 0,
             next=(lead.last or 0) + 1, absence=f"no further call of {rank_words(lead.ranks)} on this communicator",
             **_told(item),
         )  # fmt: skip
     if lead.proof == "barrier":
         observed = (lead.evidence[0].text if lead.evidence else None) or ""
-        return says("collective-not-reached.barrier", (), observed=observed, within=not lead.world, **_told(item))
+        return ctx.says("barrier", (), observed=observed, within=not lead.world, **_told(item))
     if lead.proof == "stack":
-        return says("collective-not-reached.elsewhere", (), next_step=READ_LAST, **_told(item))
+        return ctx.says("elsewhere", (), next_step=READ_LAST, **_told(item))
     if asks:
-        return says("collective-not-reached.unsure", (), first_s=lead.first_s, **_told(item))
+        return ctx.says("unsure", (), first_s=lead.first_s, **_told(item))
     if lead.proof == "gap":
         ended = ended_ranks(run).issuperset(lead.ranks)
-        return says("collective-not-reached.unseen", (), first_s=lead.first_s, ended=ended, **_told(item))
+        return ctx.says("unseen", (), first_s=lead.first_s, ended=ended, **_told(item))
     if lead.proof != "silent":
         return None
     if (gone := _closed(run, item)).height:
-        return says("collective-not-reached.left", refs(gone), **_told(item))
+        return ctx.says("left", refs(gone), **_told(item))
     first, waiting = lead.seq is not None and lead.seq <= 1, len(verdict(run, WATCHDOG).waiting)
     timed, limits = waited(run, lead.waiting)
-    return says(
-        "collective-not-reached.silent", (), first_s=lead.first_s, last_s=lead.first_s, waiting=waiting,
+    return ctx.says(
+        "silent", (), first_s=lead.first_s, last_s=lead.first_s, waiting=waiting,
         more_wait=waiting > len(lead.waiting), first=first, prepares=first and len(lead.ranks) == 1, timed=timed,
         limits=limits, waited=timed or lead.waiting, gave_up=timed and {*lead.waiting}.difference(timed), **_told(item),
     )  # fmt: skip

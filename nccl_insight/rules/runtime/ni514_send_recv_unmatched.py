@@ -1,10 +1,10 @@
 """A send has no receive, or the reverse."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.facts.progress import drained, flight_recorder
 from nccl_insight.facts.progress.absent import held_up
 from nccl_insight.facts.progress.calls import unmatched, waits_for
@@ -13,20 +13,20 @@ from nccl_insight.facts.progress.tallies import counted
 from nccl_insight.facts.progress.waitfor import verdict, waiting
 from nccl_insight.facts.setup.settings import refs
 from nccl_insight.loading.assemble.places import ranks_in_job
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
     """What the call logs show, and what the dumps do."""
     run = ctx.run
     if run.has("calls"):
-        yield from _counted(run)
-    yield from _recorded(run)
+        yield from _counted(ctx)
+    yield from _recorded(ctx)
 
 
-def _recorded(run: Run) -> Iterator[Hit]:
+def _recorded(ctx: Context) -> Hits:
     """Flight Recorder dumps; one finding for all pairs of one direction and operation."""
+    run = ctx.run
     here = flight_recorder.dumped(run)
     found = [p for p in flight_recorder.unpaired(run) if p.missing in here]
     waits = waiting(run)
@@ -40,8 +40,8 @@ def _recorded(run: Run) -> Iterator[Hit]:
     follows = held_up(run, missing)
     members = {r for group in flight_recorder.instances(run) for r in group.members}
     unseen = not follows and not members <= here and missing <= waits
-    yield says(
-        "send-recv-unmatched.recorded",
+    yield ctx.says(
+        "recorded",
         tuple(
             Ref(i.input_id, 0, f"group {i.group.label}: {i.op.lower()} {i.src} -> {i.dst} {i.sizes} open")
             for i in found[:5]
@@ -62,7 +62,8 @@ def _whom(pairs: Sequence[tuple[int, int] | None], waits: frozenset[int]) -> tup
     return tuple(r for r in set(lacks) if r is not None) if len(set(lacks)) == 1 < len(lacks) else ()
 
 
-def _counted(run: Run) -> Iterator[Hit]:
+def _counted(ctx: Context) -> Hits:
+    run = ctx.run
     rows, waits, late = unmatched(run), waiting(run), drained.late(run)
     pairs = [waits_for(run, row) for row in rows.iter_rows(named=True)]
     missing = {p[1] for p in pairs if p is not None}
@@ -79,8 +80,8 @@ def _counted(run: Run) -> Iterator[Hit]:
     for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)
-        yield says(
-            "send-recv-unmatched.counted",
+        yield ctx.says(
+            "counted",
             refs(part.head(1).select(pl.col("lines").explode()).unnest("lines")),
             whom=_whom(pairs, waits) or tuple(sorted((late or set()) & {src, dst} or {src, dst})),
             caused_by=("rank-desync",) if follows else (),

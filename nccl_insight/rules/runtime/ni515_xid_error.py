@@ -1,6 +1,5 @@
 """The NVIDIA driver reported an Xid."""
 
-from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final
 
@@ -16,7 +15,7 @@ from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import gpus_at, places
 from nccl_insight.rules._diag import events
 from nccl_insight.rules._errors import Trouble, with_who
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.says import said
 from nccl_insight.tables.run import Run, fact
 
@@ -88,7 +87,7 @@ def check(ctx: Context) -> Hits:
         kind.hosts.update([host] if host is not None else [])
     ordered = sorted(kinds.values(), key=lambda k: k.severity.order)
     for kind in ordered[:5]:
-        yield _hit(kind)
+        yield _hit(ctx, kind)
 
 
 def _recovery(kind: _Kind) -> str:
@@ -96,7 +95,7 @@ def _recovery(kind: _Kind) -> str:
     return str(kind.rows[-1]["text"]).partition(" to 0x")[2].partition("(")[2].partition(")")[0]
 
 
-def _hit(kind: _Kind) -> Hit:
+def _hit(ctx: Context, kind: _Kind) -> Hit:
     lines = [(int(str(r["input_id"])), int(str(r["line"]))) for r in kind.rows]
     times = [float(str(r["time_s"])) for r in kind.rows if r.get("time_s") is not None]
     name = "SXid" if kind.switch else "Xid"
@@ -106,8 +105,8 @@ def _hit(kind: _Kind) -> Hit:
     kinds = remedies(kind.xid, kind.severity.value, switch=kind.switch)
     hosts = tuple(sorted(kind.hosts))
     ranks = tuple(sorted(kind.ranks))
-    return says(
-        "xid-error.found",
+    return ctx.says(
+        "found",
         tuple(Ref(i, n) for i, n in lines[:4]),
         whom=(*ranks, *hosts),
         title=with_who(
@@ -123,7 +122,7 @@ def _hit(kind: _Kind) -> Hit:
     )
 
 
-def _told_by_nccl(run: Run) -> Iterator[Hit]:
+def _told_by_nccl(run: Run) -> Hits:
     """Events that NCCL's diagnostics found in the kernel logs of the hosts, since boot and not only in this job."""
     for number, switch, seen in events(run):
         by_program = not switch and number in BY_PROGRAM

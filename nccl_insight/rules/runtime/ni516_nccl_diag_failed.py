@@ -1,19 +1,18 @@
 """A self-diagnosis of NCCL found something wrong."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.facts.said.diagnostics import findings
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.said.topics import told
+from nccl_insight.facts.setup.settings import refs
 from nccl_insight.language.load import playing
-from nccl_insight.rules._diag import lines_of, located, slow_pairs
+from nccl_insight.rules._diag import MOST, diagnosed, located, slow_pairs
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 # Checks whose findings are properties of a machine that only matter where something else is wrong.
 _REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_topo")
@@ -22,17 +21,17 @@ _REMARKS: Final = ("Paths", "IOMMU mode", "IOMMU groups", "ATS state", "rdma_top
 def check(ctx: Context) -> Hits:
     """One finding per check; settings, drivers, NVLinks, ports and Xids have diagnoses of their own."""
     run = ctx.run
-    yield from _edges(run)
+    yield from _edges(ctx)
     yield from slow_pairs(run)
-    yield from _ecc(run)
-    yield from _inventory(run)
-    yield from _ports(run)
-    yield from _remarks(run)
+    yield from _ecc(ctx)
+    yield from diagnosed(run, "nccl-diag-failed.inventory", findings(run, "GPU inventory"))
+    yield from _ports(ctx)
+    yield from _remarks(ctx)
     yield from _unknown(ctx)
 
 
-def _edges(run: Run) -> Iterator[Hit]:
-    rows = findings(run, "p2p")
+def _edges(ctx: Context) -> Hits:
+    rows = findings(ctx.run, "p2p")
     edges = rows.filter(pl.col("src_rank").is_not_null())
     short = rows.filter(pl.col("n_passed") < pl.col("n_tested"))
     others = rows.filter(pl.col("src_rank").is_null() & pl.col("n_tested").is_null())
@@ -47,10 +46,10 @@ def _edges(run: Run) -> Iterator[Hit]:
         ends = ends.sort("count", "src_rank", descending=[True, False])
         usual = tuple(ends["src_rank"][:1]) if edges.height > 1 and ends.item(0, "count") == edges.height else ()
         ranks = tuple(sorted({int(r) for c in ("src_rank", "dst_rank") for r in edges[c].to_list()}))
-    yield says(
-        "nccl-diag-failed.edges",
-        lines_of(shown),
-        whom=(*ranks[:16], *(located(run, edges, ranks)[1] if ranks else ())),
+    yield ctx.says(
+        "edges",
+        refs(shown, MOST),
+        whom=(*ranks[:16], *(located(ctx.run, edges, ranks)[1] if ranks else ())),
         edges=edges,
         short=short,
         first=first,
@@ -60,49 +59,36 @@ def _edges(run: Run) -> Iterator[Hit]:
     )
 
 
-def _ecc(run: Run) -> Iterator[Hit]:
-    rows = findings(run, "ECC")
+def _ecc(ctx: Context) -> Hits:
+    rows = findings(ctx.run, "ECC")
     hard = rows.filter(pl.col("message").is_in(playing("lost-bits")))
     shown = hard if hard.height else rows
     if shown.is_empty():
         return
-    ranks, hosts, words = located(run, shown)
+    ranks, hosts, words = located(ctx.run, shown)
     kind = "uncorrected" if hard.height else "corrected"
     worst = f"{shown.sort('worst', descending=True).item(0, 'worst')} {kind} errors"
-    yield says("nccl-diag-failed.ecc", lines_of(rows), whom=(*ranks, *hosts), words=words, worst=worst, hard=hard)
+    yield ctx.says("ecc", refs(rows, MOST), whom=(*ranks, *hosts), words=words, worst=worst, hard=hard)
 
 
-def _inventory(run: Run) -> Iterator[Hit]:
-    rows = findings(run, "GPU inventory")
-    if rows.is_empty():
-        return
-    ranks, hosts, words = located(run, rows)
-    first = rows.row(0, named=True)
-    what = "number of GPUs" if first["diag_what"] == "count" else "GPU model"
-    yield says("nccl-diag-failed.inventory", lines_of(rows), whom=(*ranks, *hosts), words=words, what=what, first=first)
-
-
-def _ports(run: Run) -> Iterator[Hit]:
-    rows = findings(run, "Net device").filter(
+def _ports(ctx: Context) -> Hits:
+    rows = findings(ctx.run, "Net device").filter(
         ~pl.col("message").is_in([*playing("port-differs"), *playing("port-missing")])
     )
     down = rows.filter(pl.col("port_note").str.contains("not active").fill_null(False))
     shown = down if down.height else rows
-    if shown.is_empty():
-        return
-    first = shown.row(0, named=True)
-    yield says("nccl-diag-failed.ports", lines_of(shown), down=down, first=first)
+    if shown.height:
+        yield ctx.says("ports", refs(shown, MOST), down=down, first=shown.row(0, named=True))
 
 
-def _remarks(run: Run) -> Iterator[Hit]:
-    rows = findings(run, *_REMARKS)
-    if rows.is_empty():
-        return
-    checks = rows["diag_check"].unique(maintain_order=True).to_list()
-    yield says("nccl-diag-failed.remarks", lines_of(rows), checks=", ".join(checks), rows=rows)
+def _remarks(ctx: Context) -> Hits:
+    rows = findings(ctx.run, *_REMARKS)
+    if rows.height:
+        checks = rows["diag_check"].unique(maintain_order=True)
+        yield ctx.says("remarks", refs(rows, MOST), checks=checks, rows=rows)
 
 
-def _unknown(ctx: Context) -> Iterator[Hit]:
+def _unknown(ctx: Context) -> Hits:
     """Lines of the diagnostics whose wording is not known."""
     lines = causes(ctx.run).filter(pl.col("level") == "DIAG")
     lines = lines.with_columns(told(lines, "diag-line").alias("_word"))

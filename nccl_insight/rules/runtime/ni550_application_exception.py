@@ -17,7 +17,7 @@ from nccl_insight.facts.said.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import TITLE_MOST
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.help import help_of, steps_of_help
 from nccl_insight.tables.run import Run
 
@@ -53,11 +53,11 @@ def check(ctx: Context) -> Hits:
         codes = [e for e in weak if set(e.ranks) & set(outside.ranks_of(same))]
         if not outside.ranks_of(same) and not outside.hosts_of(same):
             codes = _reported(first, weak)
-        yield _hit(run, first, [*same, *codes], handled=not codes and _handled(run, first))
+        yield _hit(ctx, first, [*same, *codes], handled=not codes and _handled(run, first))
     elif weak and not outside.exits_passed_on(run):
         blocks = [e for e in weak if "first-failure" in e.parts]
         first = outside.first_of(blocks or weak)
-        yield _exit(run, first)
+        yield _exit(ctx, first)
 
 
 def _reported(first: End, weak: list[End]) -> list[End]:
@@ -119,7 +119,8 @@ def _handled(run: Run, end: End) -> bool:
     return closed or not near
 
 
-def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
+def _hit(ctx: Context, first: End, found: list[End], handled: bool) -> Hit:
+    run = ctx.run
     place = f" ({_short(first.place)})" if first.place else ""
     cuda = first.message == "cuda"
     said = _help(first) or {}
@@ -138,8 +139,8 @@ def _hit(run: Run, first: End, found: list[End], handled: bool) -> Hit:
         if len(both) <= TITLE_MOST or _CUT in title:
             title = both if len(both) <= TITLE_MOST else means + named
     when = outside.since(found)
-    hit = says(
-        "application-exception.raised",
+    hit = ctx.says(
+        "raised",
         (),
         title=title + (when if len(title + when) <= TITLE_MOST else ""),
         steps=(*_advice(first), *(steps_of_help(said) or [Step("do", read + waits)])),
@@ -177,8 +178,9 @@ def _short(place: str) -> str:
     return place if len(place) <= _PATH_MOST or place.count("/") < 4 else "/".join(("...", *place.split("/")[-3:]))
 
 
-def _exit(run: Run, first: End) -> Hit:
+def _exit(ctx: Context, first: End) -> Hit:
     """An end whose reason is not in the files: a launcher's exit code, or the last words of the output."""
+    run = ctx.run
     led = outside.led_to(run, first)
     # A process of another program or step, where the ranks went on to the end of the job.
     strange = in_order(run) and first.ref.line < signs_of_life(run).get(first.ref.input_id, 0)
@@ -186,8 +188,8 @@ def _exit(run: Run, first: End) -> Hit:
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     said, when = first.message == LAST_WORDS, outside.since([first])
     behind = ", and the job went on" if strange else " before the others" * bool(first.ranks)
-    hit = says(
-        "application-exception.exit",
+    hit = ctx.says(
+        "exit",
         (),
         caused_by=led,
         title=f'{outside.subject([first], "The job")} ended with an error: "{_brief(first.text)}"{when}'

@@ -9,7 +9,7 @@ from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.setup.settings import named
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._closed import before_the_close
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.says import said
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run
@@ -54,8 +54,8 @@ def check(ctx: Context) -> Hits:
     before, who = outside.led_to(run, first), outside.subject(chosen)
     # Another container than that of the ranks, or every rank in the log closed its communicators later on.
     other = not ranks and all(e.beside or before_the_close(run, e.ref) for e in chosen)
-    hit = says(
-        "process-killed.found",
+    hit = ctx.says(
+        "found",
         (),
         steps=(
             Step(

@@ -13,7 +13,7 @@ from nccl_insight.facts.said.ends import CRASHED, ENDED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.forms import told_signal
 from nccl_insight.rules import _outside as outside
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT
 from nccl_insight.tables.run import Run
 
@@ -74,7 +74,7 @@ def check(ctx: Context) -> Hits:
     chosen = [e for e in found if e is first or _same(first, e)]
     # Ray names what may have happened (the OOM killer, a crash, ray stop), and knows nothing.
     open_ = _open(first) and first.lost
-    hit = _gone(run, first, chosen) if open_ else _crashed(run, first, chosen, bool(hard))
+    hit = _gone(ctx, first, chosen) if open_ else _crashed(ctx, first, chosen, bool(hard))
     echo = _echo(run, first, not hard, open_)
     yield replace(outside.placed(run, hit, first, chosen), severity=Severity.INFO if echo else None)
 
@@ -117,25 +117,25 @@ def _library(run: Run, first: End) -> str:
     return next((str(name) for name in known if not name.startswith(_BELOW)), "")
 
 
-def _gone(run: Run, first: End, chosen: Sequence[End]) -> Hit:
+def _gone(ctx: Context, first: End, chosen: Sequence[End]) -> Hit:
     """JAX's coordination service, Ray or a launcher lost a process."""
-    led = (*outside.led_to(run, first), *names("any", "-process-crashed"), TIMED_OUT)
+    led = (*outside.led_to(ctx.run, first), *names("any", "-process-crashed"), TIMED_OUT)
     who, since, leader = outside.subject(chosen), outside.since(chosen), "leader-lost" in first.parts
     if "jax" not in first.parts:
         by_ray = "ray" in first.parts
-        return says("process-crashed.found", (), caused_by=led, subject=who, since=since, by_ray=by_ray)
+        return ctx.says("found", (), caused_by=led, subject=who, since=since, by_ray=by_ray)
     again = "restarted" in first.parts
-    return says("process-crashed.lost", (), caused_by=led, subject=who, since=since, leader=leader, again=again)
+    return ctx.says("lost", (), caused_by=led, subject=who, since=since, leader=leader, again=again)
 
 
-def _crashed(run: Run, first: End, chosen: Sequence[End], hard: bool) -> Hit:
+def _crashed(ctx: Context, first: End, chosen: Sequence[End], hard: bool) -> Hit:
     """A signal ended the process."""
-    library, number, thrown = _library(run, first), _signal(first), _THROWN.search(first.text)
+    library, number, thrown = _library(ctx.run, first), _signal(first), _THROWN.search(first.text)
     raised = " ".join(": ".join(filter(None, thrown.groups())).split()) if thrown is not None else ""
-    return says(
-        "process-crashed.crashed",
+    return ctx.says(
+        "crashed",
         (),
-        caused_by=outside.led_to(run, first) if hard else (*names("any", "-process-crashed"), TIMED_OUT),
+        caused_by=outside.led_to(ctx.run, first) if hard else (*names("any", "-process-crashed"), TIMED_OUT),
         subject=outside.subject(chosen),
         library=library,
         thrown=raised,

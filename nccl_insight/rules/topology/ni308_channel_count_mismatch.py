@@ -3,7 +3,6 @@
 from nccl_insight.facts.setup.outliers import Outlier, outliers
 from nccl_insight.facts.who.members import unambiguous
 from nccl_insight.loading.assemble.places import placed
-from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 
 _FACTS = (
@@ -24,4 +23,4 @@ def check(ctx: Context) -> Hits:
         for odd in outliers(counts, column):
             found.setdefault((odd.ranks, odd.hosts), (odd, words))
     for odd, words in found.values():
-        yield ctx.says("found", odd, comm_id=odd.comm_id, who=subject(odd), odd=odd, words=words)
+        yield ctx.says("found", odd, comm_id=odd.comm_id, odd=odd, words=words)

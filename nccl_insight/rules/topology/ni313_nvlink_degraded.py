@@ -1,43 +1,42 @@
 """A GPU has fewer or slower NVLinks than its peers."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.advise.expect.hardware import find_gpu
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.fabric.health import fabric_health
 from nccl_insight.facts.fabric.paths import nvlink_per_gpu, nvlinks
+from nccl_insight.facts.said.diagnostics import findings
 from nccl_insight.facts.setup.settings import hosts_of, refs
-from nccl_insight.rules._diag import links_degraded
+from nccl_insight.rules._diag import diagnosed
 from nccl_insight.rules._errors import Trouble
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
     """One finding from the topology, one from nvidia-smi, one from NCCL's diagnostics."""
     run = ctx.run
-    yield from _topology(run)
-    yield from _one_way(run)
-    yield from _smi(run)
-    yield from links_degraded(run)
-    yield from _fabric(run)
+    yield from _topology(ctx)
+    yield from _one_way(ctx)
+    yield from _smi(ctx)
+    counted = findings(run, "NVLink")
+    usual = str(next(iter(counted["reference_value"].drop_nulls()), ""))
+    yield from diagnosed(run, "nvlink-degraded.links-degraded", counted, usual=usual)
+    yield from _fabric(ctx)
     said = ctx.lines()
     rows = said.rows.filter(pl.col("level").ne_missing("DIAG")) if said else None
     if rows is not None and rows.height:
         yield from ctx.tells("found", rows=Trouble(rows))
 
 
-def _fabric(run: Run) -> Iterator[Hit]:
-    for found in fabric_health(run):
+def _fabric(ctx: Context) -> Hits:
+    for found in fabric_health(ctx.run):
         if not found.bad:
             continue
-        yield says("nvlink-degraded.fabric", found.evidence, whom=found.hosts, found=found, bad=" and ".join(found.bad))
+        yield ctx.says("fabric", found.evidence, whom=found.hosts, found=found, bad=" and ".join(found.bad))
 
 
-def _topology(run: Run) -> Iterator[Hit]:
-    gpus = nvlink_per_gpu(run).filter(pl.col("bw_gbps") > 0).with_columns(pl.col("bw_gbps").round(1))
+def _topology(ctx: Context) -> Hits:
+    gpus = nvlink_per_gpu(ctx.run).filter(pl.col("bw_gbps") > 0).with_columns(pl.col("bw_gbps").round(1))
     votes = gpus.group_by("bw_gbps").len().sort("len", "bw_gbps", descending=True)
     if votes.height < 2:
         return
@@ -46,8 +45,8 @@ def _topology(run: Run) -> Iterator[Hit]:
     # A property of the machine, not a lost link, when many GPUs are alike in it.
     if low.is_empty() or 3 * low.height > count:
         return
-    yield says(
-        "nvlink-degraded.topology",
+    yield ctx.says(
+        "topology",
         (*refs(low, 2), *refs(gpus.filter(pl.col("bw_gbps") == usual), 1)),
         whom=hosts_of(low),
         names=", ".join(f"{g} ({b:.0f} GB/s)" for g, b in low.select("gpu", "bw_gbps").head(4).rows()),
@@ -57,9 +56,9 @@ def _topology(run: Run) -> Iterator[Hit]:
     )
 
 
-def _one_way(run: Run) -> Iterator[Hit]:
+def _one_way(ctx: Context) -> Hits:
     """Links between two GPUs that are slower in one direction: both ends have the same wires."""
-    there = nvlinks(run)
+    there = nvlinks(ctx.run)
     back = there.select("host", src="dst", dst="src", back_gbps="bw_gbps")
     slow = there.join(back, on=["host", "src", "dst"], how="inner", maintain_order="left").filter(
         pl.col("bw_gbps") < 0.95 * pl.col("back_gbps")
@@ -67,9 +66,9 @@ def _one_way(run: Run) -> Iterator[Hit]:
     if slow.is_empty():
         return
     row, hosts = slow.row(0, named=True), hosts_of(slow)
-    file = run.table("env").filter(pl.col("name") == "NCCL_TOPO_FILE")["value"].drop_nulls()
+    file = ctx.run.table("env").filter(pl.col("name") == "NCCL_TOPO_FILE")["value"].drop_nulls()
     told = f" (does {file[0]} say so? it is NCCL_TOPO_FILE)" if len(file) else ""
-    yield says("nvlink-degraded.one-way", refs(slow, 2), whom=hosts, row=row, told=told)
+    yield ctx.says("one-way", refs(slow, 2), whom=hosts, row=row, told=told)
 
 
 def _built(model: str) -> int | None:
@@ -78,8 +77,8 @@ def _built(model: str) -> int | None:
     return gpu.links if gpu is not None and gpu.fabric != "pcie" else None
 
 
-def _smi(run: Run) -> Iterator[Hit]:
-    links = run.table("nvlinks")
+def _smi(ctx: Context) -> Hits:
+    links = ctx.run.table("nvlinks")
     if links.is_empty():
         return
     per_gpu = (
@@ -104,9 +103,7 @@ def _smi(run: Run) -> Iterator[Hit]:
         row = short.row(0, named=True)
         usual = max(row["most"], row["built"] or 0)
         gpus = ", ".join(str(g) for g in short.get_column("gpu").unique().sort().to_list()[:8])
-        yield says(
-            "nvlink-degraded.smi", refs(short, 3), gpus=gpus, row=row, usual=usual, built=row["model"] and row["built"]
-        )
+        yield ctx.says("smi", refs(short, 3), gpus=gpus, row=row, usual=usual, built=row["model"] and row["built"])
     elif slow.height:
         row = slow.row(0, named=True)
-        yield says("nvlink-degraded.smi-gpu-nvlink", (), row=row)
+        yield ctx.says("smi-gpu-nvlink", (), row=row)

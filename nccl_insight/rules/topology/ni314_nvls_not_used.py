@@ -1,16 +1,12 @@
 """NVLink SHARP (NVLS) is available and not used."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.setup.outliers import outliers
 from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, setting
 from nccl_insight.facts.who.members import members, unambiguous
 from nccl_insight.loading.assemble.places import placed
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
@@ -28,20 +24,20 @@ def check(ctx: Context) -> Hits:
         first = odd[0]
         yield ctx.says("found", first, comm_id=first.comm_id, hosts=first.whole_hosts or first.hosts, first=first)
         return
-    yield from _unused(run, counts, algorithm)
+    yield from _unused(ctx, counts, algorithm)
 
 
-def _unused(run: Run, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Iterator[Hit]:
-    support = run.table("nvls").filter((pl.col("event") == "support") & pl.col("nvls_not").is_null())
+def _unused(ctx: Context, counts: pl.DataFrame, algorithm: pl.DataFrame) -> Hits:
+    support = ctx.run.table("nvls").filter((pl.col("event") == "support") & pl.col("nvls_not").is_null())
     if support.is_empty() or counts.is_empty() or counts.filter(pl.col("nvls") == "used").height:
         return
-    local = members(run).select("comm_id", "rank", "local_ranks")
+    local = members(ctx.run).select("comm_id", "rank", "local_ranks")
     rows = counts.join(local, on=["comm_id", "rank"], how="left", nulls_equal=True).filter(pl.col("local_ranks") > 2)
     if rows.is_empty():
         return
     forced = algorithm.height > 0 and "nvls" not in str(algorithm.item(0, "value")).lower()
-    yield says(
-        "nvls-not-used.unused",
+    yield ctx.says(
+        "unused",
         (*refs(support, 1), *refs(rows, 1), *refs(algorithm, 1)),
         whom=hosts_of(rows),
         ranks_there=ranks_of(rows),

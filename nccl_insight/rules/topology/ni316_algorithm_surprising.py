@@ -1,6 +1,5 @@
 """The algorithm or protocol chosen is unusual for the size."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -9,7 +8,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, format_ns, plural
 from nccl_insight.facts.setup.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
 from nccl_insight.facts.setup.settings import refs, settings
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 
 _PINS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_NTHREADS", "NCCL_TUNER_PLUGIN")
 
@@ -30,11 +29,11 @@ def check(ctx: Context) -> Hits:
     pins = settings(ctx.run).filter(pl.col("name").is_in(_PINS))
     for kind, what, usual in _CASES:
         if kind in unusual:
-            yield _hit(unusual[kind], what, usual, pins)
+            yield _hit(ctx, unusual[kind], what, usual, pins)
     yield from _dips(ctx)
 
 
-def _dips(ctx: Context) -> Iterator[Hit]:
+def _dips(ctx: Context) -> Hits:
     """One finding per sweep of nccl-tests in which more bytes take less time: its deepest dip."""
     rows = ctx.run.table("benchmarks").filter((pl.col("size_bytes") > 0) & (pl.col("time_us") >= ctx["least_us"]))
     if rows.is_empty():
@@ -52,18 +51,21 @@ def _dips(ctx: Context) -> Iterator[Hit]:
         dips = sweep.with_columns(_later=later).filter(pl.col("best_us") > ctx["ratio"] * pl.col("_later"))
         if dips.height:
             yield _dip(
-                sweep, dips.sort(pl.col("best_us") / pl.col("_later")).row(-1, named=True), dips["size_bytes"].to_list()
+                ctx,
+                sweep,
+                dips.sort(pl.col("best_us") / pl.col("_later")).row(-1, named=True),
+                dips["size_bytes"].to_list(),
             )
 
 
-def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
+def _dip(ctx: Context, sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
     faster = sweep.filter((pl.col("size_bytes") > worst["size_bytes"]) & (pl.col("worst_us") == worst["_later"]))
     other = faster.row(0, named=True)
     small, large = format_bytes(worst["size_bytes"]), format_bytes(other["size_bytes"])
     where = small if len(slow) == 1 else f"{format_bytes(slow[0])} to {format_bytes(slow[-1])}"
     op = worst["op"] or "A collective"
-    return says(
-        "algorithm-surprising.dip",
+    return ctx.says(
+        "dip",
         (Ref(int(worst["input_id"]), int(worst["line"] or 0)), Ref(int(worst["input_id"]), int(other["line"] or 0))),
         op=op,
         where=where,
@@ -74,12 +76,12 @@ def _dip(sweep: pl.DataFrame, worst: dict[str, Any], slow: list[int]) -> Hit:
     )
 
 
-def _hit(found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
+def _hit(ctx: Context, found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
     first = found.rows.row(0, named=True)
     forced = pins.select("name", "value").unique(maintain_order=True).rows()
     op = first["op"] or "collective"
-    return says(
-        "algorithm-surprising.found",
+    return ctx.says(
+        "found",
         (*refs(found.rows, 2), *refs(pins, 1)),
         expected=usual,
         comm_id=first["comm_id"],

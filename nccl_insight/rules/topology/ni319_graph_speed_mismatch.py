@@ -5,7 +5,6 @@ import polars as pl
 from nccl_insight.facts.setup.outliers import Outlier, outliers
 from nccl_insight.facts.who.members import members, unambiguous
 from nccl_insight.loading.assemble.places import placed
-from nccl_insight.rules._subjects import subject
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.codes import RING
 
@@ -40,7 +39,6 @@ def check(ctx: Context) -> Hits:
             "found",
             odd,
             comm_id=odd.comm_id,
-            who=subject(odd),
             value=float(odd.value),
             words=words,
             odd=odd,

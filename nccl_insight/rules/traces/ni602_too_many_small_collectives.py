@@ -8,7 +8,7 @@ from nccl_insight.base.units import format_bytes, format_ns
 from nccl_insight.facts.progress.calls import first_small, median_size, small_calls
 from nccl_insight.facts.setup.settings import refs
 from nccl_insight.rules._traces import ranks_of
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 _SHORT_NS = 25_000
@@ -37,7 +37,7 @@ def check(ctx: Context) -> Hits:
         bad = traced.filter((pl.col("calls") >= least) & (pl.col("small") > share * pl.col("calls")))
     if bad.height:
         bad = bad.with_columns(costly=pl.col("small_ns") > time_share * pl.col("total_ns"))
-        yield _hit(run, bad, limit)
+        yield _hit(ctx, bad, limit)
 
 
 def _traced(run: Run, limit: float) -> pl.DataFrame:
@@ -64,14 +64,14 @@ def _traced(run: Run, limit: float) -> pl.DataFrame:
     )
 
 
-def _hit(run: Run, bad: pl.DataFrame, limit: float) -> Hit:
+def _hit(ctx: Context, bad: pl.DataFrame, limit: float) -> Hit:
     worst = bad.sort("small", descending=True, maintain_order=True).row(0, named=True)
     logged = worst["total_ns"] is None
-    median = median_size(run, worst) if logged else worst["median_bytes"]
+    median = median_size(ctx.run, worst) if logged else worst["median_bytes"]
     sized = median is not None
-    evidence = refs(first_small(run, limit, 2), 2) if logged else ()
-    return says(
-        "too-many-small-collectives.found",
+    evidence = refs(first_small(ctx.run, limit, 2), 2) if logged else ()
+    return ctx.says(
+        "found",
         evidence,
         whom=ranks_of(bad),
         percent=100 * worst["small"] / worst["calls"],

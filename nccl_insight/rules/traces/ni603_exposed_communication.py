@@ -1,16 +1,14 @@
 """Communication that compute does not hide takes a large part of the step."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.figures.exposed import asked_by, exposed_by
 from nccl_insight.facts.figures.overlap import step_summary, wait_share
 from nccl_insight.rules._gains import mend_first, mostly_waits
 from nccl_insight.rules._traces import ranks_of, refs_of, trace_refs, with_hosts
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
@@ -22,7 +20,7 @@ def check(ctx: Context) -> Hits:
     every = step_summary(run)
     bad = every.filter(pl.col("exposed_share") >= info).sort("exposed_share", descending=True)
     if bad.is_empty():
-        yield from _bubble(run, every, warn)
+        yield from _bubble(ctx, every, warn)
         return
     worst = bad.row(0, named=True)
     severe = bad.filter(pl.col("exposed_share") - pl.col("inline_share") >= warn).height > 0
@@ -40,7 +38,6 @@ def check(ctx: Context) -> Hits:
         worst=worst,
         ranked=worst["rank"] is not None,
         overlap=worst["overlap_share"] or 0,
-        warn=warn,
         first=first,
         late=mostly_waits(run),
         inline=inline,
@@ -61,17 +58,17 @@ def _whose(run: Run, input_id: int, rank: int | None, device: int) -> tuple[dict
     return most, code
 
 
-def _bubble(run: Run, every: pl.DataFrame, warn: float) -> Iterator[Hit]:
+def _bubble(ctx: Context, every: pl.DataFrame, warn: float) -> Hits:
     """Stages of a pipeline that wait for each other much, where nothing else is exposed."""
     share = pl.col("stage_wait_ns") / pl.col("duration_ns")
     bad = every.with_columns(share=share).filter(pl.col("share") >= warn).sort("share", descending=True)
     if bad.is_empty():
         return
     worst = bad.row(0, named=True)
-    yield says(
-        "exposed-communication.bubble",
+    yield ctx.says(
+        "bubble",
         refs_of(bad, "{stage_wait_ns:ns} of {duration_ns:ns} ({share:.0%})"),
-        whom=with_hosts(run, ranks_of(bad)),
+        whom=with_hosts(ctx.run, ranks_of(bad)),
         worst=worst,
         ranked=worst["rank"] is not None,
     )

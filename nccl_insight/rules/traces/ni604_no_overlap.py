@@ -12,13 +12,12 @@ def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
     least = ctx["least_share"]
-    limit = ctx["overlap"]
     bad = (
         step_summary(run)
         .filter(
             (pl.col("comm_share") >= least)
             & (pl.col("compute_ns") >= least * pl.col("duration_ns"))
-            & (pl.col("overlap_share") < limit)
+            & (pl.col("overlap_share") < ctx["overlap"])
         )
         .sort("comm_share", descending=True)
     )
@@ -33,6 +32,5 @@ def check(ctx: Context) -> Hits:
         whom=with_hosts(run, ranks_of(bad)),
         how_much="None" if (share := worst["overlap_share"]) < 0.005 else f"Only {share:.0%}",
         worst=worst,
-        limit=limit,
         fine=staged or own.is_empty(),
     )

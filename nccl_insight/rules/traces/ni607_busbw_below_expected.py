@@ -123,5 +123,4 @@ def _hit(ctx: Context, groups: list[_Slow], alike: int) -> Hit:
         more=more,
         transport_text=transport_text(ctx.run, comm_id),
         observed_said=observed,
-        limit=ctx["share"],
     )

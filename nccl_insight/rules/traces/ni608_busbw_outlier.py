@@ -1,18 +1,14 @@
 """Some transfers are clearly slower than others of the same operation and size."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_bytes, format_ns, format_ranks
 from nccl_insight.facts.lateness.replay import TRANSFERS, WIRE
 from nccl_insight.facts.lateness.wire import transfers
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, wire_hit
 from nccl_insight.rules._late_reason import Why
 from nccl_insight.rules._traces import nodes_of_ranks, trace_refs, with_hosts
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 _ALIKE = ("AllReduce", "AllGather", "ReduceScatter")
 _SOURCES = ("kernel", "inspector", "nccl_tests")
@@ -47,23 +43,23 @@ def check(ctx: Context) -> Hits:
     )
     if rows.is_empty():
         return
-    hits = [wire_hit(run, one) for one in mended(run, WIRE)] + [
+    mends = [wire_hit(run, one) for one in mended(run, WIRE)] + [
         slow_steps_hit(run, one, "Transfers are slow", Why(), _CONGESTED)
         for one in mended(run, {"step"})
         if one.scenario.cause == TRANSFERS
     ]
     # Records without a start (NCCL Inspector) cannot be replayed.
-    hits = hits if replayed(run) else [*_unlike_others(run, rows)]
-    yield from hits or [*_operations(run, rows)] or _occasions(rows)
+    apart = mends if replayed(run) else [*_unlike_others(ctx, rows)]
+    yield from apart or [*_operations(ctx, rows)] or _occasions(ctx, rows)
 
 
-def _unlike_others(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
+def _unlike_others(ctx: Context, rows: pl.DataFrame) -> Hits:
     """Groups, and pairs by direction, far below the median of the others like them.
 
     Alike are groups of one operation and layout, and pairs that cross nodes, or stay in one, as they do. Of more than
     a few slow ones the worst is told, with the ranks that all of them have.
     """
-    node, pair = nodes_of_ranks(run), pl.col("src").is_not_null()
+    node, pair = nodes_of_ranks(ctx.run), pl.col("src").is_not_null()
     layout = pl.col("ranks").list.diff(null_behavior="drop").cast(pl.List(pl.String)).list.join(",")
     apart = [None if a is None else str(node.get(a) != node.get(b)) for a, b in rows.select("src", "dst").iter_rows()]
     rate = pl.when(pair).then(pl.col("size_bytes") / pl.col("wire_ns")).otherwise(pl.col("busbw_gbps"))
@@ -92,13 +88,11 @@ def _unlike_others(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
         common = set.intersection(*sets) or set.union(*sets)
         ranks = tuple(sorted(common if many else row["who"]))
         refs = trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")])
-        whom, owner, rest = with_hosts(run, ranks), row["who"], row["peers"] - 1
-        yield says(
-            "busbw-outlier.unlike", refs, whom=whom, row=row, many=many, who=owner, slow=slow, own=ranks, n_others=rest
-        )
+        whom, owner, rest = with_hosts(ctx.run, ranks), row["who"], row["peers"] - 1
+        yield ctx.says("unlike", refs, whom=whom, row=row, many=many, who=owner, slow=slow, own=ranks, n_others=rest)
 
 
-def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
+def _operations(ctx: Context, rows: pl.DataFrame) -> Hits:
     """One operation far below another of similar size on the same ranks."""
     kinds = (
         rows.filter(
@@ -123,16 +117,16 @@ def _operations(run: Run, rows: pl.DataFrame) -> Iterator[Hit]:
             if not near or row["busbw"] >= share * top["busbw"]:
                 continue
             ranks = tuple(row["ranks"])
-            yield says(
-                "busbw-outlier.operations",
+            yield ctx.says(
+                "operations",
                 trace_refs([(row["input_id"], f"median of {row['count']} {row['op']}")]),
-                whom=with_hosts(run, ranks),
+                whom=with_hosts(ctx.run, ranks),
                 row=row,
                 top=top,
             )
 
 
-def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
+def _occasions(ctx: Context, rows: pl.DataFrame) -> Hits:
     """Single collectives that took far longer than the median of their kind.
 
     An exchange of unequal parts takes as long as the largest of them: its own size says nothing.
@@ -164,8 +158,8 @@ def _occasions(rows: pl.DataFrame) -> Iterator[Hit]:
     kinds = slow.group_by(keys, maintain_order=True).agg(**counts, **times, input_id=pl.col("input_id").first())
     kinds = kinds.sort("slow", descending=True)
     worst = kinds.row(0, named=True)
-    yield says(
-        "busbw-outlier.occasions",
+    yield ctx.says(
+        "occasions",
         trace_refs(
             (i, f"{op} on ranks {format_ranks(r)}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
             for op, _, _, r, _, n, c, w, u, i in kinds.iter_rows()

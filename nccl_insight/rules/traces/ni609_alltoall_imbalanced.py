@@ -15,30 +15,25 @@ def check(ctx: Context) -> Hits:
     table = run.table("collectives").filter(
         pl.col("op").cast(pl.String).is_in(["AllToAll", "AllToAllv"]) & (pl.col("size_bytes") >= ctx["least_bytes"])
     )
-    ratio = ctx["ratio"]
     parts = [p for p in (_by_split(table), _by_rank(table)) if p.height]
     for rows in parts:
-        bad = rows.filter(pl.col("ratio") >= ratio)
-        least = ctx["least"]
-        share = ctx["share"]
-        if rows.height < least or bad.height < share * rows.height:
+        bad = rows.filter(pl.col("ratio") >= ctx["ratio"])
+        if rows.height < ctx["least"] or bad.height < ctx["share"] * rows.height:
             continue
         worst = bad.sort("ratio", descending=True).row(0, named=True)
-        ranks = ranks_of(bad)
         yield ctx.says(
             "found",
             refs_of(
                 bad.with_columns(pl.col("size_bytes").fill_null(0)),
                 "{size_bytes:bytes}, largest part {ratio:.1f} times the mean",
             ),
-            whom=with_hosts(run, ranks),
+            whom=with_hosts(run, ranks_of(bad)),
             typical=float(bad.select(pl.col("ratio").median()).item()),
             bad=bad,
             rows=rows,
             costs=_costs(run),
             worst=worst,
             size_bytes=worst["size_bytes"] or 0,
-            ratio=ratio,
         )
         return
 

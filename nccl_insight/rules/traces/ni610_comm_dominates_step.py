@@ -13,24 +13,21 @@ def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
     limit = ctx["share"]
-    exposed = ctx["exposed_share"]
     bad = step_summary(run).filter(pl.col("comm_share") >= limit).sort("comm_share", descending=True)
     if bad.is_empty():
         return
     worst = bad.row(0, named=True)
-    ranks = ranks_of(bad)
     waiting = wait_share(run)
     first = mend_first(run, worst["comm_ns"] / max(worst["duration_ns"], 1) - limit)
     costly = (bad["exposed_share"] - bad["inline_share"]).max()
     yield ctx.says(
         "found",
         refs_of(bad, "{comm_ns:ns} of {duration_ns:ns}"),
-        whom=with_hosts(run, ranks),
-        severity=None if isinstance(costly, float) and costly >= exposed and not first else Severity.INFO,
+        whom=with_hosts(run, ranks_of(bad)),
+        severity=None if isinstance(costly, float) and costly >= ctx["exposed_share"] and not first else Severity.INFO,
         first=first,
         late=mostly_waits(run),
         worst=worst,
         waits=waiting is not None,
         waiting=waiting,
-        limit=limit,
     )

@@ -1,7 +1,5 @@
 """All ranks of a group are in the same operation and none finishes it."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nccl_insight.base.model import Hit
@@ -15,8 +13,7 @@ from nccl_insight.language.load import playing
 from nccl_insight.rules._absent import LIST_DUMPS
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules._traces import with_hosts
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
@@ -28,13 +25,13 @@ def check(ctx: Context) -> Hits:
         return
     for source, told in ((DUMPS, _from_dumps), (WATCHDOG, _from_watchdog)):
         if found := verdict(run, source).stalled:
-            yield told(run, found[0], len(found) - 1)
+            yield told(ctx, found[0], len(found) - 1)
             return
     if not flight_recorder.dumped(run):
         yield from _unanswered(ctx)
 
 
-def _unanswered(ctx: Context) -> Iterator[Hit]:
+def _unanswered(ctx: Context) -> Hits:
     """An engine that waits for its workers, says so again and again, and nothing else."""
     found = ctx.lines()
     if found is None:
@@ -44,10 +41,10 @@ def _unanswered(ctx: Context) -> Iterator[Hit]:
         yield from ctx.tells("unanswered", rows=said, said=said)
 
 
-def _from_watchdog(run: Run, item: Stalled, more: int) -> Hit:
+def _from_watchdog(ctx: Context, item: Stalled, more: int) -> Hit:
     """A group of which every rank timed out in the same operation: nobody is missing."""
-    return says(
-        "collective-stalled.from-watchdog",
+    return ctx.says(
+        "from-watchdog",
         item.evidence,
         whom=(),
         first_s=item.first_s,
@@ -60,18 +57,18 @@ def _from_watchdog(run: Run, item: Stalled, more: int) -> Hit:
     )
 
 
-def _from_dumps(run: Run, item: Stalled, more: int) -> Hit:
+def _from_dumps(ctx: Context, item: Stalled, more: int) -> Hit:
     word = "started" if item.started else "issued"
-    return says(
-        "collective-stalled.from-dumps",
+    return ctx.says(
+        "from-dumps",
         item.evidence,
-        whom=with_hosts(run, item.ranks),
+        whom=with_hosts(ctx.run, item.ranks),
         item=item,
         word=word,
         more=more,
         single=more == 1,
         c="".join(
             f" {capital(c.source)} says otherwise ({c.said}); the dumps are the better evidence."
-            for c in refuted(run)[:2]
+            for c in refuted(ctx.run)[:2]
         ),
     )

@@ -1,24 +1,21 @@
 """Steps came in a rhythm, and then none."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_span_s
 from nccl_insight.facts.lateness.printed import stalled
 from nccl_insight.facts.said.clock import clock_text
 from nccl_insight.facts.said.ends import ends
 from nccl_insight.facts.said.last_words import unwell
-from nccl_insight.rules.context import Context, Hits, says
-from nccl_insight.tables.run import Run
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
     """At most one finding; a note where a failure is known, whose time it tells."""
     run = ctx.run
     if run.asked.symptom == "hang":
-        yield from _sweep(run)
+        yield from _sweep(ctx)
     found = stalled(run, run.asked.symptom == "hang")
     if found is None:
         return
@@ -40,16 +37,13 @@ def check(ctx: Context) -> Hits:
     )
 
 
-def _sweep(run: Run) -> Iterator[Hit]:
+def _sweep(ctx: Context) -> Hits:
     """A sweep of nccl-tests of which the user says that it hangs: the size that it did not get past."""
-    cut = run.table("benchmark_runs").filter(~pl.col("ended").fill_null(False) & (pl.col("rows") > 0))
-    rows = run.table("benchmarks").join(cut.select("input_id", "run"), on=["input_id", "run"], how="semi")
+    cut = ctx.run.table("benchmark_runs").filter(~pl.col("ended").fill_null(False) & (pl.col("rows") > 0))
+    rows = ctx.run.table("benchmarks").join(cut.select("input_id", "run"), on=["input_id", "run"], how="semi")
     if rows.is_empty():
         return
     last = rows.row(-1, named=True)
-    yield says(
-        "progress-stalled.sweep",
-        (Ref(int(last["input_id"]), int(last["line"] or 0)),),
-        last=last,
-        n_sizes=rows["size_bytes"].n_unique(),
+    yield ctx.says(
+        "sweep", (Ref(int(last["input_id"]), int(last["line"] or 0)),), last=last, n_sizes=rows["size_bytes"].n_unique()
     )

@@ -4,16 +4,16 @@ from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
 from nccl_insight.facts.lateness.printed import Periodic, Series, Shift, periodic, shift
 from nccl_insight.facts.said.clock import clock_text
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
     """At most one finding for a change, and one for a pause in equal intervals."""
     changed, paused = shift(ctx.run, ctx["ratio"]), periodic(ctx.run)
     if changed is not None:
-        yield _changed(changed)
+        yield _changed(ctx, changed)
     if paused is not None:
-        yield _paused(paused, ctx["least_share"])
+        yield _paused(ctx, paused, ctx["least_share"])
 
 
 def _cost(one: Series, cost: float) -> str:
@@ -21,14 +21,14 @@ def _cost(one: Series, cost: float) -> str:
     return format_ns(cost * 1e9) if one.timed else f"{1 / cost:,.4g}"
 
 
-def _changed(found: Shift) -> Hit:
+def _changed(ctx: Context, found: Shift) -> Hit:
     one, row = found.series, found.row
     at = one.rows["time_s"][row]
     what = "Steps are slower" if one.timed else "The rate fell"
     when = f" ({clock_text(at)})" if at is not None else ""
     times = f"{_cost(one, found.before)} before, {_cost(one, found.after)} after"
-    return says(
-        "step-time-shift.changed",
+    return ctx.says(
+        "changed",
         (one.ref(row), one.ref(row - 1)),
         whom=(one.rank,),
         first_s=at,
@@ -41,10 +41,10 @@ def _changed(found: Shift) -> Hit:
     )
 
 
-def _paused(found: Periodic, least_share: float) -> Hit:
+def _paused(ctx: Context, found: Periodic, least_share: float) -> Hit:
     one = found.series
-    return says(
-        "step-time-shift.paused",
+    return ctx.says(
+        "paused",
         tuple(one.ref(n) for n in found.rows[:2]),
         whom=(one.rank,),
         found=found,

@@ -1,23 +1,23 @@
 """nccl-tests or a capture measured clearly less than healthy machines of this kind reach."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, format_gbps, plural
 from nccl_insight.facts.figures.expected import efficiency, machine_of
 from nccl_insight.facts.lateness.copies import host_copies, peer_copies
 from nccl_insight.rules._traces import trace_refs
-from nccl_insight.rules.context import Context, Hits, says
+from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
 
-def _copies(run: Run) -> Iterator[Hit]:
+def _copies(ctx: Context) -> Hits:
     kinds = (
-        ("host copies", host_copies(run), "rank", "nvidia-smi -q -d PCIE; sudo lspci -vv | grep -i lnksta"),
-        ("copies between GPUs", peer_copies(run), "src", "nvidia-smi nvlink -s; nvidia-smi topo -p2p n"),
+        ("host copies", host_copies(ctx.run), "rank", "nvidia-smi -q -d PCIE; sudo lspci -vv | grep -i lnksta"),
+        ("copies between GPUs", peer_copies(ctx.run), "src", "nvidia-smi nvlink -s; nvidia-smi topo -p2p n"),
     )
     for kind, rows, who, command in kinds:
         odd = rows.filter("odd").sort("gbps") if rows.height else rows
@@ -30,8 +30,8 @@ def _copies(run: Run) -> Iterator[Hit]:
             else f"copies from GPU {worst['src']} to GPU {worst['dst']}"
         )
         more = f" ({plural(odd.height, 'such copy', 'such copies')})" if odd.height > 1 else ""
-        yield says(
-            "benchmark-below-expected.copies",
+        yield ctx.says(
+            "copies",
             trace_refs([(worst["input_id"], f"{kind}: {format_gbps(worst['gbps'])}")]),
             whom=(*((worst["rank"],) if who == "rank" and worst["rank"] is not None else ()), worst["host"]),
             next_step=command,
@@ -44,10 +44,8 @@ def _copies(run: Run) -> Iterator[Hit]:
 def check(ctx: Context) -> Hits:
     """One finding per operation and number of ranks, and one for host copies and for copies between GPUs."""
     run = ctx.run
-    yield from _copies(run)
-    least = ctx["least_bytes"]
-    share = ctx["share"]
-    rows = efficiency(run).filter((pl.col("size_bytes") >= least) & (pl.col("busbw_gbps") > 0))
+    yield from _copies(ctx)
+    rows = efficiency(run).filter((pl.col("size_bytes") >= ctx["least_bytes"]) & (pl.col("busbw_gbps") > 0))
     if rows.is_empty():
         return
     judged = rows.filter(pl.col("expected_gbps").is_not_null())
@@ -59,40 +57,24 @@ def check(ctx: Context) -> Hits:
         best = (
             part.with_columns(near=pl.col("busbw_gbps") / pl.col("expected_low_gbps")).sort("near").row(-1, named=True)
         )
-        if best["near"] >= share:
+        if best["near"] >= ctx["share"]:
             continue
         measured, low = format_gbps(best["busbw_gbps"]), format_gbps(best["expected_low_gbps"])
         size = format_bytes(best["size_bytes"])
         yield ctx.says(
             "found",
             (Ref(best["input_id"], best.get("line") or 0, f"{best['op']} {size}: {measured}"),),
-            next_step=_next_step(run, best["n_hosts"]),
+            connected=run.has("connections"),
+            several=(best["n_hosts"] or 0) > 1,
             best=best,
             size=size,
             measured=measured,
             low=low,
             where=_on(run, best),
             part=part,
-            least=least,
-            share=share,
         )
 
 
 def _on(run: Run, row: Mapping[str, Any]) -> str:
     machine = machine_of(run, int(row["nranks"]), row["n_hosts"])
     return f" on {machine.describe()}" if machine is not None else ""
-
-
-def _next_step(run: Run, nodes: int | None) -> str:
-    if run.has("connections"):
-        return "grep ' via ' <log>   # transport of each pair; then the same test on other nodes"
-    if nodes and nodes > 1:
-        return (
-            "NCCL_DEBUG=INFO <the same test> 2>&1 | grep -E 'NET/| via '   # NET/IB with GDRDMA over the fast NICs? "
-            "if not: NCCL_IB_HCA=<them> and NCCL_SOCKET_IFNAME=<their interface>; ib_write_bw between the nodes tells "
-            "what the link does"
-        )
-    return (
-        "NCCL_DEBUG=INFO <the same test> 2>&1 | grep ' via '   # P2P, SHM or NET between GPUs? then nvidia-smi topo -m "
-        "and nvidia-smi nvlink -s"
-    )
