@@ -68,11 +68,12 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
         return lines
     # What follows looks at lines with a quotation mark only, of which most logs have few.
     quoted = lines.str.contains('"', literal=True)
-    if quoted.all():
-        return _unquoted(lines)
-    before = lines.filter(quoted)
+    before = lines if quoted.all() else lines.filter(quoted)
     after = _unquoted(before)
-    return lines if after is before else lines.scatter(quoted.arg_true(), after)
+    if after is not before:
+        lines = after if before is lines else lines.scatter(quoted.arg_true(), after)
+    table = _table(after)
+    return lines if table is None else _from_csv(lines, *table)
 
 
 def _unquoted(lines: pl.Series) -> pl.Series:
@@ -84,7 +85,7 @@ def _unquoted(lines: pl.Series) -> pl.Series:
         lines = _said(lines, r'^\s+".*",?\s*$', "NCCL|Traceback ", _item)
     if lines.str.contains('(?:sg|message)="').any():
         lines = _said(lines, r'(?:^|\s)(?:msg|message)="', "NCCL", _logged)
-    return _from_csv(lines)
+    return lines
 
 
 def _replaced(lines: pl.Series, found: Mapping[int, str]) -> pl.Series:
@@ -239,22 +240,27 @@ def _fields(text: str) -> list[str]:
         return []
 
 
-def _from_csv(lines: pl.Series) -> pl.Series:
-    likely = lines.str.contains("NCCL", literal=True) & lines.str.contains(r"^[^\s:]*,.*\"|^\"")
-    for _, text in _rows(lines, likely):
-        if not _RE["quoted_field"].search(text):
-            continue
-        fields = _fields(text)
+def _table(lines: pl.Series) -> tuple[int, int, int | None] | None:
+    """How many fields the rows of a table of comma-separated values have, which holds the text, and which a time; None
+    for no table. A row of two fields may be a quotation with a comma: in a table the other one is a time.
+    """
+    for _, text in _rows(lines, lines.str.contains("NCCL", literal=True) & lines.str.contains(_PATTERNS["row"])):
+        fields = _fields(text) if _RE["quoted_field"].search(text) else []
         column = next((i for i, field in enumerate(fields) if "NCCL" in field), -1)
-        # A table of two fields may be a quotation with a comma.
-        if len(fields) > 2 and column >= 0:
-            break
-    else:
-        return lines
+        timed = next((i for i, field in enumerate(fields) if i != column and _when(field)), None)
+        if column >= 0 and len(fields) > (1 if timed is not None else 2):
+            return len(fields), column, timed
+    return None
+
+
+def _from_csv(lines: pl.Series, count: int, column: int, timed: int | None) -> pl.Series:
+    """The texts of a table's rows. Programs quote all fields, or those with a comma or a quotation mark in them; a
+    line without quotation marks is a row where its time tells so."""
     found: dict[int, str] = {}
-    for at, text in _rows(lines, lines.str.contains('"', literal=True)):
-        fields_ = _fields(text)
-        if len(fields_) == len(fields):
-            time = next((f for i, f in enumerate(fields_) if i != column and _RE["iso"].match(f)), "")
-            found[at] = _one_line(fields_[column], time)
+    mark = '"' if timed is None else ","
+    for at, text in _rows(lines, lines.str.contains(mark, literal=True)):
+        fields = _fields(text)
+        time = _when(fields[timed]) if timed is not None and len(fields) == count else ""
+        if len(fields) == count and (time or '"' in text):
+            found[at] = _one_line(fields[column], time)
     return _replaced(lines, found)

@@ -26,6 +26,11 @@ def _doubled(line: str) -> str:
     return line.replace('"', '""')
 
 
+def _quoted(line: str) -> str:
+    """As a writer of CSV quotes a field that needs it."""
+    return f'"{_doubled(line)}"' if "," in line or '"' in line else line
+
+
 WRITERS: dict[str, Callable[[int, str], str]] = {
     "docker": lambda i, s: json.dumps({"log": s + "\n", "stream": "stdout", "time": _TIME}),
     "journald": lambda i, s: json.dumps(
@@ -39,6 +44,8 @@ WRITERS: dict[str, Callable[[int, str], str]] = {
     "nested": lambda i, s: json.dumps({"log": json.dumps({"msg": s, "level": "info"}), "stream": "stderr"}),
     "loki-csv": lambda i, s: f'{1772600767123 + i},{_TIME},"{{""pod"":""w""}}","{_doubled(s)}",{i}',
     "datadog-csv": lambda i, s: f'"{_TIME}","w-1","train","{_doubled(s)}"',
+    "plain-csv": lambda i, s: f'{_TIME},"{_doubled(s)}"',
+    "minimal-csv": lambda i, s: f"{1772600767123 + i},{_quoted(s)}",
     "logfmt": lambda i, s: f'time="{_TIME}" level=info msg={json.dumps(s)} pod=w-1',
     "html": lambda i, s: html.escape(s),
     "backticks": lambda i, s: f"`{s}`" if s else s,
@@ -182,3 +189,13 @@ def test_one_of_many_objects_says_what_it_says_alone(sample: str, line: str, tex
     many = _opened(*[sample] * 2000, line, *[sample] * 2000)
     assert many[2000] == wanted
     assert set(many[:2000]) == set(many[2001:]) == {_opened(sample)[0]}
+
+
+def test_lines_beside_a_table_stay_whole(tmp_path: Path) -> None:
+    """Small files are read together: what one of them is says nothing of its neighbors."""
+    table, plain = tmp_path / "a.csv.log", tmp_path / "b.log"
+    table.write_text("".join(f"{1772600767123 + i},{_quoted(s)}\n" for i, s in enumerate(_lines())), encoding="utf-8")
+    plain.write_text("\n".join(_lines()) + "\n", encoding="utf-8")
+    run = nccl_insight.load([table, plain])
+    counts = run.table("inputs").sort("input_id")["parsed_lines"].to_list()
+    assert counts[0] == counts[1] == nccl_insight.load([plain]).table("inputs")["parsed_lines"][0]
