@@ -6,6 +6,7 @@ rejected afterwards, which is what "ends at the first occurrence" means.
 """
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from nccl_insight.base.data import dataclass
@@ -101,7 +102,9 @@ class _Compiler:
                 emitted.append(self.emit(option, follow, captured))
                 after |= self._passed
             self._passed = after
-            return "(?:" + "|".join(emitted) + ")"
+            # Rust's engine captures in one pass only where no two branches begin alike.
+            shared = "" if self._blanks else escape(_shared([_lead(option) for option in expr.options]))
+            return f"{shared}(?:{'|'.join(branch[len(shared) :] for branch in emitted)})"
         if isinstance(expr, Repeat):
             if expr.least == 0 or expr.most is None:
                 self._apart(
@@ -257,6 +260,18 @@ def compile_message(grammar: Grammar, message: Message, blanks: bool = False) ->
         required=_required(expr),
         weight=_weight(expr),
     )
+
+
+def _lead(expr: Expr) -> str:
+    """The literal that an expression begins with."""
+    first = expr.items[0] if isinstance(expr, Sequence) and expr.items else expr
+    return first.text if isinstance(first, Literal) else ""
+
+
+def _shared(texts: Collection[str]) -> str:
+    """What all texts begin with."""
+    least, greatest = min(texts), max(texts)
+    return next((least[:n] for n, sign in enumerate(least) if not greatest.startswith(sign, n)), least)
 
 
 def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False) -> str:

@@ -22,7 +22,7 @@ _TOLD: Final = frame("""rank_list str, seq i64, completed_seq i64, enqueued_seq 
 
 
 def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.DataFrame | None:
-    """One row per rank and process group, from the watchdog's lines of ``errors``; None where there are none.
+    """One row per rank and process group, from the watchdog's lines of ``errors``, in reading order; None without any.
 
     ``group``: ``default``, the group's id, or ``?`` where no line names it. ``rank``: within the group;
     ``global_rank``: the launcher's tag. The oldest operation that timed out, and the highest numbers the rank told.
@@ -36,7 +36,9 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
         return None
     # The report of a rank names others, by their numbers in the group that its own lines are of.
     listed = pl.col("rank_list").str.extract_all("[0-9]+").cast(pl.List(pl.Int32))
-    rows = rows.with_columns(listed=listed).explode("listed").sort("input_id", "line", maintain_order=True)
+    rows = rows.with_columns(listed=listed)
+    named_others = rows["listed"].count() > 0
+    rows = rows.explode("listed") if named_others else rows.with_columns(listed=pl.lit(None, pl.Int32))
     # It counts from 1, the numbers of earlier torch from 0: whom it names did not come to the operation above it.
     timed_out = pl.when(pl.col("message").is_in(playing("time-out"))).then(pl.col("seq"))
     completed, told = pl.col("completed_seq"), pl.col("listed").is_not_null()
@@ -69,7 +71,6 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
         return None
     # The watchdog of a group says its second line, which names the group, behind the first. Else a line that names no
     # group belongs to the one that another line of the rank names with the number, or at all, if that is one only.
-    marked = marked.sort("input_id", "line", maintain_order=True)
     behind = pl.struct("of", "seq").shift(-1).over("input_id", "global_rank") == pl.struct("of", "seq")
     behind &= pl.col("global_rank").is_not_null() & pl.col("seq").is_not_null()
     theirs = pl.when(behind).then(pl.col("group").shift(-1).over("input_id", "global_rank"))
@@ -99,7 +100,7 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     if restarts is None:
         restarts = marked.clear()
     again = restarts.select("input_id", "line").drop_nulls().sort("input_id", "line").with_columns(_again="line")
-    marked = marked.sort("input_id", "line").join_asof(again, on="line", by="input_id", check_sortedness=False)
+    marked = marked.join_asof(again, on="line", by="input_id", check_sortedness=False)
     return (
         marked.group_by("group", "of", "global_rank", own_input, own_seq, "_again", maintain_order=True)
         .agg(

@@ -181,11 +181,13 @@ def _take_floods(work: Work, others: pl.DataFrame) -> pl.DataFrame:
         guess = work.classifier.guess(opening, body)
         if guess is None or guess.rule != match.message.name:
             continue
-        odd = "|".join(
-            (recover.SOME_RECORD, *map(re.escape, (likely.QUOTE, " pid=", *likely.LOST_HEAD, *guess.without)))
-        )
+        odd = "|".join(map(re.escape, (likely.QUOTE, " pid=", *likely.LOST_HEAD, *guess.without)))
+        record = others["_text"].str.contains(recover.RECORD_WORD)
+        if record.any():
+            record &= others["_text"].str.contains(recover.SOME_RECORD)
         flood = others.filter(
             text.str.contains(f"^{_masked(label)}{re.escape(opening)}"),
+            ~record,
             ~text.str.contains(odd),
             ~text.str.contains(_CUT_HEAD),
             ~pl.col("_before").str.strip_chars_end().str.ends_with(likely.LAST_ERROR).fill_null(False),

@@ -22,6 +22,8 @@ _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
 _FATAL: Final = re.compile(r"(?<=\] )(\[FATAL ERROR\]):(?: |$)")
 #: One of these three, as Rust's engine looks for it.
 SOME_RECORD: Final = rf"(?:^|[^A-Za-z])NCCL (?:{OPEN_LEVEL})(?:[ :]|$)|{_OLD.pattern}|\] \[FATAL ERROR\]:(?: |$)"
+#: A word that stands in each of them, for which the engine looks with vector instructions.
+RECORD_WORD: Final = r"NCCL |INFO |WARN |\[FATAL ERROR\]:"
 # Looked for at the end of a text only, within the longest head that is one (_HEAD_MOST): searching all of a long text
 # for something that ends it would take the square of its length.
 _CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")

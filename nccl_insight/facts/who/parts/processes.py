@@ -55,8 +55,7 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     )
     banners = run.table("versions").drop_nulls(["nccl_version", "pid"]).select(*key, "line")
     starts = grouped(((i, host, pid), int(line)) for i, host, pid, line in banners.iter_rows())
-    every = ranks.select(*key, *_OF_RANKS).iter_rows(named=True)
-    members = grouped(((row["input_id"], row["host"], row["pid"]), row) for row in every)
+    members = grouped((row[: len(key)], row[len(key) :]) for row in ranks.select(*key, *_OF_RANKS).iter_rows())
     # NCCL names its version once per process, on rank 0 only: there the other ranks began again, too.
     again: dict[int, list[int]] = {}
     for (input_id, _, _), told in starts.items():
@@ -65,28 +64,34 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     found: dict[int, list[Process]] = {}
     for input_id, host, pid, seen in extents.iter_rows():
         rows = members.get((input_id, host, pid), [])
-        lives = lives_of(rows, again.get(input_id, ()))
+        lines_again = again.get(input_id)
+        lives = lives_of(rows, lines_again) if lines_again else ()
         for n, (begin, end) in enumerate(pairwise([0, *lives, END])):
-            own = [line for line in seen if begin <= line < end]
+            own = [line for line in seen if begin <= line < end] if lives else seen
             if not own:
                 continue
-            process = Process((host, pid, n), own[0], own[-1])
+            process = Process((host, pid, n), own[0], own[-1], closed=True)
             process.version = any(begin <= line < end for line in starts.get((input_id, host, pid), []))
-            mine = [r for r in members.get((input_id, host, pid), ()) if begin <= r["line"] < end]
-            process.ranks = {(r["rank"], r["nranks"]) for r in mine}
-            process.comms = {r["comm_id"] for r in mine if r["comm_id"]}
-            process.gpus = {(host, r["bus_id"]) for r in mine if host and r["bus_id"]}
-            process.open = any(not r["init_complete"] for r in mine)
-            process.closed = all(r["destroyed"] not in (None, "no") for r in mine)
+            for rank, nranks, line, comm_id, bus_id, complete, destroyed in rows:
+                if not begin <= line < end:
+                    continue
+                process.ranks.add((rank, nranks))
+                process.comms.update([comm_id] if comm_id else ())
+                process.gpus.update([(host, bus_id)] if host and bus_id else ())
+                process.open |= not complete
+                process.closed &= destroyed not in (None, "no")
             found.setdefault(input_id, []).append(process)
     return {i: sorted(own, key=lambda p: p.first) for i, own in found.items()}
 
 
-def lives_of(rows: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> list[int]:
-    """Those of the lines, which are sorted, before and behind which the same rank of a process comes."""
+def lives_of(rows: Sequence[tuple[Any, ...]], lines: Sequence[int]) -> list[int]:
+    """Those of the lines, which are sorted, before and behind which the same rank of a process comes.
+
+    ``rows``: rank, number of ranks and line, and whatever else.
+    """
     extents: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in rows:
-        rank, at = (row["rank"], row["nranks"]), row["line"]
+    for number, nranks, at, *_ in rows:
+        rank = (number, nranks)
         first, last = extents.get(rank, (at, at))
         extents[rank] = min(first, at), max(last, at)
     found: list[int] = []

@@ -11,12 +11,12 @@ from tests.by_hand import run
 def test_lives_of_a_process_begin_between_lines_of_one_rank() -> None:
     draw = random.Random(2)
     for _ in range(2000):
-        rows = [{"rank": draw.randrange(3), "nranks": 2, "line": draw.randrange(30)} for _ in range(draw.randrange(6))]
+        rows = [(draw.randrange(3), 2, draw.randrange(30)) for _ in range(draw.randrange(6))]
         lines = sorted(draw.randrange(30) for _ in range(draw.randrange(6)))
         wanted = set()
         for line in lines:
-            before = {(r["rank"], r["nranks"]) for r in rows if r["line"] < line}
-            if any((r["rank"], r["nranks"]) in before for r in rows if r["line"] >= line):
+            before = {rank for rank, _, at in rows if at < line}
+            if any(rank in before for rank, _, at in rows if at >= line):
                 wanted.add(line)
         assert lives_of(rows, lines) == sorted(wanted)
 
@@ -76,7 +76,7 @@ def test_a_number_that_was_used_again_stands_for_two_processes() -> None:
 
 
 def test_a_line_parts_the_lives_of_a_rank_only_where_it_comes_on_both_sides() -> None:
-    rows = [{"rank": 0, "nranks": 2, "line": line} for line in (2, 11)]
+    rows = [(0, 2, line) for line in (2, 11)]
     assert lives_of(rows, [10]) == [10]
     assert lives_of(rows, [1, 11, 12]) == [11]
     assert lives_of(rows[:1], [10]) == []
