@@ -9,12 +9,14 @@ compares.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.errors import InsightError
 from nccl_insight.facts.relations import relations
 from nccl_insight.language.catalog import Catalog, default_catalog
 from nccl_insight.language.syntax import Message
@@ -157,6 +159,9 @@ def _shown(dtype: pl.DataType) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(), "utf-8")
+    try:
+        FILE.write_text(text(), "utf-8")
+    except InsightError as error:  # a column that grammars/fields.lark does not have, or another fault of a grammar
+        sys.exit(f"{Path(__file__).name}: {error}")
     DOCUMENT.write_text(document(FILE.read_text("utf-8")), "utf-8")
     FACTS.write_text(facts_document(), "utf-8")
