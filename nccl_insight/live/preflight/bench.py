@@ -10,7 +10,7 @@ import polars as pl
 
 from nccl_insight.base import natures
 from nccl_insight.base.data import dataclass, replace
-from nccl_insight.base.model import Finding, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import listed, plural, rank_words
 from nccl_insight.live.capture.parent import Captured, Launch, capture, describe
 from nccl_insight.live.capture.plan import OPS, Plan
@@ -75,7 +75,9 @@ def measure(plan: Plan, launch: Launch, around: Surroundings | None = None, give
     checks = [*_absent(done), ended, *_results(run, done)]
     # Ranks that are killed at the deadline leave the others, which say so.
     quiet = (*_JUDGED_HERE, *(natures.names("leaving") if done.hung else ()))
-    checks += [_finding(f) for f in api.analyze(run).loud if f.name not in quiet]
+    for f in (f for f in api.analyze(run).loud if f.name not in quiet):
+        status = Status.FAIL if f.severity is Severity.ERROR else Status.WARN
+        checks.append(Check(f.name, status, f.title, f.expected, f.next_step, f.code, f.action))
     checks += bandwidth_checks(run, around or Surroundings(), given)
     return Measured(tuple(checks), _facts(run, done), hung, judged)
 
@@ -137,11 +139,6 @@ def diagnostics(tool: Callable[..., Output]) -> list[Check]:
     if not rows:
         return [Check("dcgm", Status.SKIP, "dcgmi gave no result (is nv-hostengine running?)")]
     return [Check("dcgm", Status.PASS, f"dcgmi diag -r 1: {sum(s == 'Pass' for _, s, _ in rows)} tests passed")]
-
-
-def _finding(finding: Finding) -> Check:
-    status = Status.FAIL if finding.severity is Severity.ERROR else Status.WARN
-    return Check(finding.name, status, finding.title, finding.expected, finding.next_step, finding.code, finding.action)
 
 
 def _facts(run: Run, done: Captured) -> dict[str, str | float | None]:

@@ -39,6 +39,11 @@ class Port:
         return f"{self.device}:{self.number}"
 
     @property
+    def base(self) -> str:
+        """Its folder."""
+        return f"/sys/class/infiniband/{self.device}/ports/{self.number}"
+
+    @property
     def active(self) -> bool:
         """Whether it carries traffic."""
         return self.state == "ACTIVE"
@@ -131,7 +136,8 @@ def odd_ports(ports: list[Port], gpus: int = 0) -> Iterator[Check]:
 def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
     """Counters run since the driver started, so only a port far above its siblings stands out."""
     for name in _ERRORS:
-        counts = {p.name: _count(node, p, name) for p in active}
+        told = {p.name: node.read(f"{p.base}/counters/{name}") or "" for p in active}
+        counts = {port: int(text) if text.isdigit() else 0 for port, text in told.items()}
         typical = statistics.median(counts.values()) if counts else 0
         bad = {n: c for n, c in counts.items() if c > _MANY and c > _MANY * max(1, typical)}
         if bad and len(bad) < len(counts):
@@ -139,16 +145,11 @@ def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
             yield check_of("nic-errors", name_said=name, shown=shown, typical=typical, device=device)
 
 
-def _count(node: Node, port: Port, name: str) -> int:
-    text = node.read(f"/sys/class/infiniband/{port.device}/ports/{port.number}/counters/{name}") or ""
-    return int(text) if text.isdigit() else 0
-
-
 def _partitions(node: Node, active: list[Port]) -> Iterator[Check]:
     for port in active:
         if port.layer != "InfiniBand":
             continue
-        base = f"/sys/class/infiniband/{port.device}/ports/{port.number}/pkeys"
+        base = f"{port.base}/pkeys"
         keys = [int(text, 16) for entry in node.entries(base) if (text := node.read(f"{base}/{entry}") or "0x0")]
         used = [key for key in keys if key & 0x7FFF]
         if used and not any(key & _FULL_MEMBER for key in used):
@@ -160,7 +161,7 @@ def _addresses(node: Node, active: list[Port]) -> Iterator[Check]:
     for port in active:
         if port.layer != "Ethernet":
             continue
-        base = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
+        base = port.base
         entries = node.entries(f"{base}/gids")
         if not entries:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from nccl_insight.advise.expect.hardware import find_gpu
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Severity
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import listed, plural
 from nccl_insight.base.xids import MEANINGS, weight
 from nccl_insight.live.preflight.health import Answer, health_checks
 from nccl_insight.live.preflight.model import Check, Status, check_of
@@ -64,7 +64,7 @@ def gpu_checks(node: Node, answer: Answer, window_s: float | None = None) -> Ite
     gpus = gpus_of(node)
     lost = [gpu for gpu in gpus if gpu.lost]
     if lost:
-        yield check_of("lost-gpus", ids=_ids(lost), gpus=gpus)
+        yield check_of("lost-gpus", ids=f"GPU {listed(gpu.bus_id for gpu in lost)}", gpus=gpus)
     yield from _widths(gpus)
     if gpus:
         yield from _count(gpus)
@@ -219,8 +219,3 @@ def _number(text: str | None) -> int | None:
 def _whole(bus: str) -> str:
     """The kernel's log leaves out the function of a PCI address."""
     return bus if "." in bus else f"{bus}.0"
-
-
-def _ids(gpus: list[Gpu]) -> str:
-    shown = ", ".join(gpu.bus_id for gpu in gpus[:4])
-    return f"GPU {shown}" + (f" and {len(gpus) - 4} more" if len(gpus) > 4 else "")

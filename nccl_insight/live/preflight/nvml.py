@@ -101,8 +101,8 @@ def _gpu(library: Any, failure: type[Exception], index: int) -> dict[str, Any]:
         "generation": ask("nvmlDeviceGetMaxPcieLinkGeneration"),
         "gpu_generation": ask("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
         "replays": ask("nvmlDeviceGetPcieReplayCounter"),
-        "power_limit_w": _watts(ask("nvmlDeviceGetPowerManagementLimit")),
-        "power_default_w": _watts(ask("nvmlDeviceGetPowerManagementDefaultLimit")),
+        "power_limit_w": _scaled(ask("nvmlDeviceGetPowerManagementLimit"), 1e-3),
+        "power_default_w": _scaled(ask("nvmlDeviceGetPowerManagementDefaultLimit"), 1e-3),
         "clock_mhz": ask("nvmlDeviceGetMaxClockInfo", _SM_CLOCK),
         "links": _links(library, failure, handle),
         "link_gbps": _scaled(_field(library, failure, handle, _SPEED_FIELD), 1e-3),
@@ -187,10 +187,6 @@ def _field(library: Any, failure: type[Exception], handle: Any, number: int, sco
 
 def _scaled(value: int | None, factor: float) -> float | None:
     return None if value is None else value * factor
-
-
-def _watts(milliwatts: int | None) -> float | None:
-    return _scaled(milliwatts, 1e-3)
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,6 @@ import re
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from nccl_insight.base.errors import UsageError
@@ -96,11 +95,12 @@ def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> lis
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
-    earlier = [item for line in text.splitlines() if (item := _entry(line)).get("node") == node]
+    entries = map(object_of, text.splitlines())
+    earlier = [item for item in entries if item.get("node") == node and isinstance(item.get("facts"), dict)]
     checks = []
     for key in TRENDS:
         now = facts.get(key)
-        past = [(e.get("time"), e["facts"][key]) for e in earlier if isinstance(e.get("facts", {}).get(key), float)]
+        past = [(e.get("time"), e["facts"][key]) for e in earlier if isinstance(e["facts"].get(key), float)]
         past = past[-_RUNS:]
         if not isinstance(now, float) or len(past) < _LEAST_RUNS:
             continue
@@ -124,11 +124,6 @@ def remember(path: Path, result: Result, time_text: str) -> None:
             stream.write(json.dumps(entry) + "\n")
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
-
-
-def _entry(line: str) -> dict[str, Any]:
-    item = object_of(line)
-    return item if isinstance(item.get("facts"), dict) else {}
 
 
 def _clean(text: str) -> str:

@@ -62,7 +62,9 @@ def quick_checks(node: Node, answer: Answer | None = None, window_s: float | Non
     yield _gpudirect(node, gpus, bool(nics))
     yield _acs(node, gpus)
     yield _iommu(node, gpus)
-    yield from _clock(node)
+    synchronized = node.clock_synchronized()
+    if synchronized is not None:
+        yield Check("clock", Status.PASS, "synchronized") if synchronized else check_of("clock")
     balancing = node.read("/proc/sys/kernel/numa_balancing")
     if balancing is not None and balancing != "0" and gpus:
         yield Check("numa balancing", Status.WARN, "on", "off", "sysctl kernel.numa_balancing=0 (administrator)")
@@ -182,12 +184,6 @@ def _limits(node: Node) -> Iterator[Check]:
         yield check_of("nproc", threads=threads)
     if node.limit(resource.RLIMIT_STACK) is None:
         yield check_of("stack")
-
-
-def _clock(node: Node) -> Iterator[Check]:
-    synchronized = node.clock_synchronized()
-    if synchronized is not None:
-        yield Check("clock", Status.PASS, "synchronized") if synchronized else check_of("clock")
 
 
 def _gpudirect(node: Node, gpus: int, rdma: bool) -> Check:

@@ -61,8 +61,15 @@ def _nodes(root: yaml.Node) -> Iterator[yaml.MappingNode]:
             waiting.extend(node.value)
 
 
-def _items(node: yaml.Node | None) -> list[yaml.Node]:
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+def _items(node: yaml.Node | None, *keys: str) -> list[yaml.Node]:
+    """The items of the list below the keys."""
+    found = child(node, *keys)
+    return list(found.value) if isinstance(found, yaml.SequenceNode) else []
+
+
+def _said(node: yaml.Node | None, *keys: str) -> str:
+    """The text below the keys, empty where there is none."""
+    return text_of(child(node, *keys)) or ""
 
 
 def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.Node] | None:
@@ -78,10 +85,10 @@ def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.No
 def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
     shared = _shares_memory(nodes)
     yield from _small_volumes(nodes)
-    listed = {id(item) for node in nodes for item in _items(child(node, "containers"))}
+    listed = {id(item) for node in nodes for item in _items(node, "containers")}
     for container in nodes:
         gpus = _asked(container, _GPU)
-        mounts = {text_of(child(m, "mountPath")) for m in _items(child(container, "volumeMounts"))}
+        mounts = {text_of(child(m, "mountPath")) for m in _items(container, "volumeMounts")}
         # What an operator makes of a resource of its own is not known here.
         plain = id(container) in listed or text_of(child(container, "image")) is not None
         if gpus and gpus[0] > 1 and plain and not shared and not any((m or "").startswith("/dev/shm") for m in mounts):
@@ -93,16 +100,17 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         rdma = _asked(container, _RDMA)
         if rdma is None:
             continue
-        added = {text_of(c) for c in _items(child(container, "securityContext", "capabilities", "add"))}
-        privileged = (text_of(child(container, "securityContext", "privileged")) or "").lower() == "true"
+        added = {text_of(c) for c in _items(container, "securityContext", "capabilities", "add")}
+        privileged = _said(container, "securityContext", "privileged").lower() == "true"
         if not privileged and not added & {"IPC_LOCK", "ALL", "SYS_ADMIN"}:
             yield line_of(rdma[1]), issue_of("container-asks-rdma")
 
 
 def _shares_memory(nodes: list[yaml.MappingNode]) -> bool:
     """Whether shared memory is seen to elsewhere: by the host's, by an operator, or by Ray."""
-    return _true_anywhere(nodes, "hostIPC") or any(
-        key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
+    return any(
+        (key == "hostIPC" and (text_of(value) or "").lower() == "true")
+        or key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
         # Other operators name their volumes in other words, such as emptyDirMedium of MiniCluster.
         or (key != "medium" and key.lower().endswith("medium") and (text_of(value) or "").lower() == "memory")
         or (key == "apiVersion" and (text_of(value) or "").startswith("ray.io/"))
@@ -117,38 +125,35 @@ def _small_volumes(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         text_of(child(mount, "name"))
         for container in nodes
         if (gpus := _asked(container, _GPU)) is not None and gpus[0] > 1
-        for mount in _items(child(container, "volumeMounts"))
+        for mount in _items(container, "volumeMounts")
         if text_of(child(mount, "mountPath")) == "/dev/shm"
     }
-    for volume in (v for node in nodes for v in _items(child(node, "volumes")) if text_of(child(v, "name")) in at_shm):
+    for volume in (v for node in nodes for v in _items(node, "volumes") if text_of(child(v, "name")) in at_shm):
         limit = child(volume, "emptyDir", "sizeLimit")
         size = size_bytes(text_of(limit) or "")
         if limit is not None and size is not None and size < LEAST_SHM_BYTES:
             yield line_of(limit), small_shm("a container with several GPUs", text_of(limit) or "", "sizeLimit: 16Gi")
 
 
-def _true_anywhere(nodes: list[yaml.MappingNode], name: str) -> bool:
-    return any(key == name and (text_of(v) or "").lower() == "true" for node in nodes for key, v in entries(node))
-
-
 def _compose(root: yaml.Node) -> Iterator[Found]:
     for name, service in entries(child(root, "services")):
         gpus = _compose_gpus(service)
-        ipc = text_of(child(service, "ipc")) or ""
+        ipc = _said(service, "ipc")
         mounted = "/dev/shm" in "".join(
-            (text_of(v) or "") + (text_of(child(v, "target")) or "")
+            (text_of(v) or "") + _said(v, "target")
             for key in ("volumes", "tmpfs")
-            for v in [*_items(child(service, key)), *([child(service, key)] if text_of(child(service, key)) else [])]
+            for v in [*_items(service, key), *([child(service, key)] if text_of(child(service, key)) else [])]
             if v is not None
         )
-        low = (
-            text_of(child(service, "ulimits", "memlock")) or text_of(child(service, "ulimits", "memlock", "soft")) or ""
-        )
-        if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or _infiniband(service)):
+        low = _said(service, "ulimits", "memlock") or _said(service, "ulimits", "memlock", "soft")
+        infiniband = any("/dev/infiniband" in (text_of(d) or "") for d in _items(service, "devices"))
+        if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or infiniband):
             line = line_of(child(service, "ulimits", "memlock") or service)
             yield line, issue_of("memlock-limits-locked", low=low, low_kib=int(low) >> 10)
         given = child(service, "shm_size")
-        several = gpus if gpus is not None else _launches_several(service)
+        # Where a container starts more than one process of a job on its GPUs.
+        started = next((place for place, count in _processes(service) if count > 1), None)
+        several = gpus if gpus is not None else started
         size = size_bytes(text_of(given) or "")
         if several is not None and given is not None and size is not None and size < LEAST_SHM_BYTES:
             yield line_of(given), small_shm(f"service {name[:60]}", text_of(given) or "", "shm_size: 16gb")
@@ -158,11 +163,6 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
             continue
         who, step = f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."
         yield line_of(gpus), issue_of("shared-memory-dev", who=who, step=step)
-
-
-def _launches_several(node: yaml.Node) -> yaml.Node | None:
-    """Where a container starts more than one process of a job on its GPUs."""
-    return next((place for place, count in _processes(node) if count > 1), None)
 
 
 def _processes(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:
@@ -175,18 +175,14 @@ def _processes(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:
             yield from ((value, count) for count in local_ranks(words))
 
 
-def _infiniband(service: yaml.Node) -> bool:
-    return any("/dev/infiniband" in (text_of(d) or "") for d in _items(child(service, "devices")))
-
-
 def _compose_gpus(service: yaml.Node) -> yaml.Node | None:
     """Where a service asks for more than one GPU."""
     short = child(service, "gpus")
     if text_of(short) == "all":
         return short
-    for device in [*_items(child(service, "deploy", "resources", "reservations", "devices")), *_items(short)]:
-        capabilities = {text_of(c) for c in _items(child(device, "capabilities"))}
-        count, ids = text_of(child(device, "count")), _items(child(device, "device_ids"))
+    for device in [*_items(service, "deploy", "resources", "reservations", "devices"), *_items(short)]:
+        capabilities = {text_of(c) for c in _items(device, "capabilities")}
+        count, ids = text_of(child(device, "count")), _items(device, "device_ids")
         driver = text_of(child(device, "driver"))
         if (capabilities and "gpu" not in capabilities) or (not capabilities and driver != "nvidia"):
             continue
@@ -203,7 +199,7 @@ def _compose_gpus(service: yaml.Node) -> yaml.Node | None:
 def _variables(node: yaml.Node) -> dict[str, tuple[str, yaml.Node]]:
     found: dict[str, tuple[str, yaml.Node]] = {}
     for mapping in _nodes(node):
-        for item in _items(child(mapping, "env")):
+        for item in _items(mapping, "env"):
             name, value = text_of(child(item, "name")), child(item, "value")
             text = text_of(value)
             if name and text is not None and value is not None and "$(" not in text and "{{" not in text:
@@ -236,15 +232,15 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
     worker = child(specs, "Worker")
     at_workers = set(_variables(worker)) if worker is not None else set()
     passes: set[str] | None = None
-    for container in _items(child(specs, "Launcher", "template", "spec", "containers")):
+    for container in _items(specs, "Launcher", "template", "spec", "containers"):
         command = " ".join(_texts(child(container, "command")) + _texts(child(container, "args")))
         # A variable in the command may hold any option.
         if not re.search(r"\bmpi(?:run|exec)\b", command) or "$" in command or re.search(r"\.sh\b", command):
             continue
         passed = set(re.findall(r"(?:^|\s)-x\s+([A-Za-z_][A-Za-z0-9_]*)", command))
         passes = passed | {n for n in at_workers if f"{n}=" in command} | _conf_files(worker)
-        for item in _items(child(container, "env")):
-            name, value = text_of(child(item, "name")) or "", child(item, "value")
+        for item in _items(container, "env"):
+            name, value = _said(item, "name"), child(item, "value")
             wanted = name.startswith(("NCCL_", "RCCL_")) and name not in passed | at_workers
             if wanted and value is not None and f"{name}=" not in command:
                 yield line_of(item), issue_of("set-launcher-only", name)
@@ -256,27 +252,25 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
 
 def _conf_files(worker: yaml.Node | None) -> set[str]:
     """Nothing is lost where the worker starts sshd by itself with its environment written down."""
-    said = (
-        " ".join(" ".join(_texts(child(m, "command")) + _texts(child(m, "args"))) for m in _nodes(worker))
-        if worker
-        else ""
-    )
+    if worker is None:
+        return set()
+    said = " ".join(" ".join(_texts(child(m, "command")) + _texts(child(m, "args"))) for m in _nodes(worker))
     kept = re.search(r"SetEnv|PermitUserEnvironment|/etc/environment|nccl\.conf|printenv|env >", said)
-    return set(_variables(worker)) if kept and worker is not None else set()
+    return set(_variables(worker)) if kept else set()
 
 
 def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
     """A host's interface named in a pod that has a network namespace of its own."""
     multus = any("networks" in key and "/" in key for node in nodes for key, _ in entries(node))
     for node in nodes:
-        containers = [*_items(child(node, "containers")), *_items(child(node, "initContainers"))]
+        containers = [*_items(node, "containers"), *_items(node, "initContainers")]
         host = child(node, "hostNetwork")
         if not containers or multus or (host is not None and text_of(host) != "false"):
             continue
         for container in containers:
-            for item in _items(child(container, "env")):
+            for item in _items(container, "env"):
                 value = child(item, "value")
-                name, text = text_of(child(item, "name")) or "", (text_of(value) or "").strip()
+                name, text = _said(item, "name"), (text_of(value) or "").strip()
                 if name not in {"NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"} or value is None or text[:1] == "^":
                     continue
                 if text and not re.match(r"=?(?:eth|net|lo|e\d|gpu\d*rdma)|[^${]*[${]", text):
@@ -286,12 +280,11 @@ def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
 def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
     """Several pods of one GPU each."""
     for node in nodes:
-        count = next(
-            (text_of(child(node, k)) for k in ("replicas", "completions", "parallelism") if child(node, k)), ""
-        )
-        if not (count or "").isdigit() or int(count or 0) < 2:
+        keys = ("replicas", "completions", "parallelism")
+        count = next((_said(node, key) for key in keys if child(node, key)), "")
+        if not count.isdigit() or int(count) < 2:
             continue
-        for container in (c for n in _nodes(node) for c in _items(child(n, "containers"))):
+        for container in (c for n in _nodes(node) for c in _items(n, "containers")):
             gpus = _asked(container, _GPU)
             if gpus is not None and gpus[0] == 1:
                 yield line_of(gpus[1]), issue_of("pods-one-gpu", count=count)
@@ -304,7 +297,7 @@ def _texts(node: yaml.Node | None) -> list[str]:
 
 
 def _accelerate(root: yaml.Node) -> Iterator[Found]:
-    machines = text_of(child(root, "num_machines")) or ""
+    machines = _said(root, "num_machines")
     address = child(root, "main_process_ip")
     text = text_of(address) or ""
     if machines.isdigit() and int(machines) > 1 and address is not None and (text == "0.0.0.0" or is_loopback(text)):
