@@ -10,9 +10,9 @@ from nccl_insight.base.natures import names
 from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import listed, plural
 from nccl_insight.engine.compare import Change, Comparison
+from nccl_insight.report import fill
 from nccl_insight.report import markdown as markdown_of
-from nccl_insight.report.fill import environment
-from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.report.sanitize import one_line
 
 _LIMIT = 400
 _TITLE = 200
@@ -22,7 +22,7 @@ _STATUSES = ("new", "worse", "other", "better", "gone")
 
 def text(comparison: Comparison) -> str:
     """For a terminal: findings that differ, then changes with the likeliest explanation first, then effects."""
-    return _filled(environment(sanitize, {}).get_template("comparison.txt").render, comparison)
+    return _filled(partial(fill.text, "comparison.txt"), comparison)
 
 
 def markdown(comparison: Comparison) -> str:
@@ -30,9 +30,9 @@ def markdown(comparison: Comparison) -> str:
     return _filled(partial(markdown_of.fill, "comparison.md"), comparison)
 
 
-def _filled(fill: Callable[..., str], comparison: Comparison) -> str:
+def _filled(filled: Callable[..., str], comparison: Comparison) -> str:
     helpers = {f.__name__: f for f in (headline, counts, absent, ratio, places)}
-    return fill(comparison=comparison, diff=helpers, footer="\n".join(_footer(comparison))).rstrip() + "\n"
+    return filled(comparison=comparison, diff=helpers, footer="\n".join(_footer(comparison))).rstrip() + "\n"
 
 
 def to_json(comparison: Comparison) -> str:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from nccl_insight.base.units import format_bytes, format_gbps, format_ns, format_ranks, listed, plural, rank_words
+from nccl_insight.base.units import (
+    capital,
+    format_bytes,
+    format_gbps,
+    format_ns,
+    format_ranks,
+    listed,
+    plural,
+    rank_words,
+)
 from nccl_insight.report import story, words
-from nccl_insight.report.sanitize import one_line, scrub
+from nccl_insight.report.sanitize import one_line, sanitize, scrub
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -39,10 +49,20 @@ def environment(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    shared = (format_bytes, format_gbps, format_ns, format_ranks, listed, one_line, plural, rank_words, scrub)
+    shared = (capital, format_bytes, format_gbps, format_ns, format_ranks, listed, one_line, plural, rank_words, scrub)
     made.filters |= {f.__name__: f for f in shared} | {"thousands": "{:,}".format} | dict(filters)
     made.globals |= {"words": words, "story": story}
     return made
+
+
+def text(name: str, **values: object) -> str:
+    """The template of that name as text without markup."""
+    return _plain().get_template(name).render(values)
+
+
+@cache
+def _plain() -> Environment:
+    return environment(sanitize, {})
 
 
 def template(name: str, room: str = "nccl_insight.report") -> str:

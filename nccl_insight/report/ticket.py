@@ -4,10 +4,10 @@ from typing import Final
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.natures import names
-from nccl_insight.base.units import capital, plural
+from nccl_insight.base.units import plural
 from nccl_insight.report import markdown, words
-from nccl_insight.report.fill import environment
-from nccl_insight.report.sanitize import one_line, sanitize
+from nccl_insight.report.fill import text
+from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.platform import Platform
 
 _MOST_FINDINGS: Final = 6
@@ -41,7 +41,7 @@ def platform(analysis: Analysis, view: Platform, command: str = "") -> str:
 
 def chat(analysis: Analysis) -> str:
     """At most eleven lines without markup for a chat: verdict and cause, the job, its story, a line, what to do."""
-    filled = environment(sanitize, {"capital": capital}).get_template("chat.txt").render(analysis=analysis)
+    filled = text("chat.txt", analysis=analysis)
     return "\n".join(one_line(line, 500) for line in filled.rstrip().split("\n")) + "\n"
 
 

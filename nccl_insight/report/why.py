@@ -2,7 +2,7 @@
 
 from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Analysis, Finding, Moment
-from nccl_insight.base.units import capital, plural, rank_words
+from nccl_insight.base.units import plural, rank_words
 from nccl_insight.report.fill import environment
 from nccl_insight.report.sanitize import one_line, sanitize
 from nccl_insight.views.who import Standing, Who
@@ -10,7 +10,7 @@ from nccl_insight.views.who import Standing, Who
 
 def render(analysis: Analysis, known: Who) -> str:
     """The answer as plain text."""
-    made = environment(sanitize, {"capital": capital})
+    made = environment(sanitize, {})
     made.tests["names"] = _names
     told = made.get_template("why.txt").render(analysis=analysis, known=known, stands="\n".join(_stands(known)))
     return told.rstrip() + "\n"
