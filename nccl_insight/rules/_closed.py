@@ -43,21 +43,10 @@ def accepting(run: Run) -> pl.DataFrame:
     )
 
 
-def after_the_close(run: Run, ref: Ref) -> bool:
-    """Whether a line stands behind the last communicator that its input closes, in a job that closed in order."""
-    last = _last_close(run, ref)
-    return last is not None and ref.line > last
+def behind_the_close(run: Run, ref: Ref) -> int:
+    """How far a line stands behind the last communicator that its input closes; 0 where the job did not close in order.
 
-
-def before_the_close(run: Run, ref: Ref) -> bool:
-    """Whether a line stands in front of the last communicator that its input closes, in a job that closed in order."""
-    last = _last_close(run, ref)
-    return last is not None and ref.line < last
-
-
-def _last_close(run: Run, ref: Ref) -> int | None:
-    if not in_order(run):
-        return None
+    Negative in front of it.
+    """
     closed = run.table("milestones").filter(pl.col("input_id") == ref.input_id)["destroyed"].drop_nulls()
-    last = closed.max() if closed.len() else None
-    return last if isinstance(last, int) else None
+    return ref.line - max(closed, default=ref.line) if in_order(run) else 0

@@ -51,11 +51,11 @@ def facts(run: Run) -> dict[tuple[str, str], Fact]:
     return {(f.area, f.subject): f for build in builders for f in build(run)}
 
 
-def _spread(area: str, subject: str, frame: pl.DataFrame, value: str, unit: str = "host") -> Fact | None:
+def _spread(area: str, subject: str, frame: pl.DataFrame, value: str, unit: str = "host") -> Iterator[Fact]:
     """A fact of rows that should agree: the distinct values, the majority first, minority hosts named."""
     known = frame.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.String).alias("_v"))
     if known.is_empty():
-        return None
+        return
     votes = known.group_by("_v", maintain_order=True).agg(n=pl.len(), hosts=pl.col("host").drop_nulls().unique().sort())
     votes = votes.sort("n", "_v", descending=[True, False])
     values = votes.get_column("_v").to_list()
@@ -70,11 +70,7 @@ def _spread(area: str, subject: str, frame: pl.DataFrame, value: str, unit: str 
         usual = set(votes.row(0, named=True)["hosts"])
         odd = tuple(sorted({h for row in votes.get_column("hosts").to_list()[1:] for h in row} - usual))
     first = known.unique("_v", keep="first", maintain_order=True)
-    return Fact(area, subject, tuple(sorted(values)), text, hosts=odd, evidence=refs(first))
-
-
-def _some(*found: Fact | None) -> Iterator[Fact]:
-    yield from (f for f in found if f is not None)
+    yield Fact(area, subject, tuple(sorted(values)), text, hosts=odd, evidence=refs(first))
 
 
 def _versions(run: Run) -> Iterator[Fact]:
@@ -84,19 +80,19 @@ def _versions(run: Run) -> Iterator[Fact]:
         ("CUDA toolkit", "cuda_version"),
         ("CUDA driver", "driver_version"),
     ):
-        yield from _some(_spread("versions", subject, table, column, "process"))
+        yield from _spread("versions", subject, table, column, "process")
     stated = table.filter(pl.col("nccl_version").is_not_null())
-    yield from _some(_spread("versions", "library", stated, "library", "process"))
+    yield from _spread("versions", "library", stated, "library", "process")
 
 
 def _environment(run: Run) -> Iterator[Fact]:
     values = settings(run).filter(~pl.col("name").is_in(_QUIET_SETTINGS) & (pl.col("origin") != "config"))
     for (name,), rows in values.group_by("name", maintain_order=True):
-        yield from _some(_spread("environment", str(name), rows, "value", "process"))
+        yield from _spread("environment", str(name), rows, "value", "process")
 
 
 def _networks(run: Run) -> Iterator[Fact]:
-    yield from _some(_spread("networks", "network", process_networks(run), "network", "process"))
+    yield from _spread("networks", "network", process_networks(run), "network", "process")
     listed = nics(run).filter(pl.col("name").is_not_null())
     per_host = listed.group_by("host", "network", maintain_order=True).agg(
         pl.struct("name", "port").n_unique().alias("count"),
@@ -105,35 +101,31 @@ def _networks(run: Run) -> Iterator[Fact]:
         pl.col("input_id", "line").first(),
     )
     for (network,), rows in per_host.group_by("network", maintain_order=True):
-        yield from _some(
-            _spread("networks", f"{network} NICs per host", rows, "count"),
-            _spread("networks", f"{network} NIC names", rows, "names"),
-            _spread("networks", f"{network} link layers", rows.filter(pl.col("layers") != ""), "layers"),
-        )
+        yield from _spread("networks", f"{network} NICs per host", rows, "count")
+        yield from _spread("networks", f"{network} NIC names", rows, "names")
+        yield from _spread("networks", f"{network} link layers", rows.filter(pl.col("layers") != ""), "layers")
 
 
 def _topology(run: Run) -> Iterator[Fact]:
     gpus = nvlink_per_gpu(run).with_columns(
         pl.col("bw_gbps").round(0).cast(pl.Int64, strict=False).cast(pl.String) + " GB/s"
     )
-    yield from _some(_spread("topology", "NVLink a GPU", gpus, "bw_gbps", "GPU"))
+    yield from _spread("topology", "NVLink a GPU", gpus, "bw_gbps", "GPU")
     kinds = (
         gpu_paths(run)
         .group_by("host", maintain_order=True)
         .agg(pl.col("path").unique().sort().str.join("+"), pl.col("input_id", "line").first())
     )
-    yield from _some(_spread("topology", "paths between GPUs", kinds, "path"))
+    yield from _spread("topology", "paths between GPUs", kinds, "path")
     graphs = run.table("graphs").filter(pl.col("n_channels") > 0)
     graphs = graphs.with_columns(
         host=pl.lit(None, dtype=pl.String), types=pl.format("{}/{}", "type_intra", "type_inter")
     )
     for (pattern,), rows in graphs.group_by("pattern", maintain_order=True):
         name = {4: "ring", 1: "tree", 3: "tree", 5: "NVLS"}.get(pattern, f"pattern {pattern}")
-        yield from _some(
-            _spread("topology", f"{name} graph, path types", rows, "types", "rank"),
-            _spread("topology", f"{name} graph, GB/s inside a node", rows, "bw_intra_gbps", "rank"),
-            _spread("topology", f"{name} graph, GB/s between nodes", rows, "bw_inter_gbps", "rank"),
-        )
+        yield from _spread("topology", f"{name} graph, path types", rows, "types", "rank")
+        yield from _spread("topology", f"{name} graph, GB/s inside a node", rows, "bw_intra_gbps", "rank")
+        yield from _spread("topology", f"{name} graph, GB/s between nodes", rows, "bw_inter_gbps", "rank")
 
 
 def _shape(run: Run) -> Iterator[Fact]:
@@ -169,7 +161,7 @@ def _transports(run: Run) -> Iterator[Fact]:
         host=pl.col("src_host"),
     )
     for (reach,), rows in table.group_by("reach", maintain_order=True):
-        yield from _some(_spread("transports", str(reach), rows, "kind", "pair"))
+        yield from _spread("transports", str(reach), rows, "kind", "pair")
 
 
 def _channels(run: Run) -> Iterator[Fact]:
@@ -188,11 +180,11 @@ def _channels(run: Run) -> Iterator[Fact]:
         ("NVLS channels", "nvls_channels"),
         ("point-to-point channels", "p2p_channels"),
     ):
-        yield from _some(_spread("channels", subject, counts, column, "rank"))
+        yield from _spread("channels", subject, counts, column, "rank")
     rings = ring_crossings(run).with_columns(
         host=pl.lit(None, dtype=pl.String), crossings_text=pl.format("{} crossings for {} hosts", "crossings", "hosts")
     )
-    yield from _some(_spread("channels", "node crossings of a ring", rings, "crossings_text", "ring"))
+    yield from _spread("channels", "node crossings of a ring", rings, "crossings_text", "ring")
 
 
 def _size_class(column: str) -> pl.Expr:
@@ -210,7 +202,7 @@ def _algorithms(run: Run) -> Iterator[Fact]:
         choice=pl.format("{}/{}", pl.col("algorithm").str.to_uppercase(), pl.col("protocol").str.to_uppercase()),
     )
     for (what,), rows in table.group_by("what", maintain_order=True):
-        yield from _some(_spread("algorithms", str(what), rows, "choice", "call"))
+        yield from _spread("algorithms", str(what), rows, "choice", "call")
 
 
 def _calls(run: Run) -> Iterator[Fact]:

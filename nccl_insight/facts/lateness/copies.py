@@ -14,17 +14,12 @@ _LEAST: Final = 3
 def host_copies(run: Run) -> pl.DataFrame:
     """Pinned copies: ``host``, ``rank``, ``direction``, ``gbps`` (GB/s, 1e9), ``typical`` of its kind, ``odd``."""
     table = run.table("host_bandwidth")
-    if table.is_empty():
-        return pl.DataFrame()
     return _judged(table.filter(pl.col("pinned") & pl.col("gbps").is_finite()), ["host", "direction"])
 
 
 def peer_copies(run: Run) -> pl.DataFrame:
     """Pairs of GPUs: ``host``, ``src``, ``dst``, ``gbps`` (GB/s, 1e9), ``typical`` of the node, ``odd``."""
-    table = run.table("peer_bandwidth")
-    if table.is_empty():
-        return pl.DataFrame()
-    return _judged(table.filter(pl.col("gbps").is_finite()), ["host", "peer_access"])
+    return _judged(run.table("peer_bandwidth").filter(pl.col("gbps").is_finite()), ["host", "peer_access"])
 
 
 def _judged(rows: pl.DataFrame, kind: list[str]) -> pl.DataFrame:

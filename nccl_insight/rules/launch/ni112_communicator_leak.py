@@ -2,10 +2,8 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_bytes
 from nccl_insight.facts.setup.memory import device_memory
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.tables.run import Run
 
 
 def check(ctx: Context) -> Hits:
@@ -28,18 +26,13 @@ def check(ctx: Context) -> Hits:
     if many.is_empty():
         return
     most = int(many["made"].max())  # type: ignore[arg-type]
+    memory = next((m for m in device_memory(run) if m.communicators > 1), None)
     yield ctx.says(
-        "found", many, absence="no destroyed communicator of these processes", many=many, most=most, memory=_bytes(run)
-    )
-
-
-def _bytes(run: Run) -> str:
-    """What the log says about their memory; empty without ALLOC lines."""
-    most = next((m for m in device_memory(run) if m.communicators > 1), None)
-    if most is None:
-        return ""
-    each = format_bytes(most.bytes / most.communicators)
-    return (
-        f" One process allocated {format_bytes(most.bytes)} of GPU memory for {most.communicators} communicators, "
-        f"{each} each."
+        "found",
+        many,
+        absence="no destroyed communicator of these processes",
+        many=many,
+        most=most,
+        memory=memory,
+        each=memory and memory.bytes / memory.communicators,
     )

@@ -81,10 +81,8 @@ def _hit(ctx: Context, hosts: pl.DataFrame, concerned: pl.DataFrame, uneven: boo
         where=uneven and names,
         without=without,
         total=total,
-        far="It is used over some NICs of each GPU and never over others, alike on all hosts: as a rule these "
-        "are too far from it."
-        if far
-        else _explain(reasons, supported),
+        far=far,
+        why=_explain(reasons, supported),
         n_with=total - without,
         loud=loud,
         sure=uneven or supported,

@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from nccl_insight.base.units import plural, rank_words
 from nccl_insight.facts.fabric.networks import nics
 from nccl_insight.facts.fabric.traffic import nic_load
-from nccl_insight.facts.setup.settings import hosts_of, named, refs
+from nccl_insight.facts.setup.settings import hosts_of, refs
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -38,16 +37,13 @@ def check(ctx: Context) -> Hits:
     hosts = hosts_of(bad)
     ranks = tuple(sorted({r for group in shared.get_column("ranks").to_list() for r in group}))
     idle = int(bad.item(0, "idle"))
-    nothing = f"while {plural(idle, 'listed NIC')} carr{'ies' if idle == 1 else 'y'} nothing"
-    nic = f"share NIC {shared.item(0, 'net_dev')} {nothing}"
     yield ctx.says(
         "found",
         refs(shared, 3),
         whom=(*ranks, *hosts),
-        hosts=f"{rank_words(ranks).capitalize()} on {named(hosts)} {nic}"
-        if len(hosts) <= 1
-        else f"On each of {len(hosts)} hosts, {bad.item(0, 'sharers')} GPUs {nic}",
+        shared=shared,
         sharers=bad.item(0, "sharers"),
         idle=idle,
+        single=idle == 1,
         loud=loud,
     )

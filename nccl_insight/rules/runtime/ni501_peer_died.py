@@ -1,10 +1,8 @@
 """A peer process exited."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nccl_insight.base.model import Hit, Severity
+from nccl_insight.base.model import Severity
 from nccl_insight.base.units import format_ranks
 from nccl_insight.facts.said.course import in_order
 from nccl_insight.facts.said.ends import ends
@@ -28,7 +26,9 @@ def check(ctx: Context) -> Hits:
         return
     # Ranks leave in any order after the last step, and the one that keeps the store is often the first.
     if lost["message"].is_in(playing("store")).all():
-        yield from _store_gone(ctx, Trouble(lost))
+        over = bool(causes(run)["message"].is_in(playing("agent-end")).any())
+        # torch's store is gone, and nothing else was closed: the end of a job, or of the process that kept it.
+        yield from ctx.tells("store-gone", rows=Trouble(lost), address=Trouble(lost).value("c10d_remote"), over=over)
         return
     found = Trouble(lost)
     named_peers = lost["peer"].drop_nulls().str.split("<").list.first().unique().sort()
@@ -62,12 +62,6 @@ def _only_rank(run: Run, gone: tuple[str, ...]) -> tuple[int, ...]:
     """The rank that ended, where the hosts have one only."""
     ranks = places(run).on(gone)
     return tuple(ranks) if len(ranks) == 1 else ()
-
-
-def _store_gone(ctx: Context, found: Trouble) -> Iterator[Hit]:
-    """torch's store is gone, and nothing else was closed: the end of a job, or of the process that kept it."""
-    over = bool(causes(ctx.run)["message"].is_in(playing("agent-end")).any())
-    yield from ctx.tells("store-gone", rows=found, address=found.value("c10d_remote"), over=over)
 
 
 def _restarted(run: Run, found: Trouble) -> bool:

@@ -87,8 +87,6 @@ def _told(ctx: Context) -> Iterator[Hit]:
 
 def _waits_elsewhere(ctx: Context, found: Odd) -> Hit:
     """Time-outs in one number of a process group that is not one operation, or in numbers that cannot be apart."""
-    wait = "wait" if len(found.ranks) > 1 else "waits"
-    rest = f", {rank_words(found.others)} in" if found.others else " where the others wait in"
     return ctx.says(
         "waits-elsewhere",
         found,
@@ -96,9 +94,7 @@ def _waits_elsewhere(ctx: Context, found: Odd) -> Hit:
         first_s=found.first_s,
         last_s=found.first_s,
         who=ranks_on(found.ranks, found.hosts),
-        wait=wait,
         found=found,
-        rest=rest,
     )
 
 
@@ -124,7 +120,7 @@ def _recorded(ctx: Context, found: Mismatch) -> Hit:
 
 def _crossed(ctx: Context, found: Crossed) -> Hit:
     """Two groups whose operations ranks issued in another order: each side waits for the other."""
-    hosts, wait = places(ctx.run).hosts(found.ranks), "wait" if len(found.ranks) > 1 else "waits"
+    hosts = places(ctx.run).hosts(found.ranks)
     # Of two sides of one size neither is the odd one.
     tied = found.others if len(found.others) == len(found.ranks) else ()
     return ctx.says(
@@ -134,7 +130,6 @@ def _crossed(ctx: Context, found: Crossed) -> Hit:
         first_s=found.first_s,
         last_s=found.first_s,
         who=ranks_on(found.ranks, hosts),
-        wait=wait,
         found=found,
     )
 

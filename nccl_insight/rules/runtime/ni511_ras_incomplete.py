@@ -65,7 +65,7 @@ def _missing(sound: pl.DataFrame, processes: pl.DataFrame, ranks: tuple[int, ...
         more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""
         yield f"{plural(len(named), 'process', 'processes')} missing ({', '.join(named[:_SHOWN])}{more})"
     elif sound.height:
-        yield f"data of {plural(_most(sound), 'process', 'processes')} missing"
+        yield f"data of {plural(max(sound['count'].drop_nulls(), default=1), 'process', 'processes')} missing"
     if ranks:
         yield rank_words(ranks)
     if corrupt:
@@ -79,8 +79,3 @@ def _corrupt(ras: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     return known.filter(
         (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal(pl.col("_size"), pl.lit(1)))
     )
-
-
-def _most(rows: pl.DataFrame) -> int:
-    value = rows["count"].max()
-    return value if isinstance(value, int) else 1

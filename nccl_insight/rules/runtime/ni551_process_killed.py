@@ -8,7 +8,7 @@ from nccl_insight.facts.said.ends import KILLED, End
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.setup.settings import named
 from nccl_insight.rules import _outside as outside
-from nccl_insight.rules._closed import before_the_close
+from nccl_insight.rules._closed import behind_the_close
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.says import said
 from nccl_insight.tables.normalise.ends import GONE
@@ -53,7 +53,7 @@ def check(ctx: Context) -> Hits:
     first, ranks, hosts = chosen[0], outside.ranks_of(chosen), outside.hosts_of(chosen)
     before, who = outside.led_to(run, first), outside.subject(chosen)
     # Another container than that of the ranks, or every rank in the log closed its communicators later on.
-    other = not ranks and all(e.beside or before_the_close(run, e.ref) for e in chosen)
+    other = not ranks and all(e.beside or behind_the_close(run, e.ref) < 0 for e in chosen)
     hit = ctx.says(
         "found",
         (),

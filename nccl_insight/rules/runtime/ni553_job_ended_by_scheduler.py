@@ -15,7 +15,7 @@ from nccl_insight.facts.setup.settings import named
 from nccl_insight.facts.who.scheduler import scheduler
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules import _outside as outside
-from nccl_insight.rules._closed import after_the_close
+from nccl_insight.rules._closed import behind_the_close
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -35,7 +35,7 @@ def check(ctx: Context) -> Hits:
     told_first = () if strong else _told_first(run, found)
     first = outside.first_of(strong or told_first or [e for e in found if not _passing(e)] or found)
     lines = outside.refs_of([first, *(e for e in found if e is not first)])
-    late = all(after_the_close(run, e.ref) for e in found)
+    late = all(behind_the_close(run, e.ref) > 0 for e in found)
     if strong:
         yield ctx.says("reason", lines, late=late, **_said(first), **_by_reason(run, first, strong))
     elif told_first:

@@ -21,18 +21,13 @@ def check(ctx: Context) -> Hits:
     counted = findings(run, "NVLink")
     usual = str(next(iter(counted["reference_value"].drop_nulls()), ""))
     yield from diagnosed(run, "nvlink-degraded.links-degraded", counted, usual=usual)
-    yield from _fabric(ctx)
+    for found in fabric_health(run):
+        if found.bad:
+            yield ctx.says("fabric", found.evidence, whom=found.hosts, found=found, bad=" and ".join(found.bad))
     said = ctx.lines()
     rows = said.rows.filter(pl.col("level").ne_missing("DIAG")) if said else None
     if rows is not None and rows.height:
         yield from ctx.tells("found", rows=Trouble(rows))
-
-
-def _fabric(ctx: Context) -> Hits:
-    for found in fabric_health(ctx.run):
-        if not found.bad:
-            continue
-        yield ctx.says("fabric", found.evidence, whom=found.hosts, found=found, bad=" and ".join(found.bad))
 
 
 def _topology(ctx: Context) -> Hits:

@@ -1,6 +1,6 @@
 """Steps became slower from a moment on and stayed so."""
 
-from nccl_insight.base.units import format_ns, rank_words
+from nccl_insight.base.units import format_ns
 from nccl_insight.facts.lateness.replay import LATE
 from nccl_insight.facts.lateness.steps import regression
 from nccl_insight.rules._gains import mended
@@ -14,7 +14,6 @@ def check(ctx: Context) -> Hits:
     found = regression(run, ctx["ratio"])
     if found is None:
         return
-    who = rank_words(found.ranks)
     times = f"{format_ns(found.before_ns)} before, {format_ns(found.after_ns)} after"
     inputs = input_of_rank(run)
     # A rank that is named as late for itself began to be so at this step.
@@ -26,5 +25,4 @@ def check(ctx: Context) -> Hits:
         caused_by=("straggler-rank",) if late & set(found.ranks) else (),
         found=found,
         times=times,
-        who=who,
     )

@@ -20,7 +20,7 @@ def _copies(ctx: Context) -> Hits:
         ("copies between GPUs", peer_copies(ctx.run), "src", "nvidia-smi nvlink -s; nvidia-smi topo -p2p n"),
     )
     for kind, rows, who, command in kinds:
-        odd = rows.filter("odd").sort("gbps") if rows.height else rows
+        odd = rows.filter("odd").sort("gbps")
         if odd.is_empty():
             continue
         worst = odd.row(0, named=True)
