@@ -151,11 +151,9 @@ def _finish(run: Run, drafts: Sequence[Draft], policy: Policy) -> tuple[tuple[Fi
     suppressed: list[Suppressed] = []
     for draft, evidence in zip(drafts, collect(run, drafts), strict=True):
         mark = fingerprint(draft, ordinals, 0)
-        if marks[mark]:
-            marks[mark] += 1
+        marks[mark] += 1
+        if marks[mark] > 1:
             mark = fingerprint(draft, ordinals, marks[mark] - 1)
-        else:
-            marks[mark] += 1
         numbers[draft.rule.code] += 1
         began = min((waits[at] for r in draft.hit.evidence if (at := (r.input_id, r.line)) in waits), default=None)
         finding = draft.finding(evidence, mark, f"{draft.rule.code}-{numbers[draft.rule.code]}", began)

@@ -58,8 +58,6 @@ def causes(run: Run) -> pl.DataFrame:
 def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     """The errors, and exceptions of programs that say what is wrong with the machine's CUDA."""
     raised = run.table("tracebacks")
-    if raised.is_empty():
-        return errors
     said = told(raised, "exception-cuda")
     raised = raised.with_columns(diagnosis=said, message=pl.lit("program_exception"), role=pl.lit("root"))
     raised = with_time(run, raised.filter(pl.col("diagnosis").is_not_null()), "timestamp")

@@ -157,9 +157,8 @@ def _no_key(ctx: Context, found: Trouble) -> Iterator[Hit]:
     keys = found.rows["rest_of_text"].drop_nulls().unique(maintain_order=True)
     numbers = keys.str.extract(_GLOO_KEY).drop_nulls().cast(pl.Int64)
     late = tuple(sorted({int(r) for r in numbers}))
-    who = f"{rank_words(late).capitalize()} never came" if late else "A rank never came"
     yield from ctx.tells(
-        "no-key", whom=(*late, *places(run).hosts(late)), rows=found, n_keys=len(keys), who=who, keys=keys, late=late
+        "no-key", whom=(*late, *places(run).hosts(late)), rows=found, n_keys=len(keys), keys=keys, late=late
     )
 
 
@@ -178,6 +177,5 @@ def _not_met(ctx: Context, found: Trouble) -> Iterator[Hit]:
         # The store counts past the size of the job: processes of another start used it as well.
         yield from ctx.tells("too-many", rows=found, came=came, all_=all_)
         return
-    who = rank_words(ranks).capitalize() if ranks else "Ranks"
     counted = f": {came} of {all_} came" if came and all_ else ""
-    yield from ctx.tells("not-met", whom=(*ranks, *places(run).hosts(ranks)), rows=found, who=who, counted=counted)
+    yield from ctx.tells("not-met", whom=(*ranks, *places(run).hosts(ranks)), rows=found, late=ranks, counted=counted)

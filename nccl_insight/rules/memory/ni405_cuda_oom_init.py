@@ -9,12 +9,7 @@ from nccl_insight.rules.context import Context, Hits
 def check(ctx: Context) -> Hits:
     """CUDA's message, else an allocation of NCCL that failed without a stated reason."""
     found = ctx.lines()
-    confidence = None
-    if found is None:
-        if present(ctx.run) & {*ctx.names("unless")}:
-            return
-        found = trouble(ctx.run, ALLOC_FAILED)
-        confidence = Confidence.MEDIUM
-    if found is None:
-        return
-    yield from ctx.tells("found", confidence=confidence, rows=found, quiet=None)
+    guessed = found is None and present(ctx.run).isdisjoint(ctx.names("unless"))
+    rows = trouble(ctx.run, ALLOC_FAILED) if guessed else found
+    if rows is not None:
+        yield from ctx.tells("found", confidence=Confidence.MEDIUM if guessed else None, rows=rows, quiet=None)

@@ -4,7 +4,6 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Confidence, Hit
-from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric.paths import gpu_paths, has_nvlink, nvlink_mesh
 from nccl_insight.facts.setup.settings import hosts_of, ranks_of, refs, setting, switched_on
 from nccl_insight.facts.who.transports import links
@@ -100,13 +99,11 @@ def _hit(ctx: Context, shm: pl.DataFrame, refused: pl.DataFrame, odd: _Odd | Non
     n_pairs = shm.select("comm_id", "src_rank", "dst_rank").n_unique()
     hosts = odd.hosts if odd and odd.hosts else hosts_of(shm)
     ranks = odd.ranks if odd and odd.ranks else ()
-    count = plural(n_pairs, "pair of GPUs", "pairs of GPUs") if n_pairs else "GPUs"
     return ctx.says(
         "found",
         (*refs(odd.rows if odd else shm, 2), *refs(refused, 2)),
         whom=(*ranks, *hosts),
         confidence=odd.confidence if odd else Confidence.HIGH,
-        count=count,
         odd=odd,
         n_pairs=n_pairs,
     )

@@ -19,24 +19,17 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     if run.has("capture_ranks"):
         return  # a sweep over sizes of our own
-    limit = ctx["small_bytes"]
-    least = ctx["least_calls"]
-    share = ctx["share"]
-    time_share = ctx["time_share"]
-    per_step = ctx["per_step"]
+    limit, costly = ctx["small_bytes"], pl.col("small_ns") > ctx["time_share"] * pl.col("total_ns")
+    many = (pl.col("calls") >= ctx["least_calls"]) & (pl.col("small") > ctx["share"] * pl.col("calls"))
     traced = _traced(run, limit)
     if traced.height:
-        bad = traced.filter(
-            (pl.col("calls") >= least)
-            & (pl.col("small") > share * pl.col("calls"))
-            & ((pl.col("small_ns") > time_share * pl.col("total_ns")) | (pl.col("small") >= per_step * pl.col("steps")))
-        )
+        bad = traced.filter(many & (costly | (pl.col("small") >= ctx["per_step"] * pl.col("steps"))))
     else:
         unknown = pl.lit(None, pl.Int64)
         traced = small_calls(run, limit).with_columns(small_ns=unknown, total_ns=unknown)
-        bad = traced.filter((pl.col("calls") >= least) & (pl.col("small") > share * pl.col("calls")))
+        bad = traced.filter(many)
     if bad.height:
-        bad = bad.with_columns(costly=pl.col("small_ns") > time_share * pl.col("total_ns"))
+        bad = bad.with_columns(costly=costly)
         yield _hit(ctx, bad, limit)
 
 

@@ -16,9 +16,8 @@ def check(ctx: Context) -> Hits:
     """One finding for all ranks."""
     run = ctx.run
     warn = ctx["warning_share"]
-    info = ctx["info_share"]
     every = step_summary(run)
-    bad = every.filter(pl.col("exposed_share") >= info).sort("exposed_share", descending=True)
+    bad = every.filter(pl.col("exposed_share") >= ctx["info_share"]).sort("exposed_share", descending=True)
     if bad.is_empty():
         yield from _bubble(ctx, every, warn)
         return

@@ -77,9 +77,8 @@ class _Slow:
 
 
 def _judge(ctx: Context, part: pl.DataFrame, members: tuple[int, ...], n: int) -> _Slow | None:
-    least = ctx["least"]
     limit = ctx["share"]
-    kinds = part.filter((pl.col("count") >= least) & pl.col("expected_gbps").is_not_null()).with_columns(
+    kinds = part.filter((pl.col("count") >= ctx["least"]) & pl.col("expected_gbps").is_not_null()).with_columns(
         reached=pl.col("busbw_gbps") / pl.col("expected_gbps")
     )
     allowed = pl.when(pl.col("beside").fill_null(0.0) >= 0.5).then(limit * _BESIDE_SHARE).otherwise(limit)

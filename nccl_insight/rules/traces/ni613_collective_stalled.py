@@ -58,13 +58,11 @@ def _from_watchdog(ctx: Context, item: Stalled, more: int) -> Hit:
 
 
 def _from_dumps(ctx: Context, item: Stalled, more: int) -> Hit:
-    word = "started" if item.started else "issued"
     return ctx.says(
         "from-dumps",
         item.evidence,
         whom=with_hosts(ctx.run, item.ranks),
         item=item,
-        word=word,
         more=more,
         single=more == 1,
         c="".join(
