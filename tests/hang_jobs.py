@@ -16,7 +16,7 @@ import pickle
 import random
 import tempfile
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -417,6 +417,17 @@ class Writer:
         }[self.job.launcher]  # fmt: skip
 
 
+LAYOUTS = tuple((launcher, files) for launcher in dict.fromkeys(LAUNCHERS) for files in FILES)
+"""Fifteen ways in which the lines of torch reach files."""
+
+
+def laid_out(launcher: str, files_by: str) -> Job:
+    """Sixteen ranks on two hosts of which one stops; only torch prints."""
+    job = Job(0, 16, "tp2 pp1 dp8 ep1", "late", "torch", "2.7", launcher, files_by, "none")
+    _fill(job, random.Random(f"{launcher} {files_by}"), groups_of(2, 1, 8, 1), 2, 1, True)
+    return job
+
+
 def make(seed: int) -> Job:
     """The job of a seed."""
     rng = random.Random(seed)
@@ -544,7 +555,7 @@ def _can_tell(job: Job, writer: Writer, dumps: dict[int, dict[str, Any]]) -> boo
     if job.source == "calls":
         return not job.lost
     if job.source == "torch+dumps":
-        return not job.lost and ((by_lines and sized) or (not writer.early and late <= set(dumps)))
+        return job.loss != "cut" and ((by_lines and sized) or (not writer.early and late <= set(dumps)))
     if not by_lines or (job.files_by == "one" and job.lost):
         return False
     if late & job.lost:
@@ -563,6 +574,21 @@ class Outcome:
     answer: str
     lucky: bool
     said: tuple[str, ...]
+
+    @property
+    def missed(self) -> bool:
+        """Whether nobody was named where what is left tells who is late."""
+        return self.answer == "silent" and self.job.can_tell
+
+    def words(self) -> str:
+        """The job and what was said of it."""
+        job = self.job
+        return "\n    ".join((
+            f"{self.answer} seed {job.seed}: {job.world} ranks {job.layout}, {job.trouble}, {job.source} {job.version} "
+            f"{job.launcher}, by {job.files_by}, loss {job.loss} of {sorted(job.lost)}, late {sorted(job.late)} of "
+            f"{sorted(job.involved)}",
+            *(line[:200] for line in self.said[:4]),
+        ))  # fmt: skip
 
 
 def _sure(finding: Finding) -> bool:
@@ -590,13 +616,16 @@ def _crossing(job: Job, finding: Finding) -> bool:
 def judge(seed: int, only: frozenset[str] = frozenset()) -> Outcome | None:
     """The judgment of the job of a seed; None where it has not all of ``only``."""
     job = make(seed)
-    if not only <= {job.source, job.trouble, job.loss, job.version, job.files_by}:
-        return None
+    return judged(job) if only <= {job.source, job.trouble, job.loss, job.version, job.files_by} else None
+
+
+def judged(job: Job) -> Outcome:
+    """The judgment of a job."""
     with tempfile.TemporaryDirectory() as folder:
         return compare(job, nccl_insight.analyze([str(job.write(Path(folder)))]))
 
 
-def _table(outcomes: list[Outcome]) -> Iterator[str]:
+def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield f"{'':24}{'jobs':>6}{'right':>7}{'silent':>8}{'wrong':>7}{'can tell':>10}{'told':>6}{'lucky':>7}"
     yield _line("all", outcomes)
     for title in ("source", "trouble", "loss"):
@@ -604,7 +633,7 @@ def _table(outcomes: list[Outcome]) -> Iterator[str]:
             yield _line(f"{title} {name}", [o for o in outcomes if getattr(o.job, title) == name])
 
 
-def _line(title: str, rows: list[Outcome]) -> str:
+def _line(title: str, rows: Sequence[Outcome]) -> str:
     counts, can = Counter(o.answer for o in rows), [o for o in rows if o.job.can_tell]
     told = sum(o.answer == "right" for o in can) / max(len(can), 1)
     return (
@@ -618,27 +647,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seed", type=int, default=0, help="seed of the first job")
     parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--layouts", action="store_true", help="judge one job in fifteen layouts of launchers")
     parser.add_argument("--write", type=Path, help="write the job of the seed into this folder, and judge nothing")
     parser.add_argument("--show", action="store_true", help="also show the jobs that could be told and were not")
     parser.add_argument(
         "--only", nargs="*", default=(), help="sources, troubles, losses: only jobs that have all of these"
     )
     options = parser.parse_args()
+    if options.layouts:
+        outcomes = [judged(laid_out(*layout)) for layout in LAYOUTS]
+        print("\n".join((*(o.words() for o in outcomes), _line("layouts", outcomes))))
+        return
     if options.write:
         job = make(options.seed)
         print(job.write(options.write), job.layout, job.trouble, sorted(job.late))
         return
-    seeds = range(options.seed, options.seed + options.jobs)
+    seeds, outcomes = range(options.seed, options.seed + options.jobs), []
     with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(partial(judge, only=frozenset(options.only)), seeds, chunksize=5))
-        outcomes = [o for o in found if o is not None]
-    for o in outcomes:
-        if o.answer == "wrong" or (options.show and o.answer == "silent" and o.job.can_tell):
-            job = o.job
-            print(f"{o.answer} seed {job.seed}: {job.world} ranks {job.layout}, {job.trouble}, {job.source} "
-                  f"{job.version} {job.launcher}, by {job.files_by}, loss {job.loss} of {sorted(job.lost)}, "
-                  f"late {sorted(job.late)} of {sorted(job.involved)}")  # fmt: skip
-            print(*(f"    {line[:200]}" for line in o.said[:4]), sep="\n")
+        for outcome in pool.map(partial(judge, only=frozenset(options.only)), seeds, chunksize=2):
+            if outcome is not None:
+                outcomes.append(outcome)
+                if outcome.answer == "wrong" or outcome.lucky or (options.show and outcome.missed):
+                    print(outcome.words(), flush=True)
     print("\n".join(_table(outcomes)))
 
 

@@ -89,7 +89,7 @@ def verdict(run: Run, source: str) -> Verdict:
         ranks = places(run)
         dumps = set(run.table("flight_recorder")["input_id"].to_list())
         own = (r for i, r in ranks.rank_of_input.items() if i not in dumps)
-        known = frozenset({*ranks.ranks, *own}) | ended_ranks(run)
+        known = frozenset({*ranks.ranks, *own}) | ended_ranks(run) | watchdog.within(run)
         every = max(watchdog.least_world(run), ranks.world, 1 + max(known, default=-1))
         # As many files as ranks: nobody's output is lost. Two may be of any two.
         if len(watchdog.alike(run, watchdog.states(run)["input_id"])) == every > 2:
@@ -504,6 +504,10 @@ class _Graph:
         # Whose output may just not be here may wait like the others, for a rank that is, or for data that stands.
         heard = proof not in UNSEEN or self.known.issuperset(ranks)
         low |= not heard and (self.own_files > 0 or watchdog.cut_short(self.run))
+        if not heard and self.source == WATCHDOG:
+            # The last rank of a job whose size no line tells may be silent, too.
+            odd = not places(self.run).world and (max(self.every, default=-1) + 1) % 2 == 1
+            low |= odd or (len(ranks) > 1 and watchdog.uneven(self.run))
         # Nothing tells a hang from a log that was cut, where nobody says that he waits.
         low |= proof == "calls" and not self.elsewhere and drained.ends_with(self.run, {*ranks})
         return Confidence.LOW if low else Confidence.HIGH if sure.get(proof) else Confidence.MEDIUM

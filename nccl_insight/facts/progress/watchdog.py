@@ -5,6 +5,7 @@ issued it and waits; one whose last issued operation is below n never came to it
 of the group decides, so a gap of one is enough."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import polars as pl
@@ -346,12 +347,38 @@ def whole(run: Run, silent: int) -> bool:
 
 
 @fact
+def uneven(run: Run) -> bool:
+    """Whether one of the inputs that hold time-outs of several ranks has at least two ranks fewer than another one: its
+    end may be lost."""
+    told = _of_inputs(run)["ranks"].to_list()
+    return len(told) > 1 and max(told) - min(told) > 1
+
+
+@fact
+def within(run: Run) -> frozenset[int]:
+    """The one rank that lacks among those of an input, where inputs hold ranks in a row: its output is in that input.
+    None where an input does not hold the death of each process that gave up."""
+    told = _of_inputs(run).filter(pl.col("ranks") > 1).sort("low")
+    ends = [(int(low), int(high)) for low, high in told.select("low", "high").iter_rows()]
+    if uneven(run) or not _complete(run)[0] or any(high >= low for (_, high), (low, _) in pairwise(ends)):
+        return frozenset()
+    rows = states(run).drop_nulls("timed_out_seq")
+    lacks = {rank for low, high in ends for rank in range(low, high + 1)} - {*rows["global_rank"].drop_nulls()}
+    return frozenset(lacks if len(lacks) == 1 and len(ends) > 1 else ())
+
+
+def _of_inputs(run: Run) -> pl.DataFrame:
+    """How many ranks give up in each input, the lowest and the highest: ``input_id, ranks, low, high``."""
+    rank, rows = pl.col("global_rank"), states(run).drop_nulls(["timed_out_seq", "global_rank"])
+    return rows.group_by("input_id").agg(ranks=rank.n_unique(), low=rank.min(), high=rank.max())
+
+
+@fact
 def _complete(run: Run) -> tuple[int, int]:
     """How many inputs hold time-outs, and of how many ranks one at most; zeros where one of them does not hold the
     death of as many processes as gave up."""
-    rows = states(run).drop_nulls(["timed_out_seq", "global_rank"])
     died = run.table("errors").drop_nulls("cpp_exception").group_by("input_id").agg(pl.col("repeats").sum())
-    told = rows.group_by("input_id").agg(ranks=pl.col("global_rank").n_unique()).join(died, on="input_id", how="left")
+    told = _of_inputs(run).join(died, on="input_id", how="left")
     if told.is_empty() or not (told["repeats"].fill_null(0) >= told["ranks"]).all():
         return 0, 0
     return told.height, int(told.select(pl.col("ranks").max()).item())

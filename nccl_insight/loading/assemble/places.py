@@ -33,7 +33,7 @@ def without_port(column: str) -> pl.Expr:
 
 
 # Behind glog's stamp torch prints the rank in a process group: [E ProcessGroupNCCL.cpp:828] [Rank 3].
-_OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*")
+_OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*|what\(\):.*")
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
 _REPLICA: Final = re.compile(r"-[0-9]{1,4}$")

@@ -269,3 +269,26 @@ def test_two_silent_ranks_are_named_where_the_log_holds_every_death(tmp_path: Pa
     _, whole = judged(log(tmp_path / "run.log", *lines, *[dies] * 6))
     assert [f.ranks for f in whole] == [(3, 6)]
     assert [f.ranks for f in cut] == []
+
+
+def _of_hosts(path: Path, silent: set[int], hosts: tuple[int, ...]) -> str:
+    """A file of each of these hosts of four ranks; who gives up dies."""
+    path.mkdir()
+    for n in hosts:
+        lines = [(*timeout(r, 60, 60, 59), _DIES) for r in range(4 * n, 4 * n + 4) if r not in silent]
+        log(path / f"node{n}.log", *(line for own in lines for line in own))
+    return str(path)
+
+
+_DIES = "terminate called after throwing an instance of 'c10::DistBackendError'"
+
+
+def test_a_rank_that_lacks_among_those_of_its_host_is_named_where_another_host_is_lost(tmp_path: Path) -> None:
+    _, found = judged(_of_hosts(tmp_path / "one", {9}, (1, 2, 3)))
+    assert [(f.ranks, f.confidence.value) for f in found] == [((9,), "high")]
+
+
+def test_several_silent_ranks_of_a_host_may_be_cut_off(tmp_path: Path) -> None:
+    """Of 64 ranks one is silent, and of another host three: the end of its file may be lost."""
+    _, found = judged(_of_hosts(tmp_path / "some", {5, 29, 30, 31}, tuple(range(16))))
+    assert all(f.confidence.value == "low" for f in found)
