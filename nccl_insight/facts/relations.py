@@ -20,7 +20,7 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 from nccl_insight.tables import declared, sql
-from nccl_insight.tables.run import Run, TableMap, near
+from nccl_insight.tables.run import Run, Tables, near
 
 PREFIX: Final = "fact_"
 _NAMED: Final = re.compile(r"\bfact_[a-z0-9_]+", re.IGNORECASE)
@@ -95,14 +95,18 @@ def _plain(get: attrgetter[Any], row: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-class _WithFacts(TableMap):
+class _WithFacts(Tables):
     """The tables of a run and the relations that a query names."""
 
     def __init__(self, run: Run, names: frozenset[str]) -> None:
+        super().__init__({}, {})
         self._run, self._names = run, names
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return relation(self._run, name) if name in self._names else self._run.tables[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names or name in self._run.tables
 
     def __iter__(self) -> Iterator[str]:
         yield from self._run.tables

@@ -14,6 +14,7 @@ from contextlib import suppress
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.grouping import grouped
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.inputs.stream import Stream
 
@@ -346,15 +347,11 @@ class FileLines:
 
     def lines(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
         """Text of ``(input_id, line)`` pairs, undecodable bytes replaced; unknown pairs are left out."""
-        by_input: dict[int, set[int]] = {}
-        for input_id, line in wanted:
-            by_input.setdefault(input_id, set()).add(line)
         found: dict[tuple[int, int], str] = {}
-        for input_id, numbers in by_input.items():
+        for input_id, numbers in grouped(wanted).items():
             if input_id in self._files:
-                file, index = self._files[input_id]
-                for number, text in _read_lines(file, index, numbers):
-                    found[(input_id, number)] = text
+                lines = _read_lines(*self._files[input_id], set(numbers))
+                found.update(((input_id, number), text) for number, text in lines)
         return found
 
 

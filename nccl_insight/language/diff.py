@@ -10,6 +10,7 @@ from typing import Final
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.grouping import grouped
 from nccl_insight.language.catalog import Catalog
 from nccl_insight.language.sources import LogCall, Tree
 from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, inside
@@ -145,9 +146,7 @@ def _words_of(grammar: Grammar, expr: Expr) -> str:
 
 def unknown_calls(catalog: Catalog, tree: Tree) -> list[Unknown]:
     """Calls that no rule accepts, each format once, warnings and failures first, then by file and line."""
-    alike: dict[tuple[str, str], list[LogCall]] = {}
-    for call in tree.calls:
-        alike.setdefault((call.level, call.format), []).append(call)
+    alike = grouped(((call.level, call.format), call) for call in tree.calls)
     found = [
         Unknown(calls[0], len(calls), next(_bodies(render(calls[0]))))
         for calls in alike.values()

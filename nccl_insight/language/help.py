@@ -12,6 +12,7 @@ from typing import Final
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
+from nccl_insight.base.grouping import grouped
 from nccl_insight.language.load import blocks_of, default_grammar
 from nccl_insight.language.meanings import Case, parse_case
 
@@ -111,11 +112,7 @@ def enumerations(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 @cache
 def _blocks_by_name() -> Mapping[str, list[dict[str, str]]]:
-    found: dict[str, list[dict[str, str]]] = {}
-    for block in blocks_of(default_grammar().sources):
-        for name in _names(block):
-            found.setdefault(name, []).append(block)
-    return found
+    return grouped((name, block) for block in blocks_of(default_grammar().sources) for name in _names(block))
 
 
 @cache

@@ -108,32 +108,14 @@ class Deferred(Protocol):
         """Like :meth:`frames`, for the last time: lets go of what the rows are made from on the way."""
 
 
-Placing: TypeAlias = "Mapping[str, Callable[[TableMap], pl.DataFrame]]"
+Placing: TypeAlias = "Mapping[str, Callable[[Tables], pl.DataFrame]]"
 
 
-class TableMap(Mapping[str, pl.DataFrame]):
-    """Tables by name. Called, it lists them. ``placing``: what tells whose the rows of some tables are."""
+class Tables(Mapping[str, pl.DataFrame]):
+    """All tables by name; some are put together when they are first asked for, those without rows not before.
 
-    placing: Placing = {}  # noqa: RUF012  # never changed
-
-    def as_read(self, name: str) -> pl.DataFrame:
-        """A table as its inputs give it, without what other tables tell of its rows."""
-        return self[name]
-
-    def derived(self, key: Hashable, build: Callable[[], T]) -> T:
-        """What is made of the tables once, by key."""
-        return build()
-
-    def __call__(self) -> pl.DataFrame:
-        """Names of the tables that have rows: ``table, rows, columns``."""
-        found = ((name, self[name]) for name in sorted(self))
-        counted = [(name, frame.height, frame.width) for name, frame in found if frame.height]
-        kinds = {"table": pl.String, "rows": pl.Int64, "columns": pl.Int64}
-        return pl.DataFrame(counted, schema=kinds, orient="row")
-
-
-class Tables(TableMap):
-    """All tables by name; some are put together when they are first asked for, those without rows not before."""
+    Called, it lists them. ``placing``: what tells whose the rows of some tables are.
+    """
 
     def __init__(
         self, ready: Mapping[str, pl.DataFrame], deferred: Mapping[str, Deferred], placing: Placing | None = None
@@ -145,17 +127,24 @@ class Tables(TableMap):
         self._placed = Once()
         self._passing = threading.RLock()
 
+    def __call__(self) -> pl.DataFrame:
+        """Names of the tables that have rows: ``table, rows, columns``."""
+        found = ((name, self[name]) for name in sorted(self))
+        counted = [(name, frame.height, frame.width) for name, frame in found if frame.height]
+        kinds = {"table": pl.String, "rows": pl.Int64, "columns": pl.Int64}
+        return pl.DataFrame(counted, schema=kinds, orient="row")
+
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name in self.placing:
             return self.derived(name, lambda: schema.complete(name, self.placing[name](self)))
         return self.as_read(name)
 
     def derived(self, key: Hashable, build: Callable[[], T]) -> T:
-        """As in :class:`TableMap`."""
+        """What is made of the tables once, by key."""
         return self._placed.get(key, build)
 
     def as_read(self, name: str) -> pl.DataFrame:
-        """As in :class:`TableMap`."""
+        """A table as its inputs give it, without what other tables tell of its rows."""
         table = self._deferred.get(name)
         if table is not None:
             # Waited for before the table counts as being made: who passes over its pieces may still begin to.
@@ -229,7 +218,7 @@ class Run:
     ``inputs``: what the tables were read from, in the order of ``input_id``. ``asked``: what the user says of the job.
     """
 
-    tables: TableMap
+    tables: Tables
     reader: LineReader = field(default_factory=NoLines)
     inputs: tuple[InputFile, ...] = ()
     asked: Asked = Asked()
@@ -292,16 +281,11 @@ class Run:
 
     def has(self, name: str) -> bool:
         """Whether the table has at least one row."""
-        if isinstance(self.tables, Tables):
-            return self.tables.has(name)
-        frame = self.tables.get(name)
-        return frame is not None and frame.height > 0
+        return self.tables.has(name)
 
     def height(self, name: str) -> int:
         """About the number of rows of a table, for what must not put it together."""
-        if isinstance(self.tables, Tables) and name in self.tables:
-            return self.tables.height(name)
-        return self.table(name).height
+        return self.tables.height(name) if name in self.tables else self.table(name).height
 
     def pieces(self, name: str, *columns: str) -> Iterator[pl.DataFrame]:
         """A table in frames of the same columns, for those who need not have a large one whole.
@@ -309,13 +293,13 @@ class Run:
         ``columns``: those of the contract that are asked for, and :data:`schema.OWNER`; all of the table for none. A
         large table is faster to look at where few are.
         """
-        if isinstance(self.tables, Tables) and name in self.tables:
+        if name in self.tables:
             return self.tables.frames(name, *columns)
         return iter([picked(name, self.table(name), columns) if columns else self.table(name)])
 
     def deferred(self, name: str) -> Deferred | None:
         """A table that is put together when it is asked for, and was not yet."""
-        return self.tables.deferred(name) if isinstance(self.tables, Tables) else None
+        return self.tables.deferred(name)
 
     def knows(self, known: Callable[[Run], object]) -> bool:
         """Whether a :func:`fact` was asked for before."""
@@ -331,7 +315,7 @@ class Run:
 
     def passing(self) -> AbstractContextManager[object]:
         """For a thread that looks at pieces of tables while others ask for whole ones."""
-        return self.tables.passing() if isinstance(self.tables, Tables) else nullcontext()
+        return self.tables.passing()
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.language.syntax import Grammar
 from nccl_insight.loading.assemble.base import Frames, finish, table_rows
 from nccl_insight.readers.nccl_log.log import LogPart
@@ -124,8 +125,4 @@ def details(feeds: Feeds, table: str, last: bool) -> Iterator[pl.DataFrame]:
 
 
 def _by_rule(chunks: Iterable[dict[str, pl.DataFrame]]) -> dict[str, list[pl.DataFrame]]:
-    found: dict[str, list[pl.DataFrame]] = {}
-    for chunk in chunks:
-        for rule, rows in chunk.items():
-            found.setdefault(rule, []).append(rows)
-    return dict(sorted(found.items()))
+    return dict(sorted(grouped(pair for chunk in chunks for pair in chunk.items()).items()))

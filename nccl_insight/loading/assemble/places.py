@@ -13,7 +13,7 @@ from nccl_insight.base.grouping import grouped
 from nccl_insight.language.load import parts_of, witnesses
 from nccl_insight.language.meanings import Witness
 from nccl_insight.readers.embedded.tags import PathPlace, Tag, read_path, read_tag
-from nccl_insight.tables.run import Run, TableMap, fact
+from nccl_insight.tables.run import Run, Tables, fact
 
 
 def short(host: str) -> str:
@@ -104,13 +104,7 @@ class Places:
         return None
 
     def placed(
-        self,
-        tag: Tag,
-        input_id: int,
-        host: str | None = None,
-        rank: int | None = None,
-        pid: int | None = None,
-        local_rank: int | None = None,
+        self, tag: Tag, input_id: int, host: str | None = None, rank: int | None = None, pid: int | None = None
     ) -> Place:
         """Where a process is, by what a line says of it, then by the tag in front of it, then by its file.
 
@@ -123,7 +117,7 @@ class Places:
             found = self.rank(number, host)
             return Place(found[0], found[1]) if found is not None else Place(host)
         at = host or self.host_of_input.get(input_id)
-        local = tag.local_rank if local_rank is None else local_rank
+        local = tag.local_rank
         if local is None and (host is None or host == self.host_of_input.get(input_id)):
             local = self.local_of_input.get(input_id)
         if found is None and local is not None:
@@ -277,12 +271,12 @@ def places(run: Run) -> Places:
     return places_in(run.tables)
 
 
-def places_in(tables: TableMap) -> Places:
+def places_in(tables: Tables) -> Places:
     """The places that tables tell, by the largest communicator."""
     return tables.derived("places of processes", lambda: _places(tables))
 
 
-def _places(tables: TableMap) -> Places:
+def _places(tables: Tables) -> Places:
     ranks = tables["ranks"].filter(pl.col("rank").is_not_null())
     world = ranks
     if ranks.height:
@@ -337,7 +331,7 @@ def _places(tables: TableMap) -> Places:
 
 
 def _by_path(
-    tables: TableMap,
+    tables: Tables,
     names: Mapping[str, str],
     rank_of_process: Mapping[tuple[str, int], int],
     hosts: dict[int, str],
@@ -384,7 +378,7 @@ def _by_path(
     return local
 
 
-def _told_by_tags(tables: TableMap, said: Mapping[int, PathPlace]) -> dict[int, int]:
+def _told_by_tags(tables: Tables, said: Mapping[int, PathPlace]) -> dict[int, int]:
     """The rank of inputs in which all tags that name one name the same."""
     found: dict[int, set[int]] = {}
     if sum(bool(p.numbers) for p in said.values()) < 2:
@@ -415,7 +409,7 @@ def _side_by_side(ranks: pl.DataFrame, one: pl.DataFrame) -> bool:
     return known.filter(pl.col("told") & ~pl.col("again")).height > 0
 
 
-def _by_launcher(tables: TableMap, ranks: pl.DataFrame) -> pl.DataFrame:
+def _by_launcher(tables: Tables, ranks: pl.DataFrame) -> pl.DataFrame:
     """The processes under the ranks that the launcher gave them; none where it tells them not all, or one twice."""
     key = ["host", "pid"]
     tasks = tables["processes"].select(*key, "launcher_rank").join(ranks.select(key).unique(), on=key, how="semi")
@@ -427,7 +421,7 @@ def _by_launcher(tables: TableMap, ranks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _owners(
-    tables: TableMap, names: Mapping[str, str], rank_of_process: Mapping[tuple[str, int], int]
+    tables: Tables, names: Mapping[str, str], rank_of_process: Mapping[tuple[str, int], int]
 ) -> tuple[dict[int, str], dict[int, int]]:
     """Host, and rank, that whole inputs belong to: where every one holds a host's, or a process's, lines alone.
 
@@ -474,7 +468,7 @@ def _digits(address: str) -> str:
     return "".join(address.lower().split(".")[0].split(":")[-2:])
 
 
-def _gpus(tables: TableMap) -> dict[str, dict[str, set[Owner]]]:
+def _gpus(tables: Tables) -> dict[str, dict[str, set[Owner]]]:
     """Host and rank in the job of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
     known = places_in(tables)
     ids = pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "")
@@ -491,7 +485,7 @@ def _gpus(tables: TableMap) -> dict[str, dict[str, set[Owner]]]:
     return found
 
 
-def gpus_at(tables: TableMap, address: str, host: str | None) -> set[Owner]:
+def gpus_at(tables: Tables, address: str, host: str | None) -> set[Owner]:
     """Host and rank in the job of those whose GPU has this PCI address, on one host or on all."""
     buses = tables.derived("GPUs by address", lambda: _gpus(tables))
     here = [at for bus, at in buses.items() if _digits(address) in bus]
@@ -539,7 +533,7 @@ def rank_in_job(run: Run, comm: object, rank: int) -> int | None:
     return member_in_job(run.tables, comm, rank)
 
 
-def member_in_job(tables: TableMap, comm: object, rank: int) -> int | None:
+def member_in_job(tables: Tables, comm: object, rank: int) -> int | None:
     """As :func:`rank_in_job`, of tables."""
     members = tables.derived("members of communicators", lambda: _members(tables))
     process = members.get((_plain(comm), rank))
@@ -553,7 +547,7 @@ def ranks_in_job(run: Run, comm: object, ranks: Iterable[int]) -> tuple[int, ...
     return placed if len(placed) == len(own) else own
 
 
-def _members(tables: TableMap) -> dict[tuple[str, int], tuple[str, int]]:
+def _members(tables: Tables) -> dict[tuple[str, int], tuple[str, int]]:
     """Host and process of each rank of each communicator, by its id without leading zeros."""
     rows = tables["ranks"].select("comm_id", "rank", "host", "pid").drop_nulls().unique(maintain_order=True)
     return {(_plain(c), int(r)): (h, int(p)) for c, r, h, p in rows.iter_rows()}

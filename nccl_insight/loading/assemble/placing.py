@@ -12,12 +12,12 @@ from nccl_insight.loading.assemble.base import stack
 from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, member_in_job, places_in
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.declared import frame
-from nccl_insight.tables.run import Placing, TableMap
+from nccl_insight.tables.run import Placing, Tables
 
 # Communicator, rank in it, process and host.
 Member: TypeAlias = "tuple[str | None, int | None, int | None, str | None]"
-Find: TypeAlias = Callable[[TableMap, Places, Member], "int | None"]
-Step: TypeAlias = Callable[[TableMap, Places, pl.DataFrame], pl.DataFrame]
+Find: TypeAlias = Callable[[Tables, Places, Member], "int | None"]
+Step: TypeAlias = Callable[[Tables, Places, pl.DataFrame], pl.DataFrame]
 
 # torch puts the rank in the job before what its processes print, and vLLM's executor: `(VllmWorker rank=7 pid=410)`.
 _RANK_TAGS: Final = (r"\[rank([0-9]+)\]", r"^\([A-Za-z_]+ rank=([0-9]+) pid=[0-9]+\)")
@@ -37,7 +37,7 @@ def _looked_up(column: str, values: Mapping[int, object], dtype: type[pl.DataTyp
     return pl.col(column).cast(pl.Int64).replace_strict(values, default=None, return_dtype=dtype)
 
 
-def _by_test(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_test(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Failures that nccl-tests print with their host, and the process that the line behind them names."""
     printed = rows.filter(pl.col("message").is_in(playing("tests")))
     if printed.is_empty():
@@ -60,7 +60,7 @@ def _by_test(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _by_rank_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_rank_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines without a head, with the rank of torch's tag."""
     if not rows["_headless"].any():
         return rows
@@ -70,7 +70,7 @@ def _by_rank_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.Data
     return rows.with_columns(rank=pl.when(_HEADLESS).then(own.otherwise(pl.coalesce("rank", tagged))).otherwise("rank"))
 
 
-def _by_process(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_process(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines of processes with the rank in the job: of those that stand before the init of their process, as in a file
     put together from others, and of those that belong to a smaller communicator, in which it has another number."""
     if not known.rank_of_process or rows["pid"].null_count() == rows.height:
@@ -90,7 +90,7 @@ def _by_process(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataF
     return rows.with_columns(rank=pl.when(theirs.fill_null(False)).then(pl.coalesce("_own", "rank")).otherwise("rank"))
 
 
-def _by_file(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_file(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines that torch or the program print without head or tag, in the files of single processes."""
     if not known.rank_of_input:
         return rows
@@ -101,7 +101,7 @@ def _by_file(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _by_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines with the host that a launcher's tag names, where NCCL's lines know it."""
     # Most tags of a flood differ in their times alone.
     tag = pl.when("_headless").then(pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00"))
@@ -131,7 +131,7 @@ def _by_tag(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame
     )
 
 
-def _by_input(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_input(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of torch's watchdog in the files of single processes: which ranks of the job these are."""
     if not known.rank_of_input:
         return rows
@@ -139,12 +139,12 @@ def _by_input(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFra
     return rows.with_columns(global_rank=pl.coalesce("global_rank", alone))
 
 
-def _by_rank(column: str, tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_rank(column: str, tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows that name a rank of the job alone: the host of that rank."""
     return known.with_hosts(rows, column, _BARE)
 
 
-def _by_host_file(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_host_file(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines in files of single hosts that name no rank at all, such as a kernel's log."""
     if not known.host_of_input:
         return rows
@@ -152,7 +152,7 @@ def _by_host_file(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.Dat
     return rows.with_columns(host=pl.when(_BARE & nobody.over("input_id")).then(host).otherwise("host"))
 
 
-def _by_gpu(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_gpu(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """What the kernel's driver says of a GPU: the process that it numbers, or the one to which the GPU belongs."""
     drivers = rows.filter(pl.col("xid").is_not_null() | pl.col("pci_address").is_not_null())
     if drivers.is_empty():
@@ -174,7 +174,7 @@ def _by_gpu(tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame
     return rows.with_columns(host=pl.coalesce("host", "_at"), rank=pl.coalesce("rank", "_of"))
 
 
-def _by_words(column: str | None, tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_words(column: str | None, tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of programs by the host, rank and process that they name, the tag in front of them, and their file."""
     tag = pl.lit(None, pl.String) if column is None else pl.col(column)
     at = [
@@ -190,7 +190,7 @@ def _by_words(column: str | None, tables: TableMap, known: Places, rows: pl.Data
     )
 
 
-def _by_member(find: Find, tables: TableMap, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
+def _by_member(find: Find, tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Processes that NCCL's RAS names by communicator, its rank, process and host: which ranks of the job these are."""
     open_ = rows.filter(pl.col("global_rank").is_null()).select(_MEMBER).unique(maintain_order=True)
     found = [(*row, find(tables, known, row)) for row in open_.iter_rows()]
@@ -202,18 +202,18 @@ def _by_member(find: Find, tables: TableMap, known: Places, rows: pl.DataFrame) 
     return rows.with_columns(global_rank=pl.coalesce("global_rank", "_found")).drop("_found")
 
 
-def _process(tables: TableMap, known: Places, of: Member) -> int | None:
+def _process(tables: Tables, known: Places, of: Member) -> int | None:
     _, _, pid, host = of
     process = known.process(pid, known.host(host)) or known.process(pid, None)
     return process[1] if process is not None else None
 
 
-def _member(tables: TableMap, known: Places, of: Member) -> int | None:
+def _member(tables: Tables, known: Places, of: Member) -> int | None:
     comm, rank, _, _ = of
     return None if rank is None else member_in_job(tables, comm, rank)
 
 
-def _reported(tables: TableMap, known: Places, of: Member) -> int | None:
+def _reported(tables: Tables, known: Places, of: Member) -> int | None:
     """Without any init the report is all there is: ranks are those of its largest communicator."""
     comm, rank, pid, host = of
     if known.rank_of_process:
@@ -222,7 +222,7 @@ def _reported(tables: TableMap, known: Places, of: Member) -> int | None:
     return own.get((host, pid)) if own else rank if comm is not None and comms < 2 else None
 
 
-def _of_report(tables: TableMap) -> tuple[dict[tuple[str | None, int | None], int], int]:
+def _of_report(tables: Tables) -> tuple[dict[tuple[str | None, int | None], int], int]:
     """The rank of each process in the largest communicator of a RAS report, and in those as large, if it is one; and
     the number of communicators that it compares."""
     ras, ranks = tables.as_read("ras"), tables.as_read("ras_ranks")
@@ -236,7 +236,7 @@ def _of_report(tables: TableMap) -> tuple[dict[tuple[str | None, int | None], in
     return {(h, int(p)): int(r) for h, p, r in pairs.iter_rows()} if alike else {}, len(comms)
 
 
-def _placed(name: str, steps: Mapping[str, Step], tables: TableMap, headed: pl.Expr = ~_BARE) -> pl.DataFrame:
+def _placed(name: str, steps: Mapping[str, Step], tables: Tables, headed: pl.Expr = ~_BARE) -> pl.DataFrame:
     """A table whose rows have the place that the steps find; ``placed_by`` is the last step that told anything."""
     rows = tables.as_read(name)
     if rows.is_empty():
@@ -256,7 +256,7 @@ def _placed(name: str, steps: Mapping[str, Step], tables: TableMap, headed: pl.E
     return rows.select(pl.exclude(r"^_.*$")).with_columns(by.alias("placed_by"))
 
 
-def _relation(tables: TableMap) -> pl.DataFrame:
+def _relation(tables: Tables) -> pl.DataFrame:
     """The table ``places``: processes of the job and others, whole inputs, addresses, pods."""
     known = places_in(tables)
     size = ["host", "pid"]

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.grouping import grouped
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kineto.events import Events
 from nccl_insight.readers.kineto.meta import small_int
@@ -50,10 +51,7 @@ class MergedEvents:
 
     def add(self, events: list[Event]) -> None:
         """See :meth:`nccl_insight.readers.kineto.events.Events.add`."""
-        sorted_out: dict[Label, list[Event]] = {}
-        for event in events:
-            sorted_out.setdefault(self._label(event), []).append(event)
-        for label, own in sorted_out.items():
+        for label, own in grouped((self._label(event), event) for event in events).items():
             if label not in self.parts:
                 self.parts[label] = Events(communication=self.communication)
             self.parts[label].add(own)

@@ -371,7 +371,7 @@ def read_chunk(chunk: Chunk, classifier: Classifier) -> ChunkResult:
     work.parsed.clear()
     others = others.filter(pl.col("_text").str.len_bytes() > 0).with_columns(_before=pl.col("_text").shift(1))
     others = _take_floods(work, others)
-    others = others.hstack(likely.likely(others["_text"], classifier.telling))
+    others = others.hstack(likely.likely(others["_text"], lambda: classifier.telling))
     near = others.filter("_near")
     told = near.filter("_likely")
     lost, seen = _take_irregular(work, told)
@@ -417,10 +417,6 @@ def _result(
         name: places.place(pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0])
         for name, parts in work.parts.items()
     }
-    torn_lines: dict[int, list[int]] = {}
-    for number in sorted(work.torn):
-        input_id, at = places.at(number)
-        torn_lines.setdefault(input_id, []).append(at)
     line = pl.col("_line")
     if len(places.starts) > 1:
         between = [start + count for start, count in zip(places.starts, places.counts, strict=True)]
@@ -441,7 +437,7 @@ def _result(
         fates[input_id] = Fate(count, known, missed, count - known - missed - broken, broken, ends.get(input_id, 0))
     return ChunkResult(
         fates=fates,
-        torn_lines=torn_lines,
+        torn_lines=grouped(map(places.at, sorted(work.torn))),
         repeats=repeats,
         messages=messages,
         unknown=places.place(unknown),

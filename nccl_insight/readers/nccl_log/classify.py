@@ -62,12 +62,9 @@ class Classifier:
         self.headless: dict[tuple[str, bool], tuple[Match, str, int]] = {}
 
     @cached_property
-    def _telling(self) -> str:
-        return pattern_of(self.catalog)
-
     def telling(self) -> str:
         """What stands in each line between records that matters."""
-        return self._telling
+        return pattern_of(self.catalog)
 
     def guess(self, opening: str, sample: str) -> Guess | None:
         """The rule of a flood whose texts begin with ``opening``."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import orjson
 import polars as pl
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
 from nccl_insight.language.syntax import labels_of
@@ -32,10 +33,8 @@ def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
     for name in names:
         rows = NORMALISERS[name](rows)
     public = [c for c in rows.columns if not c.startswith("_")]
-    grouped: dict[int, list[dict[str, object]]] = {}
-    for index, row in zip(rows["_index"].to_list(), rows.select(public).to_dicts(), strict=True):
-        grouped.setdefault(index, []).append({k: v for k, v in row.items() if v is not None})
-    for index, items in grouped.items():
+    told = ({k: v for k, v in row.items() if v is not None} for row in rows.select(public).to_dicts())
+    for index, items in grouped(zip(rows["_index"].to_list(), told, strict=True)).items():
         if len(items) == 1:
             out[index] = {**out[index], **items[0]}
         else:
@@ -58,10 +57,8 @@ def _labelled(names: frozenset[str]) -> re.Pattern[str]:
 
 def _more(labelled: re.Pattern[str], text: str, values: Mapping[str, object]) -> dict[str, object]:
     """Values that the rule does not name, by the words in front of them; those that stand several times as a list."""
-    found: dict[str, list[object]] = {}
-    for word, value in labelled.findall(text):
-        if word not in values:
-            found.setdefault(word, []).append(int(value) if value.lstrip("-").isdigit() else value)
+    pairs = ((word, value) for word, value in labelled.findall(text) if word not in values)
+    found = grouped((word, int(value) if value.lstrip("-").isdigit() else value) for word, value in pairs)
     return {k: v[0] if len(v) == 1 else v for k, v in found.items()}
 
 
