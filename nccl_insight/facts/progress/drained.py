@@ -34,8 +34,7 @@ def late(run: Run) -> frozenset[int] | None:
 
 
 def ends_with(run: Run, ranks: Set[int]) -> bool:
-    """Whether the last call of one of these ranks stands near the end of its input, one of several: it may be cut off
-    there."""
+    """Whether the last call of one of these ranks stands near the end of its input: it may be cut off there."""
     return not ranks.isdisjoint(_drained(run)[2])
 
 
@@ -81,10 +80,12 @@ def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]], f
 
 
 def _near_end(rows: pl.DataFrame) -> frozenset[int]:
-    """The ranks behind whose last call few others stand in their input, where several hold calls."""
+    """The ranks behind whose last call few others stand in their input."""
     parts = rows.drop_nulls("job").partition_by("input_id")
-    ends = (part["job"].to_list()[-_FEW * part["job"].n_unique() :] for part in parts)
-    return frozenset(job for end in ends for job in end) if len(parts) > 1 else frozenset()
+    # Where others hold calls as well, one may end long before them.
+    few = _FEW if len(parts) > 1 else 1
+    ends = (part["job"].to_list()[-few * part["job"].n_unique() :] for part in parts)
+    return frozenset(job for end in ends for job in end)
 
 
 def _cut(run: Run, rows: pl.DataFrame, held: set[int], missed: frozenset[int]) -> bool:

@@ -326,7 +326,11 @@ class _Graph:
         if late and self._only(late, held, needs):
             told = [g for g in alone if self._left(g) <= late]
             told.sort(key=lambda g: (len(g.members), g.name))
-            yield from (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
+            claims = (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
+            # Another rank that says nothing, and is known no less, may be late as well.
+            silent = self.every - late - held if self.source == WATCHDOG else set()
+            also = silent & self.known if late <= self.known else silent
+            yield from (replace(c, confidence=Confidence.LOW) if also else c for c in claims)
             if not told:
                 yield self._pair_claim(late)
         elif not late and not alone and self.source == WATCHDOG:
