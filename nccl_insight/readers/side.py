@@ -91,6 +91,13 @@ def partial(
     return Partial({**kept, "notes": note_rows(source.input_id, *rows)} if rows else kept)
 
 
+def noted(source: InputFile, tables: Mapping[str, pl.DataFrame], notes: Iterable[tuple[str, str]]) -> Partial:
+    """The tables with the number of their input, and what was noticed about it."""
+    stamp = pl.lit(source.input_id, pl.UInt16).alias("input_id")
+    stamped = {name: frame.with_columns(stamp) for name, frame in tables.items() if frame.width}
+    return Partial({**stamped, "notes": note_rows(source.input_id, *notes)})
+
+
 def as_int(value: object, low: int = -(2**63), high: int = 2**63 - 1) -> int | None:
     """An integer within bounds from JSON or pickle values (numbers or digit strings), else None."""
     if type(value) is int:

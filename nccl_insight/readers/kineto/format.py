@@ -90,8 +90,7 @@ def _merged(source: InputFile, blocks: Iterator[bytes]) -> Partial:
         name: pl.concat([part[name] for part in parts if name in part], how="diagonal_relaxed")
         for name in dict.fromkeys(itertools.chain(*parts))
     }
-    if "notes" in tables:
-        tables["notes"] = tables["notes"].unique(maintain_order=True)
+    tables["notes"] = tables["notes"].unique(maintain_order=True)
     for name in ("events", "bytes_read"):  # of the file: told once
         told = pl.int_range(pl.len()) == 0
         tables["trace_info"] = tables["trace_info"].with_columns(pl.when(told).then(name).otherwise(0).alias(name))
@@ -144,7 +143,7 @@ class _Builder:
         tables["process_groups"] = _group_table(self.groups.listed)
         named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width}
         named["trace_info"] = self._info(rank, origin, activity, duplicates)
-        return side.partial(self.source, named, notes=self.notes)
+        return side.noted(self.source, named, self.notes)
 
     def _with_hashes(self, activity: pl.DataFrame) -> pl.DataFrame:
         names = pl.DataFrame({"name": self.events.names}, schema={"name": pl.String})

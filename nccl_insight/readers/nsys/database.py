@@ -152,7 +152,7 @@ def read_database(
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter for names in a damaged database
         reason = "its names are not text" if isinstance(error, UnicodeDecodeError) else str(error)
         notes.append((CUT, f"the database is damaged or cut ({reason})"))
-    return side.partial(source, tables, notes=notes)
+    return side.noted(source, tables, notes)
 
 
 def _bound(connection: sqlite3.Connection, size_bytes: int, limits: Limits) -> None:

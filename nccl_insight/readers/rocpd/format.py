@@ -27,7 +27,7 @@ def read(source: InputFile) -> Partial:
     if not source.head().startswith(MAGIC):
         notes: list[tuple[str, str]] = []
         activity, host = read_results(source, notes)
-        return side.partial(source, _tables(activity, source, notes, host), notes=notes)
+        return side.noted(source, _tables(activity, source, notes, host), notes)
     return read_database(
         source, lambda database, notes: _tables(_activity(database, source.communication), source, notes)
     )

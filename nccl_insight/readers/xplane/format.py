@@ -69,7 +69,8 @@ def read(source: InputFile) -> Partial:
     found = _scan(content.data)
     problem = content.problem or found.damage
     notes = [(CUT, f"the profile is damaged or cut ({problem})")] if problem else []
-    return side.partial(source, _tables(found, source.communication, notes), notes=notes)
+    tables = _tables(found, source.communication, notes)
+    return side.noted(source, {n: f for n, f in tables.items() if f.height or n == "trace_info"}, notes)
 
 
 def _scan(data: bytes) -> _Found:
