@@ -25,7 +25,7 @@ from typing import Any
 
 import nccl_insight
 from nccl_insight.base.model import Analysis, Finding
-from tests.hangs import HANGS
+from tests.hangs import HANGS, caught, init, reached, reached_in_2_3
 
 # What names ranks as those that others wait for, or as those that ended.
 BLAMES = frozenset((*HANGS, "send-recv-unmatched", "collective-mismatch", "process-killed", "process-crashed",
@@ -291,10 +291,7 @@ class Writer:
         size = 1 if group.kind == "world" else _SIZES[op.name]
         took = 600000 + self.rng.randrange(99)
         clock = f"E1103 08:40:0{self.rng.randrange(9)}.{self.rng.randrange(10**9):09}"
-        work = (
-            f"Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op.name}, NumelIn={size}, "
-            f"NumelOut={size}, Timeout(ms)=600000) ran for {took} milliseconds before timing out."
-        )
+        work = caught(seq, op.name, size, took)
         some = (
             "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent "
             "GPU operations might run on corrupted/incomplete data."
@@ -310,8 +307,7 @@ class Writer:
         if version == "2.3":
             head, where = f"[rank{rank}]:[E ProcessGroupNCCL.cpp", f"[PG {self._local(rank, group)} Rank {own}]"
             numbers = (563, 1537, 577, 583)
-            told = f"{where} Timeout at NCCL work: {seq}, last enqueued NCCL work: {last}, last completed NCCL work: "
-            told += f"{done}."
+            told = f"{where} {reached_in_2_3(seq, last, done)}"
         else:
             kind = _KINDS.get(group.kind)
             desc = {"none": "", "kind": f"({kind})", "each": f"({kind}_{group.index})"}
@@ -323,8 +319,7 @@ class Writer:
                 f"{where} Exception (either an error or timeout) detected by watchdog at work: {seq}, last enqueued "
                 f"NCCL work: {last}, last completed NCCL work: {done}."
                 if version == "2.5"
-                else f"{where}  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: "
-                f"{last}, last completed work: {done}"
+                else f"{where} {reached(seq, last, done)}"
             )
         first, second, third, fourth = numbers
         return [
@@ -346,9 +341,9 @@ class Writer:
     def inits(self, rank: int) -> list[str]:
         """The lines of NCCL's init of all groups of a rank."""
         return [
-            f"{self._head(rank)} ncclCommInitRank comm 0x55d{g.guid:04x}{rank:04x} rank {g.ranks.index(rank)} nranks "
-            f"{len(g.ranks)} cudaDev {rank % HOST} nvmlDev {rank % HOST} busId {rank % HOST + 1}b000 commId "
-            f"0x8a1f5f0c3d2e{g.guid:04x} - Init {state}"
+            f"{self._head(rank)} "
+            + init(f"0x55d{g.guid:04x}{rank:04x}", g.ranks.index(rank), len(g.ranks), rank % HOST,
+                   f"0x8a1f5f0c3d2e{g.guid:04x}", state)
             for g in self.groups(rank) for state in ("START", "COMPLETE")
         ]  # fmt: skip
 

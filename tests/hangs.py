@@ -25,11 +25,40 @@ def host(rank: int) -> str:
     return f"gpu0{rank // 2 + 1}"
 
 
+def init(comm: str, rank: int, nranks: int, device: int, comm_id: str, state: str) -> str:
+    """What NCCL prints when a rank begins (``START``) or ends (``COMPLETE``) its init."""
+    return (
+        f"ncclCommInitRank comm {comm} rank {rank} nranks {nranks} cudaDev {device} nvmlDev {device} busId "
+        f"{device + 1}b000 commId {comm_id} - Init {state}"
+    )
+
+
+def caught(seq: int, op: str = "ALLREDUCE", elements: int = 16384, ran_ms: int = 600065) -> str:
+    """What torch's watchdog says of an operation that takes too long."""
+    return (
+        f"Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={elements}, "
+        f"NumelOut={elements}, Timeout(ms)=600000) ran for {ran_ms} milliseconds before timing out."
+    )
+
+
+def reached(seq: int, enqueued: int, completed: int) -> str:
+    """How far a rank came in its group, by torch 2.7."""
+    return (
+        f" failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: {enqueued}, last "
+        f"completed work: {completed}"
+    )
+
+
+def reached_in_2_3(seq: int, enqueued: int, completed: int) -> str:
+    """The same by torch 2.3."""
+    return f"Timeout at NCCL work: {seq}, last enqueued NCCL work: {enqueued}, last completed NCCL work: {completed}."
+
+
 def inits(ranks: int = 4) -> list[str]:
     """The init of a job with two ranks a host; process numbers are 4000 + rank."""
     return [
-        f"{host(r)}:{4000 + r}:{4100 + r} [{r % 2}] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks {ranks} "
-        f"cudaDev {r % 2} nvmlDev {r % 2} busId {r % 2 + 1}b000 commId 0x{HASH} - Init {state}"
+        f"{host(r)}:{4000 + r}:{4100 + r} [{r % 2}] NCCL INFO "
+        + init(f"0x55d0a{r}", r, ranks, r % 2, f"0x{HASH}", state)
         for state in ("START", "COMPLETE")
         for r in range(ranks)
     ]
@@ -41,11 +70,8 @@ def timeout(
     """What torch's watchdog prints when an operation of a rank takes too long."""
     head = f"[rank{rank}]:[E619 05:06:30.9{rank}9096625 ProcessGroupNCCL.cpp"
     return [
-        f"{head}:632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
-        "OpType=ALLREDUCE, NumelIn=16384, NumelOut=16384, Timeout(ms)=600000) ran for 600065 milliseconds before "
-        "timing out.",
-        f"{head}:2268] [PG ID {group} PG GUID {guid} Rank {rank}]  failure detected by watchdog at work sequence id: "
-        f"{seq} PG status: last enqueued work: {enqueued}, last completed work: {completed}",
+        f"{head}:632] [Rank {rank}] {caught(seq)}",
+        f"{head}:2268] [PG ID {group} PG GUID {guid} Rank {rank}] {reached(seq, enqueued, completed)}",
     ]
 
 
@@ -95,10 +121,7 @@ def call(rank: int, number: int) -> str:
 def old_timeout(rank: int, group: int, number: int, seq: int, op: str = "ALLREDUCE") -> str:
     """A time-out of torch 2.3, where all groups of a kind have one number."""
     head = f"[rank{rank}]:[E619 05:06:30.9{rank:02d}096625 ProcessGroupNCCL.cpp"
-    work = f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=16384, NumelOut=16384, Timeout(ms)=600000)"
     return (
-        f"{head}:616] [Rank {number}] Watchdog caught collective operation timeout: {work} ran for 600065 "
-        "milliseconds before timing out.\n"
-        f"{head}:1785] [PG {group} Rank {number}] Timeout at NCCL work: {seq}, last enqueued NCCL work: {seq}, last "
-        f"completed NCCL work: {seq - 1}."
+        f"{head}:616] [Rank {number}] {caught(seq, op)}\n"
+        f"{head}:1785] [PG {group} Rank {number}] {reached_in_2_3(seq, seq, seq - 1)}"
     )

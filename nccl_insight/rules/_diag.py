@@ -9,7 +9,7 @@ from nccl_insight.base.units import rank_words
 from nccl_insight.facts.said.diagnostics import findings, hosts_in
 from nccl_insight.facts.setup.settings import hosts_of, named, refs
 from nccl_insight.language.load import playing
-from nccl_insight.rules.context import says
+from nccl_insight.rules.context import Context, says
 from nccl_insight.tables.run import Run
 
 MOST = 4
@@ -62,12 +62,12 @@ def settings_differ(run: Run, known: frozenset[str]) -> Iterator[Hit]:
         )
 
 
-def diagnosed(run: Run, key: str, rows: pl.DataFrame, **given: object) -> Iterator[Hit]:
-    """A hit in the words of ``name.key`` for these lines, who prints them included; none without lines."""
+def diagnosed(ctx: Context, key: str, rows: pl.DataFrame, **given: object) -> Iterator[Hit]:
+    """A hit in words of the check's page for these lines, who prints them included; none without lines."""
     if rows.height:
-        ranks, hosts, who = located(run, rows)
+        ranks, hosts, who = located(ctx.run, rows)
         first = rows.row(0, named=True)
-        yield says(key, refs(rows, MOST), whom=(*ranks, *hosts), who=who, rows=rows, first=first, **given)
+        yield ctx.says(key, refs(rows, MOST), whom=(*ranks, *hosts), who=who, rows=rows, first=first, **given)
 
 
 def ports_missing(run: Run) -> Iterator[Hit]:

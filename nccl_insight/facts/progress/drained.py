@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
+from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.words import words
 from nccl_insight.facts.progress.calls import POINT_TO_POINT, closed, log_is_cut, progress, sums, unheld, unmatched
 from nccl_insight.facts.who.members import completed
@@ -30,34 +31,43 @@ def late(run: Run) -> frozenset[int] | None:
     """The ranks of the job that wait for nobody and have not made calls that others wait in; none where ranks that
     called no more wait for nobody either, as in a log that was cut while the job ran, and where calls of some ranks are
     not here. None: the calls do not tell, as where all wait for each other."""
-    return _drained(run)[0]
+    return _drained(run).late
 
 
 def ends_with(run: Run, ranks: Set[int]) -> bool:
     """Whether the last call of one of these ranks stands near the end of its input: it may be cut off there."""
-    return not ranks.isdisjoint(_drained(run)[2])
+    return not ranks.isdisjoint(_drained(run).ends_with)
 
 
 def follows(run: Run, waits: int, other: int) -> bool:
     """Whether ``other``, for which a rank waits, waits itself, and not for this rank."""
-    return waits not in _drained(run)[1].get(other, {waits})
+    return waits not in _drained(run).waits.get(other, {waits})
+
+
+@dataclass(frozen=True)
+class _Drained:
+    """Who is ``late``, for which ranks without a call of theirs each one ``waits``, and whose last calls stand near the
+    end of their input."""
+
+    late: frozenset[int] | None
+    waits: Mapping[int, Set[int]] = field(default_factory=dict)
+    ends_with: frozenset[int] = frozenset()
 
 
 @fact
-def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]], frozenset[int]]:
-    """Who is late, for which ranks that have not made a call of theirs all others wait, and whose calls may go on."""
+def _drained(run: Run) -> _Drained:
     if not run.has("calls") or log_is_cut(run):
-        return None, {}, frozenset()
+        return _Drained(None)
     if unheld(run):
-        return frozenset(), {}, frozenset()
+        return _Drained(frozenset())
     uneven = progress(run).group_by("comm_id").agg(pl.col("calls").n_unique() > 1)["calls"].any()
     if not uneven and unmatched(run).is_empty():
-        return None, {}, frozenset()
+        return _Drained(None)
     made = completed(run).join(closed(run), on="comm_id", how="anti").select("comm_id", "rank").drop_nulls().unique()
     found = {(str(c), int(r)): rank_in_job(run, c, r) for c, r in made.sort("comm_id", "rank").iter_rows()}
     places = {at: job for at, job in found.items() if job is not None}
     if len(places) < len(found) or len(set(places.values())) < 3 or not sums(run).differing.is_empty():
-        return None, {}, frozenset()
+        return _Drained(None)
     members: dict[str, list[int]] = defaultdict(list)
     for (comm, _), job in places.items():
         members[comm].append(job)
@@ -67,7 +77,7 @@ def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]], f
     lacks = {r: {p for s, n in calls for p in s[1] or members[s[0]] if n >= total[p, s]} for r, calls in waits.items()}
     missed = frozenset(p for who in lacks.values() for p in who & free)
     if not missed:
-        return None, lacks, frozenset()
+        return _Drained(None, lacks)
     held = {r for r, who in lacks.items() if who & missed}
     called = Counter[int]()
     for (rank, stream), calls in total.items():
@@ -76,7 +86,7 @@ def _drained(run: Run) -> tuple[frozenset[int] | None, Mapping[int, Set[int]], f
     idle = any(0 < called[r] <= most for r in free - missed)
     cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
     still = len(missed) > 1 and _still(total, members, missed, held)
-    return frozenset() if idle or cut or still else missed, lacks, _near_end(rows)
+    return _Drained(frozenset() if idle or cut or still else missed, lacks, _near_end(rows))
 
 
 def _near_end(rows: pl.DataFrame) -> frozenset[int]:

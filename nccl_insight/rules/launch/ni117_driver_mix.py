@@ -20,4 +20,4 @@ def check(ctx: Context) -> Hits:
         if odd:
             most = max(odd, key=lambda o: len(o.ranks) + o.majority_ranks)
             yield ctx.says("found", most, comm_id=most.comm_id, words=words, odd=most)
-    yield from diagnosed(run, "driver-mix.drivers-differ", findings(run, "CUDA driver version"))
+    yield from diagnosed(ctx, "drivers-differ", findings(run, "CUDA driver version"))

@@ -39,4 +39,4 @@ def check(ctx: Context) -> Hits:
         )
     ports = findings(ctx.run, "Net device").filter(pl.col("message").is_in(playing("port-differs")))
     for _, part in list(ports.group_by("hca_name", maintain_order=True))[:MOST]:
-        yield from diagnosed(ctx.run, "nic-speed-mismatch.ports-differ", part)
+        yield from diagnosed(ctx, "ports-differ", part)

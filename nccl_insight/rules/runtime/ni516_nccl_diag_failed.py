@@ -24,7 +24,7 @@ def check(ctx: Context) -> Hits:
     yield from _edges(ctx)
     yield from slow_pairs(run)
     yield from _ecc(ctx)
-    yield from diagnosed(run, "nccl-diag-failed.inventory", findings(run, "GPU inventory"))
+    yield from diagnosed(ctx, "inventory", findings(run, "GPU inventory"))
     yield from _ports(ctx)
     yield from _remarks(ctx)
     yield from _unknown(ctx)

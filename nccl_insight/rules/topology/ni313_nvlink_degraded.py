@@ -20,7 +20,7 @@ def check(ctx: Context) -> Hits:
     yield from _smi(ctx)
     counted = findings(run, "NVLink")
     usual = str(next(iter(counted["reference_value"].drop_nulls()), ""))
-    yield from diagnosed(run, "nvlink-degraded.links-degraded", counted, usual=usual)
+    yield from diagnosed(ctx, "links-degraded", counted, usual=usual)
     for found in fabric_health(run):
         if found.bad:
             yield ctx.says("fabric", found.evidence, whom=found.hosts, found=found, bad=" and ".join(found.bad))
