@@ -61,7 +61,7 @@ def asked(room: str) -> Iterator[tuple[str, set[str]]]:
                 and call.func.id == "diagnosed"
                 and isinstance(call.args[1], ast.Constant)
             ):
-                yield call.args[1].value, given | OWN | {"who", "rows", "first"}
+                yield f"{modules[path]}.{call.args[1].value}", given | OWN | {"who", "rows", "first"}
                 continue
             if not isinstance(call.args[0], ast.Constant):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "tells":  # any of them, by the log
