@@ -82,7 +82,7 @@ def end_family(frame: pl.DataFrame) -> pl.DataFrame:
     told = told.with_columns(signal=pl.coalesce(_number(frame, "signal"), signal_of(code), "_by_status"))
     signal = pl.col("signal")
     # Few lines tell an end: a query with a condition for each word would take longer to make than to run.
-    texts = frame.select(text.str.to_lowercase()).to_series().fill_null("")
+    texts = frame.with_columns(_said=text.str.to_lowercase())["_said"].fill_null("")
     by_word = pl.Series([next((what for word, what in _WORDS if word in t), None) for t in texts], dtype=pl.String)
     by_signal = signal.replace_strict(_SIGNALS, default=EFFECT, return_dtype=pl.String)
     cancelled = pl.lit(ENDED) if "job_number" in frame.columns else pl.lit(None, pl.String)

@@ -41,3 +41,11 @@ def test_of_the_codes_of_all_nodes_a_bystanders_is_not_the_end() -> None:
     rows = end_family(pl.DataFrame({"exit_codes": ["[0, 137, 1]", "[137, 137]", "[0, 0]"]}))
     assert rows["exit_code"].to_list() == [1, 137, 0]
     assert rows["end_kind"].to_list() == [FAILED, KILLED, OTHER]
+
+
+def test_ends_that_several_files_tell_without_words() -> None:
+    """Failures of torchrun on several hosts: a frame of several chunks, codes with and without a signal, no words."""
+    parts = [pl.DataFrame({"exit_code": codes}) for codes in ([1, -6], [1], [-9])]
+    rows = end_family(pl.concat(parts, rechunk=False))
+    assert rows["signal"].to_list() == [None, 6, None, 9]
+    assert rows["end_kind"].to_list() == [FAILED, CRASHED, FAILED, KILLED]
