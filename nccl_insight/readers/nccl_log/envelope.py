@@ -1,4 +1,4 @@
-"""Lines that a log collector, an export or a web page has put in an envelope, taken out of it.
+r"""Lines that a log collector, an export or a web page has put in an envelope, taken out of it.
 
 =============  ==========================================================================
 envelope       of
@@ -7,6 +7,9 @@ JSON           Docker's json-file driver, journald, CloudWatch, ECS, Google Clou
 CSV            exports of Grafana, Datadog, CloudWatch Insights
 ``msg="..."``  logfmt: loggers of Go programs that run the job
 ``&gt;``       text copied from a page's source
+``| ... |``    rows of a table of Markdown, and of a frame
+``...<br>``    lines of a page or of XML, each with a tag behind it
+``'...\n',``    a list of lines as Python prints it
 ```...```      single lines quoted in an issue
 ``#033[34m``   escape sequences that syslog and CloudWatch write out
 =============  ==========================================================================
@@ -15,6 +18,7 @@ One line of the file stays one line. The time that a collector wrote beside the 
 ``kubectl logs --timestamps`` does. What holds no text of a job is left as it is.
 """
 
+import ast
 import csv
 import json
 import re
@@ -64,6 +68,10 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
         lines = lines.str.replace_many(list(_ENTITIES), list(_ENTITIES.values()))
     if holds("`"):
         lines = lines.str.strip_chars("`")
+    # Such a sign stands behind all lines, so the first and the last tell.
+    ends = lines if lines.len() < _MANY else lines.head(_MANY // 2).append(lines.tail(_MANY // 2))
+    for form in [f for f in _BEHIND if ends.str.contains(_PATTERNS[f]).any()]:
+        lines = _said(lines, _PATTERNS[form], r"NCCL [A-Z]+ |\w\.cpp:|Traceback \(", _BEHIND[form])
     if not holds('"'):
         return lines
     # What follows looks at lines with a quotation mark only, of which most logs have few.
@@ -216,6 +224,30 @@ def _item(text: str) -> str | None:
     """Of a list of strings with a line of text each, as notebooks keep what a cell printed, the text."""
     said = _string(text.strip().removesuffix(","))
     return None if said is None or "\n" in said.rstrip("\r\n") else said.rstrip("\r\n")
+
+
+def _row(text: str) -> str:
+    """Of a row, what stands between the first and the last of its bars; Markdown writes those within as ``\\|``."""
+    return text.strip()[1:-1].removeprefix(" ").rstrip().replace("\\|", "|")
+
+
+def _tagged(text: str) -> str:
+    """What stands before the closing tags at the end of a line, without the tags that they close."""
+    hit = _RE["tags"].search(text)
+    return _RE["opening"].sub("", text[: hit.start()] if hit else text)
+
+
+def _printed(text: str) -> str | None:
+    """Of an item of a list as Python prints it, the text."""
+    try:
+        said = ast.literal_eval(text.strip().strip("[,]"))
+    except (SyntaxError, ValueError):
+        return None
+    printed = said if isinstance(said, bytes) else str(said).encode("utf-8", "replace")
+    return printed.decode("utf-8", "replace").rstrip("\r\n")
+
+
+_BEHIND: Final = {"row_ends": _row, "tags": _tagged, "printed": _printed}
 
 
 def _logged(text: str) -> str | None:

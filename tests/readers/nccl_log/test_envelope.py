@@ -53,6 +53,13 @@ WRITERS: dict[str, Callable[[int, str], str]] = {
     "buildkite": lambda i, s: f"\x1b_bk;t={1772600767123 + i}\x07{s}",
     "notebook": lambda i, s: f"      {json.dumps(s + chr(10))},",
     "nbsp": lambda i, s: s.replace(" ", "\u00a0"),
+    "markdown-row": lambda i, s: f"| {s.replace('|', chr(92) + '|')} |",
+    "timed-row": lambda i, s: f"| {_TIME} | {s} |",
+    "frame": lambda i, s: f"│ {s:<160} │",
+    "break": lambda i, s: f"{s}<br>",
+    "element": lambda i, s: f"<li><code>{html.escape(s)}</code></li>",
+    "printed-list": lambda i, s: f" {s + chr(10)!r},",
+    "printed-bytes": lambda i, s: repr(s.encode()),
 }
 
 
@@ -135,6 +142,12 @@ def test_the_time_of_the_collector_goes_in_front() -> None:
         'a:1:2 [0] NCCL INFO said "so", twice, and "again"',
         'print("NCCL")',
         "time=5 level=info msg=bare NCCL",
+        "| NCCL_DEBUG | INFO |",
+        "| 0  NVIDIA H100 80GB HBM3  On | 00000000:19:00.0 Off | 0 |",
+        "a:1:2 [0] NCCL INFO threadThresholds 8/8/64 |",
+        '  File "/app/train.py", line 8, in <module>',
+        "a:1:2 [0] NCCL INFO vector of std::pair<int, float>",
+        "'said\\n',",
     ],
 )
 def test_what_is_no_envelope_stays(line: str) -> None:
