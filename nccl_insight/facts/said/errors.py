@@ -61,9 +61,10 @@ def _with_raised(run: Run, errors: pl.DataFrame) -> pl.DataFrame:
     said = told(raised, "exception-cuda")
     raised = raised.with_columns(diagnosis=said, message=pl.lit("program_exception"), role=pl.lit("root"))
     raised = with_time(run, raised.filter(pl.col("diagnosis").is_not_null()), "timestamp")
-    columns = [c for c in raised.columns if errors.schema.get(c) == raised.schema[c]]
     if raised.is_empty():
         return errors
+    types = errors.schema
+    columns = [c for c, dtype in raised.schema.items() if types.get(c) == dtype]
     return pl.concat([errors, raised.select(columns)], how="diagonal").sort("input_id", "line", maintain_order=True)
 
 

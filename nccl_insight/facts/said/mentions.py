@@ -29,7 +29,8 @@ def _texts(run: Run, table: str) -> pl.DataFrame | None:
     """A table with all its free text as ``text`` and the first of it as ``_first``; only columns that have values."""
     frame = run.table(table)
     frame = frame.select(s for s in frame.iter_columns() if s.null_count() < len(s))
-    columns = [c for c in _COLUMNS if frame.schema.get(c) == pl.String]
+    types = frame.schema
+    columns = [c for c in _COLUMNS if types.get(c) == pl.String]
     if not columns:
         return None
     whole = pl.concat_str(columns, separator="\n", ignore_nulls=True)

@@ -33,8 +33,9 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def _words(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     """Rows with the words that they were kept without; words of an enum of the table are made that at once."""
-    numbers = [rows[c] for c in hexadecimal.PREFIXES if rows.schema.get(c) == pl.UInt64]
-    words = [name for name, dtype in rows.schema.items() if dtype == pl.Categorical]
+    types = rows.schema
+    numbers = [rows[c] for c in hexadecimal.PREFIXES if types.get(c) == pl.UInt64]
+    words = [name for name, dtype in types.items() if dtype == pl.Categorical]
     if words:
         enums = {name: kind for name, kind in columns.items() if isinstance(kind, pl.Enum)}
         rows = rows.with_columns(pl.col(name).cast(enums.get(name, pl.String), strict=False) for name in words)

@@ -5,6 +5,7 @@ Two kinds mean something on the last lines of an input only (``AT_THE_END``): a 
 of a line of NCCL that was not written to its end.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -36,6 +37,8 @@ COURSE: Final = (BEGUN, STEP, DONE)
 OF_RANK: Final = "last of a rank"
 AT_THE_END: Final = (LEVEL, TORN, LAST, OF_RANK, *COURSE)
 _STAMP: Final = _PATTERNS["stamp"]
+# Bounds are for Python's engine, which may go back; another compiles each repeat.
+_GOOD: Final = re.sub(r"\{0,[0-9]+\}", "*", GOOD)
 _NOT_OWN: Final = r" kernel: | systemd\[|slurm|kubelet"
 # Words that a sentence quotes and goes on about: nobody said them now.
 _QUOTED: Final = r'([\w:,] )"[^"]{8,400}"([ ,;.]+[a-z])'
@@ -108,7 +111,7 @@ def _course(lines: pl.DataFrame) -> pl.DataFrame:
     tail = lines.tail(_TAIL)
     # What benchmarks say of themselves in front of a table counts no steps.
     steps = tail.filter(text.str.contains(PROGRESS) & ~text.str.contains(rf"^\s*#|{RAISED}")).tail(1)
-    done = tail.filter(text.str.contains(GOOD))
+    done = tail.filter(text.str.contains(_GOOD))
     done = done.filter([through(t) for t in done["text"]]).tail(1) if done.height else done
     found = [
         rows.select("line", pl.lit(kind).alias("kind"), _plain(text).str.slice(0, 300))

@@ -56,16 +56,14 @@ class Cutter:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self.tools = [(tool, late.compiled(tool.starts), late.compiled(tool.belongs)) for tool in tools]
-        self._signs = re.compile(
-            "|".join(sorted({re.escape(s) for t in tools for s in t.signs}, key=len, reverse=True))
-        )
+        self._signs = {sign for tool in tools for sign in tool.signs}
         front = f"^(?:{_RE['stamp'].pattern})?(?:{_RE['label'].pattern})?(?:"
         #: Any line with which an output begins, for polars.
         self.start = re.sub(r"\(\?P<[a-z]+>", "(?:", front + "|".join(tool.starts for tool in tools) + ")")
 
     def begin(self, text: str, command: str | None) -> tuple[int, _Front] | None:
         """The tool whose output begins with a line, and what stands in front; None: whatever the command was."""
-        if self._signs.search(text) is None:
+        if not any(sign in text for sign in self._signs):
             return None
         fronts = [_PLAIN]
         stamp = _RE["stamp"].match(text)

@@ -101,23 +101,26 @@ def with_meaning(rows: pl.DataFrame, meaning: Meaning) -> pl.DataFrame:
 
 
 def _possible(rows: pl.DataFrame, cases: Sequence[Case]) -> Sequence[Case]:
-    """The cases of which every word looked for stands in some row; of the others no row can be.
+    """The cases of which every value looked for stands in some row; of the others no row can be.
 
     Of many rows all of them: looking for words one by one would take longer than the query.
     """
     if rows.height > _FEW:
         return cases
     said: dict[str, str | None] = {}
+    none = pl.Series([], dtype=pl.String)
 
     def can_hold(test: Test) -> bool:
-        if test.operator != "~" or test.column in ("source", "function"):
+        if test.operator not in "=~" or test.column in ("source", "function") or _COLUMN.fullmatch(test.values[0]):
             return True
         if test.column not in said:
             name = test.column if test.column in rows.columns else _HEAD.get(test.column, test.column)
-            is_text = rows.schema.get(name) == pl.String
-            said[test.column] = "\n".join(filter(None, rows[name].to_list())).lower() if is_text else None
+            given = rows[name].drop_nulls() if name in rows.columns else none
+            given = given.cast(pl.Int64, strict=False).drop_nulls() if given.dtype.is_numeric() else given
+            nested = given.dtype.is_nested() and not given.is_empty()
+            said[test.column] = None if nested else "\n".join(map(str, given.to_list())).lower()
         whole = said[test.column]
-        return whole is None or any(value.lower() in whole for value in test.values)
+        return whole is None or any(value.lower() in whole or _RANGE.fullmatch(value) for value in test.values)
 
     return [case for case in cases if all(can_hold(test) for test in case.tests)]
 
