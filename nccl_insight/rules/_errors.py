@@ -11,10 +11,11 @@ import polars as pl
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import rank_words
+from nccl_insight.facts.said.ends import ends
 from nccl_insight.facts.said.errors import causes, present
 from nccl_insight.facts.said.topics import telling
 from nccl_insight.facts.setup.settings import hosts_of, named, ranks_of
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 TITLE_MOST: Final = 110
 _EVIDENCE = 4
@@ -136,3 +137,30 @@ def trouble(run: Run, *names: str, but: Sequence[str] = ()) -> Trouble | None:
         return None
     rows = causes(run).filter(pl.col("cause").is_in(list(names)))
     return _of(rows.filter(~pl.col("message").fill_null("").is_in(list(but))) if but else rows)
+
+
+_IN_CUDA: Final = ("cuda-unhandled", "cuda-hardware-error")
+
+
+@fact
+def failed_in_cuda(run: Run) -> dict[int, tuple[str, ...]]:
+    """Ranks in which CUDA failed, as NCCL or an exception says, and their hosts as far as they are known."""
+    rows = causes(run).filter(pl.col("cause").is_in(list(_IN_CUDA)) & pl.col("rank").is_not_null())
+    found = {int(r): () if h is None else (str(h),) for r, h in rows.select("rank", "host").iter_rows()}
+    return found | {r: e.hosts for e in ends(run) if e.message == "cuda" for r in e.ranks}
+
+
+def the_failed(run: Run, hosts: Sequence[str]) -> tuple[int, ...]:
+    """The rank of a GPU's failure whose lines name at most its host: the only one in which CUDA failed."""
+    failed = failed_in_cuda(run)
+    fits = all(not hosts or not at or {*at} & {*hosts} for at in failed.values())
+    return tuple(failed) if len(failed) == 1 and fits else ()
+
+
+def of_the_failed(run: Run, found: Trouble) -> Trouble:
+    """Lines of a GPU's failure that name no rank, as lines of the only rank in which CUDA failed."""
+    ranks = () if found.ranks else the_failed(run, found.hosts)
+    if not ranks:
+        return found
+    host = next(iter(failed_in_cuda(run)[ranks[0]]), None)
+    return Trouble(found.rows.with_columns(pl.lit(ranks[0], pl.Int32).alias("rank"), pl.coalesce("host", pl.lit(host))))

@@ -37,6 +37,8 @@ _OF_TORCH: Final = re.compile(r"\[[IWEF][^\]]*\.cpp:[0-9]+\].*|what\(\):.*")
 # EC2 names a machine after its private address.
 _IP_NAME: Final = re.compile(r"ip((?:-[0-9]{1,3}){4})")
 _REPLICA: Final = re.compile(r"-[0-9]{1,4}$")
+# What differs in the names of hosts: nid001, nid002; nodea, nodeb.
+_COUNTED: Final = re.compile(r"[0-9]+|[a-z]$")
 _EVERY: Final = pl.lit(True)
 
 
@@ -438,10 +440,25 @@ def _owners(
     ranks = {i: rank_of_process.get(next(iter(w))) for i, w in writers.items()} if alone else {}
     paths = tables["inputs"].select("input_id", "path").drop_nulls()
     if len(names) > 1 and paths.height > 1:
+        alike = _named_alike(dict(paths.iter_rows()), found)
         for input_id, path in paths.iter_rows():
-            if int(input_id) not in writers and (host := _in_path(str(path), names)) is not None:
+            host = alike.get(input_id) or _in_path(str(path), {**{n: n for n in alike.values()}, **names})
+            if int(input_id) not in writers and host is not None:
                 found[int(input_id)] = host
     return found, {i: r for i, r in ranks.items() if r is not None}
+
+
+def _named_alike(paths: Mapping[int, str], hosts: Mapping[int, str]) -> dict[int, str]:
+    """Hosts of files named as those of several known hosts: ``run/gpu3.log`` beside ``gpu1.log``, ``gpu2.log``."""
+    shapes = {_COUNTED.sub("#", short(host)) for host in hosts.values()}
+    around = {tuple(paths[i].rpartition(short(host))[::2]) for i, host in hosts.items() if short(host) in paths[i]}
+    if len(around) != 1 or len({*hosts.values()}) < 2:
+        return {}
+    ((before, behind),) = around
+    cut = {i: path[len(before) : len(path) - len(behind)] for i, path in paths.items()}
+    return {
+        i: name for i, name in cut.items() if before + name + behind == paths[i] and _COUNTED.sub("#", name) in shapes
+    }
 
 
 def _in_path(path: str, names: Mapping[str, str]) -> str | None:

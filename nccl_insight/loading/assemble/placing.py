@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from nccl_insight.language.load import playing
+from nccl_insight.language.load import playing, witnesses
 from nccl_insight.loading.assemble.base import stack
 from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, member_in_job, places_in
 from nccl_insight.readers.embedded.tags import read_tag
@@ -35,6 +35,11 @@ _HEADLESS: Final = _BARE & pl.col("launcher").is_not_null()
 
 def _looked_up(column: str, values: Mapping[int, object], dtype: type[pl.DataType]) -> pl.Expr:
     return pl.col(column).cast(pl.Int64).replace_strict(values, default=None, return_dtype=dtype)
+
+
+def _of_itself() -> pl.Expr:
+    """Whether a line is no witness's word of how another process ended."""
+    return ~pl.col("message").is_in(list(witnesses()))
 
 
 def _by_test(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
@@ -107,6 +112,7 @@ def _by_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     tag = pl.when("_headless").then(pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00"))
     tags = rows.select(tag.alias("tag"))["tag"] if known.machines else pl.Series("tag", [], pl.String)
     hosts: dict[str, str] = {}
+    others: dict[str, str] = {}
     tasks: dict[str, int] = {}
     for text in tags.drop_nulls().unique():
         said = read_tag(text)
@@ -115,18 +121,21 @@ def _by_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
             rank = known.at_local_rank(said.local_rank, host)
         at = known.hosts(() if rank is None else (rank,))
         host = host or next(iter(at), None)
-        if host in known.machines:
-            hosts[text] = str(host)
+        if host is not None and (host in known.machines or said.hosts):
+            (hosts if host in known.machines else others)[text] = host
         if rank is not None and at == (host,):
             tasks[text] = rank
     if not hosts:
         return rows
+    # A host without a line of NCCL: where such tags name the others, too, and a process says of itself what is wrong.
+    others = others if any(read_tag(text).hosts for text in hosts) else {}
+    other = tags.replace_strict(others, default=None, return_dtype=pl.String)
     named = tags.replace_strict(hosts, default=None, return_dtype=pl.String)
     task = tags.replace_strict(tasks, default=None, return_dtype=pl.Int32)
     # What the runtime of the GPU prints, and no launcher: the tag in front of it is that of the process.
     runtime = pl.col("_headless") & pl.col("message").is_in(playing("amd-runtime"))
     return rows.with_columns(
-        host=pl.when("_headless").then(pl.coalesce(named, "host")).otherwise("host"),
+        host=pl.when("_headless").then(pl.coalesce(named, pl.when(_of_itself()).then(other), "host")).otherwise("host"),
         rank=pl.when(runtime).then(pl.coalesce("rank", task)).otherwise("rank"),
     )
 
@@ -145,11 +154,13 @@ def _by_rank(column: str, tables: Tables, known: Places, rows: pl.DataFrame) -> 
 
 
 def _by_host_file(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
-    """Lines in files of single hosts that name no rank at all, such as a kernel's log."""
+    """Lines in files of single hosts: of files that name no rank at all, such as a kernel's log, and what is no
+    launcher's word of another process."""
     if not known.host_of_input:
         return rows
     host, nobody = _looked_up("input_id", known.host_of_input, pl.String), pl.col("rank").is_null().all()
-    return rows.with_columns(host=pl.when(_BARE & nobody.over("input_id")).then(host).otherwise("host"))
+    own = nobody.over("input_id") | _of_itself()
+    return rows.with_columns(host=pl.when(_BARE & own).then(host).otherwise("host"))
 
 
 def _by_gpu(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:

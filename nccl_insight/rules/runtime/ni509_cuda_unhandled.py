@@ -7,7 +7,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.facts.said.topics import telling, told
-from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules._errors import Trouble, of_the_failed, trouble
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.ends import TIMED_OUT
 from nccl_insight.tables.run import Run
@@ -21,7 +21,7 @@ def check(ctx: Context) -> Hits:
     late = _after_abort(ctx.run, found.rows)
     first = found.rows.join(late.select("input_id", "line"), on=["input_id", "line"], how="anti", maintain_order="left")
     if first.height:
-        yield from _hit(ctx, Trouble(first), ())
+        yield from _hit(ctx, of_the_failed(ctx.run, Trouble(first)), ())
     if late.height:
         yield from _hit(ctx, Trouble(late), (TIMED_OUT, "ib-completion-retry-exceeded"))
 

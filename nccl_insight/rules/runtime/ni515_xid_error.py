@@ -8,16 +8,14 @@ import polars as pl
 from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.base.model import Action, Hit, Ref, Severity
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, remedies, weight
-from nccl_insight.facts.said.ends import ends
-from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.said.topics import told
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import gpus_at, places
 from nccl_insight.rules._diag import events
-from nccl_insight.rules._errors import Trouble, with_who
+from nccl_insight.rules._errors import Trouble, failed_in_cuda, the_failed, with_who
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.rules.says import said
-from nccl_insight.tables.run import Run, fact
+from nccl_insight.tables.run import Run
 
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "rank", "host", "pci_address", "xid", "_word")
 
@@ -40,21 +38,11 @@ def _number(text: str, behind: str) -> int | None:
     return int(digits) if digits.isascii() and digits else None
 
 
-_IN_CUDA: Final = ("cuda-unhandled", "cuda-hardware-error")
-
-
-@fact
-def _failed_in_cuda(run: Run) -> set[int]:
-    """Ranks in which CUDA failed, as NCCL or an exception says."""
-    failed = causes(run).filter(pl.col("cause").is_in(list(_IN_CUDA)))["rank"].drop_nulls().to_list()
-    return {int(r) for r in failed} | {r for e in ends(run) if e.message == "cuda" for r in e.ranks}
-
-
 def _place(run: Run, row: dict[str, object]) -> tuple[int | None, str | None]:
     """Rank and host of the GPU; of a node that NCCL calls by another name those of the process in which CUDA failed."""
     rank, host, address = row["rank"], row["host"], str(row.get("pci_address") or "")
     if rank is None and address and host is not None and host not in places(run).machines:
-        failed = _failed_in_cuda(run)
+        failed = failed_in_cuda(run)
         owners = {owner for owner in gpus_at(run.tables, address, None) if owner[1] in failed}
         if len({at for at, _ in owners}) == 1:
             return next(iter(owners))[1] if len(owners) == 1 else None, next(iter(owners))[0]
@@ -105,6 +93,8 @@ def _hit(ctx: Context, kind: _Kind) -> Hit:
     kinds = remedies(kind.xid, kind.severity.value, switch=kind.switch)
     hosts = tuple(sorted(kind.hosts))
     ranks = tuple(sorted(kind.ranks))
+    if not ranks and kind.severity is Severity.ERROR and not places(ctx.run).rank_of_process:
+        ranks = the_failed(ctx.run, hosts)
     return ctx.says(
         "found",
         tuple(Ref(i, n) for i, n in lines[:4]),

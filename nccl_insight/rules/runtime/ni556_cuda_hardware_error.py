@@ -4,7 +4,7 @@ from nccl_insight.base.model import Severity
 from nccl_insight.facts.said.topics import plays, telling
 from nccl_insight.facts.setup.settings import refs
 from nccl_insight.loading.assemble.places import places
-from nccl_insight.rules._errors import cut, with_who
+from nccl_insight.rules._errors import cut, of_the_failed, with_who
 from nccl_insight.rules.context import Context, Hits
 
 
@@ -12,6 +12,7 @@ def check(ctx: Context) -> Hits:
     """One finding for all lines."""
     found = ctx.lines()
     if found is not None:
+        found = of_the_failed(ctx.run, found)
         reason = found.value("error_text") or found.text
         amd = bool(plays(found.rows, "amd-hardware").any())
         yield from ctx.tells("found", quiet=Severity.WARNING, rows=found, amd=amd, reason=reason)

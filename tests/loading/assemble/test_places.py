@@ -156,3 +156,30 @@ def test_rows_of_ras_reports_come_placed_and_say_by_what(tmp_path: Path) -> None
     assert found[:2] == [(100, 0, "process"), (101, 1, "process")]
     assert found[2:4] == [(100, 2, "communicator"), (101, 3, "communicator")]
     assert found[4:] == [(100, None, "line"), (101, None, "line")]
+
+
+_CLOSED = (
+    "{host}:{pid}:{pid} [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer {peer}<4>"
+)
+_SWAPPED = "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 803: system has "
+_SWAPPED += "unsupported display driver / cuda driver combination"
+
+
+def test_a_file_named_as_those_of_the_other_hosts_is_a_hosts(tmp_path: Path) -> None:
+    """The host without a line of NCCL; what a launcher's file is called is no host's name."""
+    for n in (1, 2):
+        text = _CLOSED.format(host=f"gpu{n}", pid=100 + n, peer="10.0.0.3")
+        (tmp_path / f"gpu{n}.log").write_text(f"{text}\n[rank{n}]: RuntimeError: NCCL error\n")
+    (tmp_path / "gpu3.log").write_text(f"{_SWAPPED}\n[rank3]: RuntimeError: No CUDA GPUs are available\n")
+    (tmp_path / "launcher.log").write_text(f"{_SWAPPED}\n")
+    rows = load(str(tmp_path)).table("errors", "message", "host").filter(pl.col("message") == "torch_cuda_warning")
+    assert sorted(rows["host"], key=str) == [None, "gpu3"]
+
+
+def test_a_pod_without_a_line_of_nccl_is_a_host_where_pods_are(tmp_path: Path) -> None:
+    members = [(f"node{n // 2}", 100 + n, n % 2, n, "a1", f"[pod/node{n // 2}/main] ") for n in range(4)]
+    path = _log(tmp_path / "run.log", *members)
+    failed = "[pod/node1/main] RuntimeError: No CUDA GPUs are available"
+    path.write_text(f"{path.read_text()}{failed}\n[pod/node2/main] {_SWAPPED}\n")
+    rows = load(str(path)).table("errors", "message", "host").filter(pl.col("message") == "torch_cuda_warning")
+    assert rows["host"].to_list() == ["node2"]

@@ -262,3 +262,35 @@ def test_time_outs_in_several_operations_are_listed_in_their_order(tmp_path: Pat
     found = _findings("\n".join((*waits, *_stands(2, 7, 600000))), tmp_path / "run.log")
     (title,) = (f.title for f in found if f.name == "watchdog-timeout")
     assert "ALLREDUCE 7, BROADCAST 41, RECV 41" in title
+
+
+_ASSERTED: Final = (
+    "/pytorch/aten/src/ATen/native/cuda/Indexing.cu:1369: indexSelectLargeIndex: block: [0,0,0], thread: [1,0,0] "
+    "Assertion `srcIndex < srcSelectDimSize` failed."
+)
+_BROKEN: Final = f"{HEAD} enqueue.cc:1421 NCCL WARN Cuda failure 214 'uncorrectable ECC error encountered'"
+_XID: Final = (
+    "May  5 03:56:31 gpu01 kernel: NVRM: Xid (PCI:0000:1b:00): 94, pid=7, name=python3, Contained: SM (0x1). RST: No"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "name"),
+    [
+        (_ASSERTED, "device-side assert triggered", "cuda-unhandled"),
+        (_BROKEN, "uncorrectable ECC error encountered", "cuda-hardware-error"),
+        (_XID, "uncorrectable ECC error encountered", "xid-error"),
+    ],
+)
+def test_whose_gpu_failed_is_the_only_rank_in_which_cuda_failed(
+    line: str, error: str, name: str, tmp_path: Path
+) -> None:
+    """Lines that name no rank, where no line of NCCL says which rank a process is; two ranks would leave it open."""
+    raised = (
+        "\n[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]: torch.AcceleratorError: CUDA error: {error}"
+    )
+    for ranks in ((5,), (5, 6)):
+        log = tmp_path / f"{len(ranks)}.log"
+        log.write_text(line + "".join(raised.format(rank=rank, error=error) for rank in ranks) + "\n")
+        first = nccl_insight.analyze([log]).findings[0]
+        assert (first.name, first.ranks) == (name, (5,) if len(ranks) == 1 else ())
