@@ -26,11 +26,11 @@ _FRESH: Final[Mapping[str, str]] = toml.beside(__file__)["fresh"]
 
 def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[machine.Found]:
     """``(line, issue)`` about environments that get lost, and addresses and GPUs that cannot be right."""
-    if script.kind == "python":
-        return
     text = "\n" * (first_line - 1) + text
     for launch in script.launches[:_MOST]:
         yield from _fresh(script, launch)
+    if script.kind == "python":
+        return
     yield from _one_host(script, text)
     if script.kind == "shell":
         yield from _hidden_gpus(script, text)
@@ -77,7 +77,9 @@ def _fresh(script: Script, launch: Launch) -> Iterator[machine.Found]:
         return  # what the container gets is another question
     if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|(?<!-)\benv\b.*NCCL_", line):
         return
-    ways = {"export", "setenv", "declare", "typeset", "assignment"}
+    if any(re.search(r"(?<!\S)\$x(?!\S)", w) for w in launch.words[1:] if " " in w):
+        return  # what a Python program fills in may set it
+    ways = {"export", "setenv", "declare", "typeset", "assignment", "os.environ"}
     earlier = (s for s in script.settings if s.exported and not s.scope and s.seq < launch.seq)
     lost = [s for s in earlier if not s.conditional and not s.dead and s.how in ways and s.name not in line]
     if not lost or ("$" in line and re.search(r"\$\{?!?NCCL|\$\{?ENV|\$\{?EXPORT", line)):

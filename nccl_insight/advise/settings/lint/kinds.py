@@ -113,9 +113,9 @@ def kind_of_target(target: str, text: str, *, piped: bool = False) -> str | None
         return "shell" if shells & set(words[:6]) else None
     if "GITHUB_ENV" in target:
         return "env-file"
-    if not target or target.startswith("/dev/") or "$" in PurePath(target).name:
-        return None
     pure = PurePath(target)
+    if not target or target.startswith("/dev/") or "$" in (pure.suffix or pure.name):
+        return None
     telling = pure.suffix or pure.name.lower() in _BY_NAME or pure.name.startswith(".") or text.startswith("#!")
     if not telling and not pure.name.lower().startswith("dockerfile"):
         return None

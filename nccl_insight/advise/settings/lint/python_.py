@@ -211,10 +211,7 @@ def _commands(script: Script, node: ast.Call) -> None:
         if " " in said:
             read_own_shell(script, said, text.lineno, "this command", step, scope="command")
     elif isinstance(text, ast.List):
-        words = [
-            (w.value if isinstance(w, ast.Constant) and isinstance(w.value, str) else "$x", w.lineno) for w in text.elts
-        ]
-        read_words(script, words, "command")
+        read_words(script, [(_said(w) or "$x", w.lineno) for w in text.elts], "command")
 
 
 def _child(script: Script, node: ast.Call) -> None:

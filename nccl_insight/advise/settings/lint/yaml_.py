@@ -115,7 +115,7 @@ def _nodes(events: Iterator[Any]) -> list[yaml.Node]:
         if isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
             children, node = stack.pop(), open_nodes.pop()
             if isinstance(node, yaml.MappingNode):
-                node.value = list(zip(children[::2], children[1::2], strict=False))
+                node.value = _merged(list(zip(children[::2], children[1::2], strict=False)))
             continue
         if isinstance(event, yaml.AliasEvent):
             if event.anchor in anchors:
@@ -136,6 +136,16 @@ def _nodes(events: Iterator[Any]) -> list[yaml.Node]:
             stack.append(children)
             open_nodes.append(node)
     return root
+
+
+def _merged(pairs: list[tuple[yaml.Node, yaml.Node]]) -> list[tuple[yaml.Node, yaml.Node]]:
+    """The pairs of a mapping with those that it merges (``<<: *common``) and does not have itself."""
+    own = {str(key.value): (key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode)}
+    merged = own.pop("<<", (None, None))[1]
+    for node in merged.value if isinstance(merged, yaml.SequenceNode) else [merged]:
+        if isinstance(node, yaml.MappingNode):
+            own = {str(key.value): (key, value) for key, value in node.value} | own
+    return list(own.values()) if merged is not None else pairs
 
 
 def _node(event: Any) -> yaml.Node:

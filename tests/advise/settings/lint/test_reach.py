@@ -10,6 +10,11 @@ from nccl_insight.base.model import Severity
 
 # Name of the file, its text, and what is found at warning or above: line and name.
 CASES: dict[str, tuple[str, set[tuple[int, str]]]] = {
+    # What is merged, written under a name with a variable in it, or started on another host
+    "merged.compose.yaml": ("x-c: &c\n  ipc: host\n  environment: {NCCL_DEBUG: INFO}\nx-d: &d {gpus: all}\nservices:\n  a:\n    <<: [*c, *d]\n    image: x\n  b:\n    <<: *c\n    ipc: private\n    gpus: all\n", {(12, "shm-too-small")}),
+    "seeds.sh": ("#!/bin/bash\nfor s in 1 2; do\ncat > job_$s.sbatch <<EOF\n#!/bin/bash\nexport NCCL_IB_TIMEOUT=40\nsrun python t.py --seed $s\nEOF\nsbatch job_$s.sbatch\ndone\n", {(5, "env-invalid-value")}),
+    "over_ssh.py": ("import os, subprocess\nos.environ['NCCL_SOCKET_IFNAME'] = 'bond0'\nfor n, h in enumerate(hosts):\n    subprocess.Popen(['ssh', h, f'cd /job && torchrun --node_rank={n} t.py'])\n", {(4, "env-not-forwarded")}),
+    "over_ssh_ok.py": ("import os, subprocess\nos.environ['NCCL_SOCKET_IFNAME'] = 'bond0'\nfor n, h in enumerate(hosts):\n    subprocess.Popen(['ssh', h, f'cd /job && {given} torchrun --node_rank={n} t.py'])\n", set()),
     # Terraform, Nomad, TOML, INI
     "main.tf": ('resource "aws_batch_job_definition" "t" {\n  environment = [\n    { name = "NCCL_DEBUG", value = "INFO" },\n    { name = "NCCL_IB_TIMEOUTT", value = "22" },\n  ]\n}\n', {(4, "env-unknown-name")}),
     "boot.tf": ('resource "google_compute_instance" "n" {\n  metadata_startup_script = <<-EOT\n    #!/bin/bash\n    export NCCL_P2P_LEVEL=nvl\n    torchrun x.py\n  EOT\n}\n', {(4, "env-invalid-value")}),
