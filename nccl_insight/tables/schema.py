@@ -81,7 +81,7 @@ def empty(name: str) -> pl.DataFrame:
 
 
 def _nothing(columns: Columns) -> pl.DataFrame:
-    return _Nothing([_null(dtype).clear().alias(column) for column, dtype in columns.items()])
+    return _Nothing([_rowless(dtype).alias(column) for column, dtype in columns.items()])
 
 
 @cache
@@ -131,8 +131,8 @@ _TALL: Final = 10_000
 
 
 @cache
-def _null(dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
-    return pl.Series([None], dtype=dtype)
+def _rowless(dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
+    return pl.Series([], dtype=dtype)
 
 
 def _with(frame: pl.DataFrame, columns: Columns, without_rows: pl.DataFrame) -> pl.DataFrame:

@@ -115,10 +115,10 @@ def _possible(rows: pl.DataFrame, cases: Sequence[Case]) -> Sequence[Case]:
             return True
         if test.column not in said:
             name = test.column if test.column in rows.columns else _HEAD.get(test.column, test.column)
-            given = rows[name].drop_nulls() if name in rows.columns else none
-            given = given.cast(pl.Int64, strict=False).drop_nulls() if given.dtype.is_numeric() else given
-            nested = given.dtype.is_nested() and not given.is_empty()
-            said[test.column] = None if nested else "\n".join(map(str, given.to_list())).lower()
+            given = rows[name] if name in rows.columns else none
+            given = given.cast(pl.Int64, strict=False) if given.dtype.is_numeric() else given
+            values = (str(value) for value in given.to_list() if value is not None)
+            said[test.column] = None if given.dtype.is_nested() else "\n".join(values).lower()
         whole = said[test.column]
         return whole is None or any(value.lower() in whole or _RANGE.fullmatch(value) for value in test.values)
 

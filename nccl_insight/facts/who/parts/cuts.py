@@ -48,11 +48,12 @@ class _After:
                 self.version_hosts[process.key[0]] = n
         # The largest number of ranks, 0 where no rank follows.
         self.largest = [0] * (len(own) + 1)
-        for n in range(len(own) - 1, -1, -1):
-            self.largest[n] = max([self.largest[n + 1], *(size or 0 for _, size in own[n].ranks)])
         self.any_ranks = [False] * (len(own) + 1)
         for n in range(len(own) - 1, -1, -1):
+            self.largest[n] = self.largest[n + 1]
             self.any_ranks[n] = self.any_ranks[n + 1] or bool(own[n].ranks)
+            for _, size in own[n].ranks:
+                self.largest[n] = max(self.largest[n], size or 0)
 
 
 class _Left:
@@ -67,8 +68,10 @@ class _Left:
 
     def add(self, process: Process) -> None:
         after = self._after
-        self._comms = max([self._comms, *(after.comms[c] for c in process.comms)])
-        self._gpus = max([self._gpus, *(after.gpus[g] for g in process.gpus)])
+        for comm in process.comms:
+            self._comms = max(self._comms, after.comms[comm])
+        for gpu in process.gpus:
+            self._gpus = max(self._gpus, after.gpus[gpu])
         self._keys = max(self._keys, after.keys[process.key[:2]])
         self._versions = max(self._versions, after.version_hosts.get(process.key[0], -1))
         for rank in process.ranks:

@@ -65,19 +65,22 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     for input_id, host, pid, seen in extents.iter_rows():
         rows = members.get((input_id, host, pid), [])
         lines_again = again.get(input_id)
-        lives = lives_of(rows, lines_again) if lines_again else ()
+        lives = lives_of(rows, lines_again) if lines_again and len(rows) > 1 else ()
+        versions = starts.get((input_id, host, pid), ())
         for n, (begin, end) in enumerate(pairwise([0, *lives, END])):
             own = [line for line in seen if begin <= line < end] if lives else seen
             if not own:
                 continue
             process = Process((host, pid, n), own[0], own[-1], closed=True)
-            process.version = any(begin <= line < end for line in starts.get((input_id, host, pid), []))
+            process.version = any(begin <= line < end for line in versions) if versions else False
             for rank, nranks, line, comm_id, bus_id, complete, destroyed in rows:
                 if not begin <= line < end:
                     continue
                 process.ranks.add((rank, nranks))
-                process.comms.update([comm_id] if comm_id else ())
-                process.gpus.update([(host, bus_id)] if host and bus_id else ())
+                if comm_id:
+                    process.comms.add(comm_id)
+                if host and bus_id:
+                    process.gpus.add((host, bus_id))
                 process.open |= not complete
                 process.closed &= destroyed not in (None, "no")
             found.setdefault(input_id, []).append(process)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import polars as pl
@@ -30,6 +31,11 @@ class World:
     size: int = 0
     failed: bool = False
     restarted: bool = False
+
+    @cached_property
+    def inputs(self) -> frozenset[int]:
+        """The inputs that hold lines of it."""
+        return frozenset(span.input_id for span in self.spans)
 
 
 def _joined(worlds: Sequence[World]) -> World:
@@ -148,7 +154,7 @@ def tied(worlds: Sequence[World]) -> list[World]:
 
 def in_sequence(one: World, other: World) -> bool:
     """Whether both have lines of one input, one after the other."""
-    return bool({s.input_id for s in one.spans} & {s.input_id for s in other.spans})
+    return not one.inputs.isdisjoint(other.inputs)
 
 
 class _Gathered:
@@ -166,7 +172,7 @@ class _Gathered:
     def add(self, world: World, versions: Collection[str]) -> None:
         """Takes a world, of whose communicators these are the versions of NCCL."""
         self.members.append(world)
-        self._inputs.update(s.input_id for s in world.spans)
+        self._inputs |= world.inputs
         self._comms |= bool(world.comms)
         self._versions.update(versions)
         self._gpus |= world.gpus
@@ -175,7 +181,7 @@ class _Gathered:
 
     def takes(self, world: World, versions: Collection[str]) -> bool:
         """Whether the world may be of the same job: of other inputs, and nothing says that it is another."""
-        if any(s.input_id in self._inputs for s in world.spans):
+        if not self._inputs.isdisjoint(world.inputs):
             return False
         if not (self._comms and world.comms):
             return True
