@@ -110,7 +110,7 @@ def ends(run: Run) -> tuple[End, ...]:
         rows = rows.filter(~(plays(rows, "later") & rows["input_id"].is_in(named.to_list())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
-    pods, agents, beside, job = _pods(run), _agents(rows), host_facts.sidecars(run), course(run)
+    pods, agents, beside, job = _pods(run), _agents(rows, errors), host_facts.sidecars(run), course(run)
     if agents:  # which pass on in their exit code that a rank failed
         rows = rows.filter(pl.col("task_list").is_null() | (pl.col("kind") != FAILED))
     found: list[End] = []
@@ -324,8 +324,10 @@ def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]
     return named_at[above - 1][1] if above else None
 
 
-def _agents(rows: pl.DataFrame) -> bool:
-    """Whether agents of a launcher name the ranks that they started: a scheduler's tasks are then the agents."""
+def _agents(rows: pl.DataFrame, errors: pl.DataFrame) -> bool:
+    """Whether a scheduler's tasks are agents of a launcher: these name the ranks that they started, or came not up."""
+    if plays(errors, "daemon").any():
+        return True
     named = rows.filter(pl.col("rank").is_not_null())["message"].drop_nulls().unique()
     return any((said := witnesses().get(m, _NOTHING)).speaker == "agent" and said.names == "rank" for m in named)
 

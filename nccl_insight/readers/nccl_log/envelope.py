@@ -9,7 +9,7 @@ CSV            exports of Grafana, Datadog, CloudWatch Insights
 ``&gt;``       text copied from a page's source
 ``| ... |``    rows of a table of Markdown, and of a frame
 ``...<br>``    lines of a page or of XML, each with a tag behind it
-``'...\n',``    a list of lines as Python prints it
+``'...\n',``   a list of lines as Python prints it
 ```...```      single lines quoted in an issue
 ``#033[34m``   escape sequences that syslog and CloudWatch write out
 =============  ==========================================================================

@@ -29,4 +29,7 @@ def check(ctx: Context) -> Hits:
     # What a launcher says behind the last step of the ranks that it started: others, or the next attempt.
     end = max(signs_of_life(run).values(), default=0)
     came_up &= not bool(((rows["line"].cast(pl.Int64) > end) & ~plays(rows, "own-start")).any())
-    yield from ctx.tells("found", whom=hosts, quiet=None, rows=found, found=found, hosts=hosts, came_up=came_up)
+    # A process that only reports what it met on its way up may go on.
+    met = bool((rows["role"].cast(pl.String) == "effect").all())
+    told = {"hosts": hosts, "came_up": came_up, "met": met}
+    yield from ctx.tells("found", whom=hosts, quiet=None, rows=found, found=found, **told)
