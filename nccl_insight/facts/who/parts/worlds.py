@@ -93,18 +93,20 @@ def _between_restarts(run: Run) -> list[World]:
     again = _restarts(run)
     failures = _failures(run) if again else {}
     cuts: dict[int, list[int]] = {}
+    real = 0
     lengths = dict(run.table("inputs").select("input_id", pl.col("lines").fill_null(END)).iter_rows())
     for input_id, lines in again.items():
         failed, own = sorted(set(failures.get(input_id, ())) - set(lines)), [0]
         seen = max(*failed, lengths.get(input_id, END) - _SILENT) if failed else 0
         for line in sorted(lines):
-            if bisect_left(failed, own[-1]) < bisect_left(failed, line) and line < seen:
+            if bisect_left(failed, own[-1]) < bisect_left(failed, line):
                 own.append(line + 1)
-        cuts[input_id] = [*own, END]
-    most = max(map(len, cuts.values()), default=2)
-    cuts = {i: own for i, own in cuts.items() if len(own) == most > 2}
+        cuts[input_id] = own
+        real = max(real, sum(begin <= seen for begin in own[1:]))
+    # What one input tells of an attempt is true of the others, which may say nothing more.
+    cuts = {i: [*own[: real + 1], END] for i, own in cuts.items() if len(own) > real > 0}
     inputs = run.table("inputs")["input_id"].drop_nulls().to_list()
-    parts = [World(tuple(Span(i, *own[n : n + 2]) for i, own in cuts.items()), restarted=True) for n in range(most - 1)]
+    parts = [World(tuple(Span(i, *own[n : n + 2]) for i, own in cuts.items()), restarted=True) for n in range(real + 1)]
     return _with_others(parts, [i for i in inputs if i not in cuts]) if cuts else []
 
 

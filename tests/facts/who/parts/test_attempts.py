@@ -69,3 +69,16 @@ def test_an_attempt_of_which_nothing_is_said_is_not_judged_in_place_of_the_one_t
     assert [f.name for f in analysis.findings if f.severity == "error"] == ["application-exception"]
     log.write_text("\n".join([*failed, *(f"step {n} loss 2.1" for n in range(40)), ""]))
     assert [f.name for f in nccl_insight.analyze([log]).findings if f.severity == "error"] == []
+
+
+def test_a_host_whose_next_attempt_says_nothing_is_restarted_with_the_others(tmp_path: Path) -> None:
+    """Without lines of init: what the second host reports belongs to the attempt that ended, not to the last one."""
+    raised = (
+        "[rank1]: Traceback (most recent call last):\n[rank1]: RuntimeError: CUDA error: unspecified launch failure"
+    )
+    closed = "gpu02:7:9 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer 10.0.0.1<401>"
+    trained = "\n".join(f"step {n} | loss 2.1" for n in range(40))
+    (tmp_path / "gpu01.log").write_text(f"{raised}\n{RESTART}\n{trained}\ntraining finished\n")
+    (tmp_path / "gpu02.log").write_text(f"{closed}\n{RESTART}\n")
+    analysis = nccl_insight.analyze([tmp_path])
+    assert [f.name for f in analysis.findings if f.severity.value in {"warning", "error"}] == []
