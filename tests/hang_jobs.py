@@ -27,9 +27,9 @@ import nccl_insight
 from nccl_insight.base.model import Analysis, Finding
 from tests.hangs import HANGS, caught, init, reached, reached_in_2_3
 
-# What names ranks as those that others wait for, or as those that ended.
+# What names ranks as those that others wait for, or as those that ended, and not those that wait.
 BLAMES = frozenset((*HANGS, "send-recv-unmatched", "collective-mismatch", "process-killed", "process-crashed",
-                    "peer-died", "application-exception")) - {"collective-stalled"}  # fmt: skip
+                    "peer-died", "application-exception")) - {"collective-stalled", "hang-after-init"}  # fmt: skip
 HOST = 8
 TROUBLES = ("late", "late", "late", "late", "late", "two", "dead", "dead", "crossed", "unmatched", "data")
 SOURCES = ("torch", "torch", "torch", "calls", "dumps", "torch+dumps", "torch+inits")
@@ -73,7 +73,8 @@ class Op:
 
 @dataclass
 class Job:
-    """A job, what it left behind and the truth. ``lost``: ranks of which something is not in the files."""
+    """A job, what it left behind and the truth. ``lost``: ranks of which something is not in the files; ``mute``: the
+    one whose own file is cut in front of all it said of its waits, which nothing tells from a late rank."""
 
     seed: int
     world: int
@@ -87,6 +88,7 @@ class Job:
     late: frozenset[int] = frozenset()
     involved: frozenset[int] = frozenset()
     lost: frozenset[int] = frozenset()
+    mute: frozenset[int] = frozenset()
     can_tell: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
 
@@ -208,6 +210,11 @@ class Play:
             return False
         stream = self.keys[rank][at][:-1]
         return not any(n < at and (self.serial or self.keys[rank][n][:-1] == stream) for n in self.open(rank))
+
+    def missed(self) -> set[int]:
+        """The ranks that have not issued what another one waits in."""
+        keys = {self.keys[r][at] for r in range(len(self.ops)) for at in self.open(r)}
+        return {r for key in keys for r, at in self.where[key].items() if at >= self.states[r].issued}
 
     def _all_here(self, rank: int, at: int) -> bool:
         op, at_of = self.ops[rank][at], self.where[self.keys[rank][at]]
@@ -447,8 +454,8 @@ def _fill(job: Job, rng: random.Random, groups: list[Group], steps: int, ahead: 
     stops = parts if job.trouble in ("late", "two", "dead") else set()
     if job.trouble in ("crossed", "unmatched") and not parts:
         job.trouble, stops = "late", parts
-    # Who waits for another one that stopped is not late itself.
-    job.late, job.involved = frozenset(r for r in stops if not play.open(r)), frozenset(parts)
+    # Who waits for another one that stopped is not late itself, nor is one for whom nobody waits.
+    job.late, job.involved = frozenset(r for r in stops & play.missed() if not play.open(r)), frozenset(parts)
     silent = frozenset(job.late) if job.trouble == "dead" else frozenset()
     base = {kind: rng.choice((0, rng.randrange(50_000))) for kind in ("world", *_KINDS)}
     writer = Writer(rng, job, play, silent, rng.choice(("none", "kind", "each")), base, rng.random() < 0.3,
@@ -521,6 +528,8 @@ def _lose(
         name = rng.choice([*text])
         rows = text[name]
         keep = rng.randrange(len(rows) // 3, max(len(rows) - 1, len(rows) // 3 + 1))
+        before, behind = ({r for r, line in part if "Watchdog" in line} for part in (rows[:keep], rows[keep:]))
+        job.mute = frozenset(behind - before) if job.files_by == "rank" else frozenset()
         job.lost |= {r for r in range(job.world) if _place(job, r) == name}
         text[name] = rows[:keep]
     elif job.loss == "late" and late and len(units) > len(late):
@@ -562,7 +571,8 @@ def _can_tell(job: Job, writer: Writer, dumps: dict[int, dict[str, Any]]) -> boo
 class Outcome:
     """How the judgment of a job compares with the truth: ``right``, ``silent`` (cannot tell) or ``wrong``.
 
-    ``lucky``: surely named although nothing is here of these ranks, and what is left cannot tell it.
+    ``lucky``: surely named although nothing is here of these ranks, and what is left cannot tell it; or one ``mute``
+    rank named, late or not.
     """
 
     job: Job
@@ -591,16 +601,17 @@ def _sure(finding: Finding) -> bool:
 
 
 def compare(job: Job, analysis: Analysis) -> Outcome:
-    """Right: the first finding names exactly the late ranks; wrong: a sure one names others."""
+    """Right: the first finding names exactly the late ranks; wrong: a sure one names one that is not late."""
     loud = [f for f in analysis.findings if f.severity.value in ("warning", "error")]
     blames = [f for f in loud if f.name in BLAMES and f.ranks and _sure(f)]
     said = tuple(f"{f.name} {list(f.ranks)} {f.confidence.value}: {f.title}" for f in loud)
     allowed = set(job.late) or set(job.involved)
-    wrong = [f for f in blames if set(f.ranks) != allowed and not _crossing(job, f)]
+    wrong = [f for f in blames if not set(f.ranks) <= allowed and set(f.ranks) != job.mute and not _crossing(job, f)]
     first = bool(loud) and loud[0].name in BLAMES and set(loud[0].ranks) == set(job.late)
     answer = "wrong" if wrong else "right" if first or not (job.late or blames) else "silent"
     unheard = any(set(f.ranks) <= job.lost for f in blames)
-    return Outcome(job, answer, bool(job.late) and not job.can_tell and unheard and answer == "right", said)
+    lucky = bool(job.late) and not job.can_tell and unheard and answer == "right"
+    return Outcome(job, answer, lucky or any(set(f.ranks) == job.mute for f in blames), said)
 
 
 def _crossing(job: Job, finding: Finding) -> bool:

@@ -130,9 +130,14 @@ def _came(run: Run, claim: Claim) -> bool:
     judged, dumped = verdict(run, DUMPS), flight_recorder.dumped(run)
     if judged.claims or claim.source == DUMPS or not set(claim.ranks) <= dumped:
         return False
-    return claim.world and any(
-        s.whole and set(claim.ranks) <= set(s.ranks) and (claim.seq is None or claim.seq <= s.seq)
-        for s in judged.stalled
+    # Who printed nothing, and waits by its own dump, is not late either.
+    waits = claim.proof in UNSEEN and judged.waiting.issuperset(claim.ranks)
+    return claim.world and (
+        waits
+        or any(
+            s.whole and set(claim.ranks) <= set(s.ranks) and (claim.seq is None or claim.seq <= s.seq)
+            for s in judged.stalled
+        )
     )
 
 

@@ -20,8 +20,8 @@ from nccl_insight.tables.run import Run, fact
 
 _CALLS: Final = 200_000
 _MOST: Final = 4096
-# Calls of each rank of an input.
-_FEW: Final = 4
+# Calls of each rank of an input: so far behind others a rank may write its lines.
+_FEW: Final = 8
 _COLUMNS: Final = words("comm_id rank op peer root op_count host pid input_id line")
 # A communicator, and for transfers who sends to whom.
 _Stream: TypeAlias = tuple[str, tuple[int, ...]]
@@ -86,16 +86,17 @@ def _drained(run: Run) -> _Drained:
     idle = any(0 < called[r] <= most for r in free - missed)
     cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
     still = len(missed) > 1 and _still(total, members, missed, held)
-    return _Drained(frozenset() if idle or cut or still else missed, lacks, _near_end(rows))
+    return _Drained(frozenset() if idle or cut or still else missed, lacks, _near_end(rows, {*places.values()}))
 
 
-def _near_end(rows: pl.DataFrame) -> frozenset[int]:
-    """The ranks behind whose last call few others stand in their input."""
-    parts = rows.drop_nulls("job").partition_by("input_id")
-    # Where others hold calls as well, one may end long before them.
-    few = _FEW if len(parts) > 1 else 1
-    ends = (part["job"].to_list()[-few * part["job"].n_unique() :] for part in parts)
-    return frozenset(job for end in ends for job in end)
+def _near_end(rows: pl.DataFrame, ranks: Set[int]) -> frozenset[int]:
+    """The ranks behind whose last call few others stand in their input: each writes its lines when it likes. And those
+    that made none, where an input is as short."""
+    found, mute = set[int](), ranks - {*rows["job"].drop_nulls()}
+    for part in rows.drop_nulls("job").partition_by("input_id"):
+        last = part["job"].to_list()[-_FEW * part["job"].n_unique() :]
+        found |= {*last, *(mute if len(last) == part.height else ())}
+    return frozenset(found)
 
 
 def _cut(run: Run, rows: pl.DataFrame, held: set[int], missed: frozenset[int]) -> bool:

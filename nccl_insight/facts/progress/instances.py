@@ -24,8 +24,9 @@ class Instance:
     oldest operation that the rank waits in), ``op``, ``input_id``, ``line``; of dumps also ``label`` (the operation
     and its sizes), ``inside`` (false where the GPU has not come to it) and ``joint`` (no member finishes it before
     all have come). ``world``: ranks are those of the job. ``comparable``: the rows are of one group, and its numbers
-    can be compared. ``whole``: it has no other members. ``listed``: lists of all operations made
-    the rows, which leave no doubt. ``proof``: what their own numbers prove of ranks that have issued less.
+    can be compared. ``whole``: it has no other members; ``larger``: its numbers fit a larger one, too. ``listed``:
+    lists of all operations made the rows, which leave no doubt. ``proof``: what their own numbers prove of ranks that
+    have issued less.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Instance:
     world: bool
     comparable: bool
     whole: bool = True
+    larger: bool = False
     listed: bool = False
     proof: str = "enqueued"
 

@@ -32,6 +32,9 @@ from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
 
 _FEW: Final = 16
+_PAIR: Final = 2
+# Ranks by which jobs grow.
+_HOST: Final = 4
 _MOST_GROUPS: Final = 3
 _MOST_RANKS: Final = 1 << 20
 
@@ -83,7 +86,13 @@ class Verdict:
 def verdict(run: Run, source: str) -> Verdict:
     """The verdict of one source. Who waits by better ones is not who others wait for."""
     if source == DUMPS:
-        return _of_dumps(run, verdict(run, WATCHDOG).waiting - flight_recorder.dumped(run)).verdict()
+        lines, dumped = verdict(run, WATCHDOG).waiting, flight_recorder.dumped(run)
+        graph = _of_dumps(run, lines - dumped)
+        found, all_gave_up = graph.verdict(), watchdog.processes(run).height >= len(graph.every)
+        # Where several wait by their lines and for nobody by their dumps, these are of another moment.
+        before = (dumped if all_gave_up else lines & dumped) - found.waiting
+        claims = (c for c in found.claims if len(before) < 2 or before.isdisjoint(c.ranks))
+        return replace(found, claims=tuple(claims))
     pairs: tuple[tuple[int, int], ...] = ()
     if source == WATCHDOG:
         ranks = places(run)
@@ -91,6 +100,8 @@ def verdict(run: Run, source: str) -> Verdict:
         own = (r for i, r in ranks.rank_of_input.items() if i not in dumps)
         known = frozenset({*ranks.ranks, *own}) | ended_ranks(run) | watchdog.within(run)
         every = max(watchdog.least_world(run), ranks.world, 1 + max(known, default=-1))
+        # Of whom the end may be lost nothing is known.
+        known -= {r for i in watchdog.uneven(run) for r in ranks.on((ranks.host_of_input.get(i, ""),))}
         # As many files as ranks: nobody's output is lost. Two may be of any two.
         if len(watchdog.alike(run, watchdog.states(run)["input_id"])) == every > 2:
             known |= frozenset(range(every))
@@ -109,6 +120,21 @@ def _of_dumps(run: Run, elsewhere: frozenset[int]) -> "_Graph":
     pairs = (*((p.waits, p.missing) for p in flight_recorder.unpaired(run)), *here)
     parts = flight_recorder.instances(run)
     return _Graph(run, DUMPS, parts, pairs, flight_recorder.dumped(run), elsewhere)
+
+
+def held_by_others(run: Run, waits: int, missing: int) -> bool:
+    """Whether a rank that did not come to a transfer waits itself by its dump, and for none that this one holds up."""
+    lacks: dict[int, set[int]] = {r: set() for r in flight_recorder.in_transfer(run)}
+    for group in flight_recorder.instances(run):
+        for rank in group.ranks_inside:
+            lacks.setdefault(rank, set()).update(group.lacking)
+    for pair in flight_recorder.unpaired(run):
+        lacks.setdefault(pair.waits, set()).add(pair.missing)
+    seen, ahead = set[int](), [missing]
+    while ahead:
+        seen.add(rank := ahead.pop())
+        ahead += lacks.get(rank, set()) - seen
+    return missing in lacks and waits not in seen and seen <= lacks.keys()
 
 
 def waiting(run: Run) -> frozenset[int]:
@@ -187,7 +213,12 @@ class _Graph:
         every = self.source == DUMPS or (self.waiting == set(range(count)) and (count == 2 or count % 4 == 0))
         free = [g for g in self.groups if g.complete and (g.whole or every) and g.name not in self.odd]
         free = [g for g in free if self._free(g) and not late & {(g.name, r) for r in g.entered}]
-        return tuple(_stalled(g) for g in free if g.whole) or tuple(_stalled(g) for g in free)
+        pairs = flight_recorder.stuck(self.run) if self.source == DUMPS and not free else ()
+        return tuple(_stalled(g) for g in free if g.whole) or tuple(_stalled(g) for g in free) or tuple(
+            Stalled(p.group.label, 0, f"send {p.src} -> {p.dst} of group {p.group.label}", (p.src, p.dst), True, True,
+                    None, (Ref(p.input_id, 0, f"send {p.src} -> {p.dst} {p.sizes} open on both sides"),))
+            for p in pairs
+        )  # fmt: skip
 
     def _free(self, group: Instance) -> bool:
         """Whether its operation runs, or stands behind none that others did not come to, and behind no transfer."""
@@ -317,11 +348,13 @@ class _Graph:
             times = (g.first_s for g in needs)
             held |= self._came({r for g in needs for r in g.lacking} - held, min(filter(None, times), default=None))
         alone = [g for g in needs if not g.lacking & held]
-        late = self._fewest(alone, held)
+        # In a larger group others may wait elsewhere, less likely where nearly all of a smaller one came.
+        sure = [g for g in alone if not g.larger or len(g.entered) > 2 * len(g.lacking)]
+        late = self._fewest(sure, held) or self._fewest(alone, held)
         if self.source == DUMPS:
             # Its dump says itself what it issued; or each process gave up itself; or all wait where operations differ.
-            gave_up = watchdog.given_up(self.run).select("input_id", "rank").n_unique()
-            if late & flight_recorder.dumped(self.run) or gave_up >= len(self.every) or self.differs:
+            all_gave_up = watchdog.processes(self.run).height >= len(self.every)
+            if late & flight_recorder.dumped(self.run) or all_gave_up or self.differs:
                 return
         if late and self._only(late, held, needs):
             told = [g for g in alone if self._left(g) <= late]
@@ -379,7 +412,10 @@ class _Graph:
         ):
             return False
         lines, rest = self.source == WATCHDOG, rest - self.waiting
-        if late <= self.known or (lines and rest and watchdog.cut_short(self.run)):
+        cut = watchdog.cut_short(self.run) if lines and rest else frozenset[int]()
+        # Where several wait for one alone, and their own input is whole, it is late, or its output is not here.
+        lone = (g for g in needs if g.lacking == late and len(g.entered) > _PAIR)
+        if late <= self.known or (cut and all(cut.intersection(g.rows["input_id"]) for g in lone)):
             return late <= self.known
         # Of all that print into one log one alone does not give up.
         if lines and not rest and not self.own_files:
@@ -506,15 +542,21 @@ class _Graph:
         # A few numbers that lack among many are those of ranks, not of files that nobody collected.
         low = proof in ("counts", "records") or (proof == "gap" and len(ranks) * 2 > max(told, len(group.entered)))
         # Whose output may just not be here may wait like the others, for a rank that is, or for data that stands.
-        heard = proof not in UNSEEN or self.known.issuperset(ranks)
-        low |= not heard and (self.own_files > 0 or watchdog.cut_short(self.run))
-        if not heard and self.source == WATCHDOG:
-            # The last rank of a job whose size no line tells may be silent, too.
-            odd = not places(self.run).world and (max(self.every, default=-1) + 1) % 2 == 1
-            low |= odd or (len(ranks) > 1 and watchdog.uneven(self.run))
+        heard = proof not in UNSEEN or self.known.issuperset(ranks) or (proof == "undumped" and self._gave_up({*ranks}))
+        low |= not heard and (self.own_files > 0 or bool(watchdog.cut_short(self.run)))
+        if proof in UNSEEN and self.source == WATCHDOG:
+            # The last rank of a job whose size no line tells may be silent, too; of several, the end of some is lost.
+            size = 0 if heard or places(self.run).world else max({*self.every, *self.waiting, *ranks}) + 1
+            low |= size % (2 if size < _HOST else _HOST) > 0 or len(ranks) > 1
         # Nothing tells a hang from a log that was cut, where nobody says that he waits.
-        low |= proof == "calls" and not self.elsewhere and drained.ends_with(self.run, {*ranks})
+        low |= self.source == CALLS and not self.elsewhere and drained.ends_with(self.run, {*ranks})
         return Confidence.LOW if low else Confidence.HIGH if sure.get(proof) else Confidence.MEDIUM
+
+    def _gave_up(self, late: Set[int]) -> bool:
+        """Whether all ranks but these gave up by the lines of logs of which none lacks."""
+        told = watchdog.processes(self.run)
+        each = len(watchdog.alike(self.run, told["input_id"])) == len(self.every)
+        return told.height + len(late) == len(self.every) and (each or watchdog.whole(self.run, len(late)))
 
     def _pair_claim(self, late: set[int]) -> Claim:
         """The claim that ranks without a dump are waited for in sends and receives."""
@@ -523,7 +565,8 @@ class _Graph:
         said = worded("undumped-pair", given)
         hosts = places(self.run).hosts(ranks)
         first = tuple(Ref(p.input_id, 0, said) for p in flight_recorder.unpaired(self.run) if p.missing in late)[:1]
-        return Claim(DUMPS, "undumped", ranks, hosts, waiting, Confidence.LOW, said, first)
+        sure = Confidence.MEDIUM if self._gave_up(late) else Confidence.LOW
+        return Claim(DUMPS, "undumped", ranks, hosts, waiting, sure, said, first)
 
 
 def _said(group: Instance, at: pl.DataFrame, ranks: tuple[int, ...], claim: Claim) -> str:

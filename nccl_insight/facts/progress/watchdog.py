@@ -34,6 +34,8 @@ WHO: Final = pl.coalesce("global_rank", "rank")
 """The rank in the job, else that in the group."""
 # Of the tags of a flood, all of other times, few differ in these: what may tell a local rank.
 _LABELS: Final = pl.col("launcher").str.extract_all(r"\[[a-z]+[0-9]{1,4}\]:").list.join("")
+# So many ranks that are as far from their numbers in groups are of one; two may be of two.
+_NEIGHBORS: Final = 3
 # Waits of one limit differ by less than this share of it: the watchdog looks at its operations now and then.
 _ONE_LIMIT: Final = 0.1
 # Where lines name no group, numbers this close count the operations of one.
@@ -67,6 +69,11 @@ def given_up(run: Run) -> pl.DataFrame:
     ran = pl.col("ran_ms").is_not_null() | pl.col("group").eq_missing(GLOO)
     told = rows.select(ran.any()).item() or not lines.select(plays(lines, "time-out").any()).item()
     return rows.with_columns(timed=ran if told else pl.lit(True))
+
+
+def processes(run: Run) -> pl.DataFrame:
+    """The processes that gave up an operation, by input and number (``input_id, rank``)."""
+    return given_up(run).select("input_id", rank=WHO).unique()
 
 
 def waited(run: Run, ranks: Collection[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -240,7 +247,7 @@ def least_world(run: Run) -> int:
     """How many ranks the job has at least: behind each that gave up stand the other members of its group, in order; and
     each host has as many as the highest local rank.
 
-    Where one rank alone gave up nothing tells how many others there are.
+    Where one rank alone gave up nothing tells how many others there are. Groups of neighbors are all as large.
     """
     several = pl.lit(1 + (states(run)["global_rank"].drop_nulls().n_unique() > 1))
     members = pl.max_horizontal(several, pl.col("group_size"), pl.col("rank") + 1)
@@ -249,6 +256,10 @@ def least_world(run: Run) -> int:
     local = {**known.local_of_input, **{i: n for i, tag in tags if (n := read_tag(tag).local_rank) is not None}}
     hosts = {known.host_of_input.get(i) for i in alike(run, local)} - {None}
     started = max(len(known.local_of_input), len(hosts) * (1 + max(local.values(), default=-1)))
+    first = (pl.col("global_rank") - pl.col("rank")).alias("first")
+    near = states(run).group_by(first).agg(pl.col("rank").max(), pl.col("rank").n_unique().alias("members"))
+    near = near.filter(pl.col("members") >= _NEIGHBORS, pl.col("first") >= 0)
+    started = max(started, int(near.select((pl.col("first").max() + pl.col("rank").max() + 1).fill_null(0)).item()))
     return max(int(states(run).select(least.max().fill_null(0)).item()), started)
 
 
@@ -298,9 +309,10 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
     for first, part in parts.items():
         own = how.members(first)
         name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
-        sure = places(run).world > 0 or _size(rows) == len(own)
+        sized = _size(rows) == len(own)
+        sure, more = places(run).world > 0 or sized, not (how.even or sized)
         here = rows if len(parts) == 1 else rows[part]
-        yield Instance(name, here, own, True, True, whole=how.only and sure)
+        yield Instance(name, here, own, True, True, whole=how.only and sure, larger=more)
 
 
 @fact
@@ -327,8 +339,8 @@ def reported(run: Run) -> frozenset[tuple[int, int]]:
 
 
 @fact
-def cut_short(run: Run) -> bool:
-    """Whether an input ends among the time-outs of several ranks: its last line is one."""
+def cut_short(run: Run) -> frozenset[int]:
+    """The inputs that end among the time-outs of several ranks: their last line is one."""
     own, rows = ("input_id", "line", "rank"), causes(run)
     placed = states(run).with_columns(rank="global_rank").select(own)
     lines = pl.concat([rows.filter(plays(rows, "time-out")).select(own), placed], how="vertical_relaxed")
@@ -336,7 +348,7 @@ def cut_short(run: Run) -> bool:
     last = lines.group_by("input_id").agg(pl.col("line").max(), pl.col("rank").n_unique())
     # The line behind a time-out tells where its rank stood.
     ends = last.join(run.table("inputs").select("input_id", "lines"), on="input_id")
-    return ends.filter((pl.col("rank") > 1) & (pl.col("lines") <= pl.col("line") + 1)).height > 0
+    return frozenset(ends.filter((pl.col("rank") > 1) & (pl.col("lines") <= pl.col("line") + 1))["input_id"])
 
 
 def whole(run: Run, silent: int) -> bool:
@@ -347,11 +359,11 @@ def whole(run: Run, silent: int) -> bool:
 
 
 @fact
-def uneven(run: Run) -> bool:
-    """Whether one of the inputs that hold time-outs of several ranks has at least two ranks fewer than another one: its
+def uneven(run: Run) -> frozenset[int]:
+    """The inputs that hold time-outs of at least two ranks fewer than another one that holds those of several: their
     end may be lost."""
-    told = _of_inputs(run)["ranks"].to_list()
-    return len(told) > 1 and max(told) - min(told) > 1
+    told = _of_inputs(run)
+    return frozenset(told.filter(pl.col("ranks") + 1 < pl.col("ranks").max())["input_id"])
 
 
 @fact
@@ -382,6 +394,11 @@ def _complete(run: Run) -> tuple[int, int]:
     if told.is_empty() or not (told["repeats"].fill_null(0) >= told["ranks"]).all():
         return 0, 0
     return told.height, int(told.select(pl.col("ranks").max()).item())
+
+
+def ran_before(run: Run) -> bool:
+    """Whether a rank gave up an operation behind others of its group: the job had come further than its first one."""
+    return bool(states(run).select((pl.col("timed_out_seq") > 1).any()).item())
 
 
 def begun(run: Run) -> Mapping[tuple[int, int], float]:

@@ -16,7 +16,7 @@ _MOST_RANKS = 1 << 20
 class Grid:
     """How groups of one kind lie: a number counts ``size`` steps of ``stride``, then ``outer_size`` of ``outer``.
 
-    ``only``: no larger grid fits the numbers, too.
+    ``only``: no larger grid fits the numbers, too; ``even``: none of one stride does.
     """
 
     stride: int
@@ -24,6 +24,7 @@ class Grid:
     outer: int = 1
     outer_size: int = 1
     only: bool = True
+    even: bool = True
 
     def number(self, rank: int) -> int:
         """The number of a rank in its group."""
@@ -64,7 +65,8 @@ def grid(
     plain = [b for b in best if b.outer_size == 1] or best
     if len(plain) > 1 and len({tuple(b.members(r) for r, _ in told) for b in plain}) != 1:
         return None
-    return replace(plain[0], only=len({part[1] for part in parts}) == 1)
+    even = len({g.size for g in fits if g.outer_size == 1}) < 2
+    return replace(plain[0], only=len({part[1] for part in parts}) == 1, even=even)
 
 
 def _fits(how: Grid, told: Iterable[tuple[int, int]], named: Collection[tuple[int, str]]) -> bool:

@@ -70,8 +70,12 @@ def _by_rank_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFr
     if not rows["_headless"].any():
         return rows
     tagged = pl.coalesce([pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]).cast(pl.Int32, strict=False)
-    # The watchdog names ranks of its process group; the tag, those of the job.
-    own = pl.when(pl.col("message").is_in(playing("watchdog"))).then(pl.coalesce(tagged, "rank"))
+    # The watchdog names ranks of its process group; the tag, those of the job. What the process says as it dies has no
+    # tag: it repeats a time-out that has one.
+    same = ["input_id", "seq", "duration_ms"]
+    told = pl.when((tagged.min() == tagged.max()).over(same) & pl.all_horizontal(pl.col(same[1:]).is_not_null()))
+    repeats = told.then(tagged.max().over(same)) if {*same} <= {*rows.columns} else pl.lit(None, pl.Int32)
+    own = pl.when(pl.col("message").is_in(playing("watchdog"))).then(pl.coalesce(tagged, repeats, "rank"))
     return rows.with_columns(rank=pl.when(_HEADLESS).then(own.otherwise(pl.coalesce("rank", tagged))).otherwise("rank"))
 
 

@@ -69,6 +69,10 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     ).filter(pl.col("of").is_not_null() | pl.col("global_rank").is_not_null())
     if marked.is_empty():
         return None
+    # What the process says as it dies names its rank only in the group: it is that of the time-out just told.
+    same, who = ["input_id", "of", "seq", "duration_ms"], pl.col("global_rank")
+    one = (who.min() == who.max()).over(same) & pl.col("duration_ms").is_not_null() & ~told
+    marked = marked.with_columns(pl.coalesce(who, pl.when(one).then(who.min().over(same))).alias("global_rank"))
     # The watchdog of a group says its second line, which names the group, behind the first. Else a line that names no
     # group belongs to the one that another line of the rank names with the number, or at all, if that is one only.
     behind = pl.struct("of", "seq").shift(-1).over("input_id", "global_rank") == pl.struct("of", "seq")

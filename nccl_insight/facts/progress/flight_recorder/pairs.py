@@ -11,7 +11,10 @@ from nccl_insight.tables.run import Run, fact
 
 @dataclass(frozen=True)
 class Unpaired:
-    """Sends that wait without a receive (``op`` is ``Send``), or receives without a send; ranks are of the job."""
+    """Sends that wait without a receive (``op`` is ``Send``), or receives without a send; ranks are of the job.
+
+    ``met``: the other side came as well, and neither is done.
+    """
 
     group: Group
     op: str
@@ -20,6 +23,7 @@ class Unpaired:
     count: int
     sizes: str
     input_id: int
+    met: bool = False
 
     @property
     def waits(self) -> int:
@@ -32,9 +36,18 @@ class Unpaired:
         return self.dst if self.op == "Send" else self.src
 
 
-@fact
 def unpaired(run: Run) -> tuple[Unpaired, ...]:
     """Sends without receives and receives without sends, where the rank that waits gave a dump."""
+    return tuple(p for p in _pairs(run) if not p.met)
+
+
+def stuck(run: Run) -> tuple[Unpaired, ...]:
+    """The transfers that both ranks have begun and neither has finished, the send of each."""
+    return tuple(p for p in _pairs(run) if p.met)
+
+
+@fact
+def _pairs(run: Run) -> tuple[Unpaired, ...]:
     entries = entries_of(run)
     if entries.is_empty() or not entries["is_p2p"].any():
         return ()
@@ -55,10 +68,12 @@ def unpaired(run: Run) -> tuple[Unpaired, ...]:
         cut = wrapped.get(a, True) or wrapped.get(b, True)
         for op, other in (("Send", "Recv"), ("Recv", "Send")):
             more = waiting[op].height - waiting[other].height if cut else sides[op].height - sides[other].height
-            if waiting[op].height and more > 0 and (not cut or not waiting[other].height):
+            alone = more > 0 and (not cut or not waiting[other].height)
+            met = more == 0 and op == "Send" and all((side["state"] == "started").any() for side in waiting.values())
+            if waiting[op].height and (alone or met):
                 first = waiting[op].row(0, named=True)
-                sizes = str(first["input_sizes"] or "")
-                found.append(Unpaired(group, op, a, b, min(more, waiting[op].height), sizes, first["input_id"]))
+                sizes, count = str(first["input_sizes"] or ""), min(more, waiting[op].height)
+                found.append(Unpaired(group, op, a, b, count, sizes, first["input_id"], met))
     return tuple(found)
 
 
