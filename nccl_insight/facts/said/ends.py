@@ -264,7 +264,9 @@ def _last_words(run: Run, known: Places, found: Sequence[End]) -> list[End]:
     if not tails_ or any(e.kind != FAILED or e.exception for e in found):
         return []
     # Lines that only pass a failure on do not tell how a process ended; its signal does.
-    said = set(unwell(run)["cause"].to_list())
+    rows = unwell(run)["cause", "message"].iter_rows()
+    # Nor do effects that the kernel tells: they are of no process.
+    said = {c for c, m in rows if c != CONSEQUENCE or witnesses().get(m, _NOTHING).speaker != "kernel"}
     # Nor does a launcher's exit code: the exception does that the program raised.
     if said - {CONSEQUENCE, *(FAILED for _ in found)}:
         return []

@@ -60,6 +60,13 @@ def test_no_text_is_taken_for_a_message_by_leaving_words_out() -> None:
         assert recover.match_without_part(catalog, text) is None
 
 
+def test_a_time_before_the_tag_of_open_mpi() -> None:
+    """As ``mpirun --tag-output --timestamp-output`` writes a line."""
+    hit = recover.match_headless(default_catalog(), "Wed Jun 26 22:35:41 2019[1,273]<stderr>:ibv_modify_qp failed")
+    assert hit is not None
+    assert hit[0].message.name == "nvshmem_modify_qp"
+
+
 def test_short_lines_are_not_taken_apart() -> None:
     text = "(Actor pid=744, ip=10.0.0.7) (Worker pid=5) loss 2.5"
     assert recover.tagged(text) == [text]
