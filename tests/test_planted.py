@@ -95,7 +95,7 @@ def test_differences_on_other_hosts_are_no_cause(era: str, tmp_path: Path) -> No
     assert cause["gdr-not-used"] is None
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("condition", planted.CONDITIONS)
 @pytest.mark.parametrize("era", planted.ERAS)
 def test_each_alone(era: str, condition: str, tmp_path: Path) -> None:

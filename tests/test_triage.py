@@ -22,7 +22,7 @@ def short(hosts: object) -> set[str]:
     return {str(h).split(".")[0] for h in (hosts if isinstance(hosts, (list, tuple)) else ())}
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.parent.name)
 def test_root_and_blame(path: Path) -> None:
     case: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -51,6 +51,7 @@ def _why(subject: str, log: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("subject", ["rank 2", "2", "Rank 2"])
 def test_the_rank_that_did_not_come_is_the_cause(log: Path, subject: str) -> None:
     said = _why(subject, log)
@@ -74,6 +75,7 @@ def test_a_host_answers_for_its_ranks(log: Path) -> None:
     assert _why("gpu02", log).startswith("Host gpu02 (ranks 2-3)\n")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("subject", ["rank 4", "host gpu09", "group 7", "", "*"])
 def test_what_is_not_there_is_said_with_what_is(log: Path, subject: str) -> None:
     done = run_cli("why", subject, log)
