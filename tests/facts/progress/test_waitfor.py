@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
+import nccl_insight
 from nccl_insight.base.model import Hit
 from nccl_insight.facts.progress.claims import DUMPS
 from nccl_insight.facts.progress.waitfor import verdict
@@ -204,6 +206,25 @@ def test_a_rank_without_a_dump_may_wait_where_another_one_called_something_else(
     for rank in (0, 1):
         (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(dump([done(2)]), protocol=2))
     assert [c.ranks for c in claims(load(tmp_path))] == [(2,)]
+
+
+def test_a_transfer_that_both_sides_began_stands_and_who_waits_behind_it_lacks_no_partner(tmp_path: Path) -> None:
+    """Rank 1 sends to rank 2, which received; rank 0 sends to rank 1, which waits. Where rank 1 waits for nobody, it
+    left the receive out."""
+    pipe = {"is_p2p": True, "process_group": ["1", "pp"], "pg_id": 1, "state": "started"}
+    first = entry(1, "send 0->1", **pipe, p2p_seq_id=1)
+    second = [entry(1, f"{op}", **pipe, p2p_seq_id=1) for op in ("send 1->2", "recv 2<-1")]
+    given = {0: [done(2), first], 1: [done(2), second[0]], 2: [done(2), second[1]]}
+
+    def told(dumps: dict[int, list[dict[str, Any]]]) -> list[tuple[str, tuple[int, ...]]]:
+        for rank, entries in dumps.items():
+            content = dump(entries)
+            content["pg_config"]["1"] = {"name": "1", "desc": "pp", "ranks": "[0, 1, 2]"}
+            (tmp_path / f"dump_{rank}").write_bytes(pickle.dumps(content, protocol=2))
+        return [(f.name, f.ranks) for f in nccl_insight.analyze([tmp_path]).findings if f.severity.value == "error"]
+
+    assert told(given) == [("collective-stalled", (1, 2))]
+    assert told(given | {1: [done(2)], 2: [done(2)]}) == [("send-recv-unmatched", (1,))]
 
 
 def test_groups_without_a_name_at_one_number_do_not_differ(tmp_path: Path) -> None:
