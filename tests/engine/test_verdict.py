@@ -54,6 +54,7 @@ def test_a_rank_that_does_not_finish_init_leaves_no_proof(tmp_path: Path) -> Non
     assert [row.end for row in analysis.progress.ranks] == ["running", "silent"]  # type: ignore[union-attr]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
@@ -85,6 +86,7 @@ def test_ranks_without_lines_are_no_doubt_where_all_others_ended_well(tmp_path: 
     assert judge(tmp_path, log(ranks=4, of=4, done=3, closed=3)).status == "inconclusive"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "line",
     [
@@ -109,6 +111,7 @@ def test_output_that_ends_with_the_end_of_a_process_is_not_ok(tmp_path: Path, li
         assert "run.log:6" in analysis.reasons[0]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "line",
     [
@@ -218,6 +221,7 @@ ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9
 PICKLED = b"\x80\x04\x95\x20\0\0\0\0\0\0\0}\x94(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94u."
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("name", "content", "what", "command"),
     [
@@ -265,6 +269,7 @@ def test_a_rocpd_database_is_no_nsys_export(tmp_path: Path) -> None:
     assert item.taken_for.startswith("ROCm profiler database (rocpd)")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "content",
     [
@@ -295,12 +300,14 @@ def _simulated(*words: str) -> list[Path]:
 
 
 @pytest.mark.skipif(not (SHARED / "simulated").is_dir(), reason="needs NCCL_INSIGHT_REFERENCE_DATA")
+@pytest.mark.part(2)
 @pytest.mark.parametrize("path", _simulated("rank-dies", "rank0-dies", "rank-segv", "rank-never"), ids=lambda p: p.stem)
 def test_no_run_that_lost_a_rank_is_ok(path: Path) -> None:
     assert nccl_insight.analyze([path]).status != "ok"
 
 
 @pytest.mark.skipif(not (SHARED / "simulated").is_dir(), reason="needs NCCL_INSIGHT_REFERENCE_DATA")
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "path", _simulated("-8gpu-nvlink.log", "2gpu-nvlink.log", "gb200-mnnvl.log", "8gpu-a100.log"), ids=lambda p: p.stem
 )
@@ -319,6 +326,7 @@ def test_blank_lines_at_the_end_are_no_output_of_the_program(tmp_path: Path, lin
     assert "ends with" not in judge(tmp_path, ["training starts", *lines, line, line]).headline
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -394,6 +402,7 @@ def test_severe_levels_in_the_middle_of_the_output_are_no_end(tmp_path: Path) ->
     assert judge(tmp_path, lines).status == "ok"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "line",
     [
@@ -434,6 +443,7 @@ def test_a_remark_about_the_host_hides_no_hang(tmp_path: Path) -> None:
     assert [f.name for f in judge(tmp_path, lines).findings if f.severity.value == "error"] == ["hang-in-init"]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("given", [(0,), (0, 1), (0, 2), (1, 3), (2, 3), (0, 1, 2), (0, 1, 2, 3)])
 def test_traces_of_some_ranks_prove_nothing_of_the_job(given: tuple[int, ...]) -> None:
     """Whom all wait for may be a rank without a trace: nobody is late, and nobody is proved to be in time."""
@@ -471,6 +481,7 @@ def test_the_rank_of_a_node_is_the_rank_of_the_job_where_there_is_one_node(tmp_p
     assert [f.ranks for f in part.findings if f.name == "application-exception"] == [()]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -585,6 +596,7 @@ def test_a_line_of_source_in_a_traceback_says_nothing(tmp_path: Path) -> None:
     assert "Traceback" not in analysis.headline + str(analysis.progress)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("title", "said"),
     [

@@ -31,5 +31,6 @@ def check(ctx: Context) -> Hits:
     came_up &= not bool(((rows["line"].cast(pl.Int64) > end) & ~plays(rows, "own-start")).any())
     # A process that only reports what it met on its way up may go on.
     met = bool((rows["role"].cast(pl.String) == "effect").all())
-    told = {"hosts": hosts, "came_up": came_up, "met": met}
-    yield from ctx.tells("found", whom=hosts, quiet=None, rows=found, found=found, **told)
+    yield from ctx.tells(
+        "found", whom=hosts, quiet=None, rows=found, found=found, hosts=hosts, came_up=came_up, met=met
+    )
