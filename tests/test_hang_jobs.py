@@ -22,7 +22,7 @@ def test_nobody_else_is_named_where_what_is_left_does_not_tell(seed: int) -> Non
     assert not outcome.lucky, outcome.said
 
 
-@pytest.mark.parametrize("seed", [3000013, 3000036, 3000216])
+@pytest.mark.parametrize("seed", [3000013, 3000036, 7000162])
 def test_nobody_is_named_surely_where_others_may_be_late_as_well(seed: int) -> None:
     """Two that say nothing, of which groups tell one; a log of calls that ends while the job runs."""
     outcome = judge(seed)

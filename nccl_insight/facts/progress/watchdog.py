@@ -340,10 +340,10 @@ def reported(run: Run) -> frozenset[tuple[int, int]]:
 
 @fact
 def cut_short(run: Run) -> frozenset[int]:
-    """The inputs that end among the time-outs of several ranks: their last line is one."""
-    own, rows = ("input_id", "line", "rank"), causes(run)
+    """The inputs that end among the time-outs of several ranks: their last line is one, or what follows each."""
+    own, rows = ("input_id", "line", "rank"), run.table("errors")
     placed = states(run).with_columns(rank="global_rank").select(own)
-    lines = pl.concat([rows.filter(plays(rows, "time-out")).select(own), placed], how="vertical_relaxed")
+    lines = pl.concat([rows.filter(plays(rows, "watchdog")).select(own), placed], how="vertical_relaxed")
     lines = lines.drop_nulls("rank")
     last = lines.group_by("input_id").agg(pl.col("line").max(), pl.col("rank").n_unique())
     # The line behind a time-out tells where its rank stood.
