@@ -6,7 +6,7 @@ tensor, pipeline and data-parallel groups, the late ranks are those that others 
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
 from functools import cached_property
 from itertools import takewhile
@@ -122,19 +122,25 @@ def _of_dumps(run: Run, elsewhere: frozenset[int]) -> "_Graph":
     return _Graph(run, DUMPS, parts, pairs, flight_recorder.dumped(run), elsewhere)
 
 
-def held_by_others(run: Run, waits: int, missing: int) -> bool:
-    """Whether a rank that did not come to a transfer waits itself by its dump, and for none that this one holds up."""
-    lacks: dict[int, set[int]] = {r: set() for r in flight_recorder.in_transfer(run)}
+@fact
+def behind_data(run: Run) -> frozenset[int]:
+    """The ranks that by their dumps wait, themselves or through others, for data that does not move."""
+    waits = defaultdict[int, list[list[int]]](list)
     for group in flight_recorder.instances(run):
-        for rank in group.ranks_inside:
-            lacks.setdefault(rank, set()).update(group.lacking)
+        inside = [*group.ranks_inside]
+        for rank in group.lacking:
+            waits[rank].append(inside)
     for pair in flight_recorder.unpaired(run):
-        lacks.setdefault(pair.waits, set()).add(pair.missing)
-    seen, ahead = set[int](), [missing]
+        waits[pair.missing].append([pair.waits])
+    ahead = [r for p in flight_recorder.stuck(run) for r in (p.src, p.dst)]
+    ahead += [r for s in verdict(run, DUMPS).stalled for r in s.ranks]
+    found = set[int]()
     while ahead:
-        seen.add(rank := ahead.pop())
-        ahead += lacks.get(rank, set()) - seen
-    return missing in lacks and waits not in seen and seen <= lacks.keys()
+        found.add(rank := ahead.pop())
+        for inside in waits.pop(rank, ()):
+            ahead += inside
+            inside.clear()  # who waits in a group is asked once, whoever lacks there
+    return frozenset(found)
 
 
 def waiting(run: Run) -> frozenset[int]:

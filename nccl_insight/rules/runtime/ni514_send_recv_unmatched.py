@@ -10,7 +10,7 @@ from nccl_insight.facts.progress.absent import held_up
 from nccl_insight.facts.progress.calls import unmatched, waits_for
 from nccl_insight.facts.progress.claims import CALLS
 from nccl_insight.facts.progress.tallies import counted
-from nccl_insight.facts.progress.waitfor import held_by_others, verdict, waiting
+from nccl_insight.facts.progress.waitfor import behind_data, verdict, waiting
 from nccl_insight.facts.setup.settings import refs
 from nccl_insight.loading.assemble.places import ranks_in_job
 from nccl_insight.rules.context import Context, Hits
@@ -29,7 +29,7 @@ def _recorded(ctx: Context) -> Hits:
     run = ctx.run
     here = flight_recorder.dumped(run)
     found = [p for p in flight_recorder.unpaired(run) if p.missing in here]
-    found = [p for p in found if not held_by_others(run, p.waits, p.missing)]
+    found = [p for p in found if p.missing not in behind_data(run)]
     waits = waiting(run)
     found = [p for p in found if p.missing not in waits] or found
     if not found:

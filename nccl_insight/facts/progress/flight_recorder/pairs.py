@@ -68,9 +68,10 @@ def _pairs(run: Run) -> tuple[Unpaired, ...]:
         cut = wrapped.get(a, True) or wrapped.get(b, True)
         for op, other in (("Send", "Recv"), ("Recv", "Send")):
             more = waiting[op].height - waiting[other].height if cut else sides[op].height - sides[other].height
+            # What both have begun they are in together.
+            met = all((side["state"] == "started").any() for side in waiting.values())
             alone = more > 0 and (not cut or not waiting[other].height)
-            met = more == 0 and op == "Send" and all((side["state"] == "started").any() for side in waiting.values())
-            if waiting[op].height and (alone or met):
+            if waiting[op].height and (op == "Send" if met else alone):
                 first = waiting[op].row(0, named=True)
                 sizes, count = str(first["input_sizes"] or ""), min(more, waiting[op].height)
                 found.append(Unpaired(group, op, a, b, count, sizes, first["input_id"], met))
