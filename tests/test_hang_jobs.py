@@ -5,7 +5,8 @@ import pytest
 from tests.hang_jobs import judge
 
 
-@pytest.mark.parametrize("seed", [6, 14, 19, 4000416, 4000444])
+@pytest.mark.part(2)
+@pytest.mark.parametrize("seed", [1, 6, 14, 19, 31, 4000416, 4000444])
 def test_the_late_rank_is_named(seed: int) -> None:
     outcome = judge(seed)
     assert outcome is not None
@@ -13,7 +14,8 @@ def test_the_late_rank_is_named(seed: int) -> None:
     assert (outcome.answer, outcome.lucky) == ("right", False), outcome.said
 
 
-@pytest.mark.parametrize("seed", [2, 13, 24, 33, 4000284, 5000095, 5000277])
+@pytest.mark.part(2)
+@pytest.mark.parametrize("seed", [2, 13, 24, 33, 35, 40, 49, 4000284, 5000095, 5000277])
 def test_nobody_else_is_named_where_what_is_left_does_not_tell(seed: int) -> None:
     outcome = judge(seed)
     assert outcome is not None
@@ -22,7 +24,7 @@ def test_nobody_else_is_named_where_what_is_left_does_not_tell(seed: int) -> Non
     assert not outcome.lucky, outcome.said
 
 
-@pytest.mark.parametrize("seed", [3000013, 3000036, 7000162])
+@pytest.mark.parametrize("seed", [3000013, 3000036, 3000216, 7000162])
 def test_nobody_is_named_surely_where_others_may_be_late_as_well(seed: int) -> None:
     """Two that say nothing, of which groups tell one; a log of calls that ends while the job runs."""
     outcome = judge(seed)

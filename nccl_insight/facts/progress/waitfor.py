@@ -219,12 +219,9 @@ class _Graph:
         every = self.source == DUMPS or (self.waiting == set(range(count)) and (count == 2 or count % 4 == 0))
         free = [g for g in self.groups if g.complete and (g.whole or every) and g.name not in self.odd]
         free = [g for g in free if self._free(g) and not late & {(g.name, r) for r in g.entered}]
-        pairs = flight_recorder.stuck(self.run) if self.source == DUMPS and not free else ()
-        return tuple(_stalled(g) for g in free if g.whole) or tuple(_stalled(g) for g in free) or tuple(
-            Stalled(p.group.label, 0, f"send {p.src} -> {p.dst} of group {p.group.label}", (p.src, p.dst), True, True,
-                    None, (Ref(p.input_id, 0, f"send {p.src} -> {p.dst} {p.sizes} open on both sides"),))
-            for p in pairs
-        )  # fmt: skip
+        if not free and self.source == DUMPS:
+            return tuple(_stuck(p) for p in flight_recorder.stuck(self.run))
+        return tuple(_stalled(g) for g in free if g.whole) or tuple(_stalled(g) for g in free)
 
     def _free(self, group: Instance) -> bool:
         """Whether its operation runs, or stands behind none that others did not come to, and behind no transfer."""
@@ -618,6 +615,12 @@ def _stalled(group: Instance) -> Stalled:
     evidence = (Ref(int(waits["input_id"][0]), 0, f"{rank_words(ranks)} are in {where}"),) if where else refs(waits, 4)
     called = where or (str(op[0]) if op.len() else "")
     return Stalled(group.name, group.low or 0, called, ranks, started, group.whole, group.first_s, evidence)
+
+
+def _stuck(pair: flight_recorder.Unpaired) -> Stalled:
+    ranks, where = (pair.src, pair.dst), f"send {pair.src} -> {pair.dst}"
+    evidence = (Ref(pair.input_id, 0, f"{where} {pair.sizes} open on both sides"),)
+    return Stalled(pair.group.label, 0, f"{where} of group {pair.group.label}", ranks, True, True, None, evidence)
 
 
 @fact

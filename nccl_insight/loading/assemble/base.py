@@ -97,3 +97,9 @@ def finish(rows: pl.DataFrame, also: Mapping[str, str] | None = None) -> pl.Data
 def column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
     """The column, or nulls of that type when no message gave it."""
     return pl.col(name).cast(dtype, strict=False) if name in frame.columns else pl.lit(None, dtype).alias(name)
+
+
+def of_the_same(value: pl.Expr, same: Sequence[str]) -> pl.Expr:
+    """The one value that rows with these cells in common have; null where a cell lacks or their values differ."""
+    one = (value.min() == value.max()).over(same) & pl.all_horizontal(pl.col(same).is_not_null())
+    return pl.when(one).then(value.min().over(same))

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from nccl_insight.language.load import playing, witnesses
-from nccl_insight.loading.assemble.base import stack
+from nccl_insight.loading.assemble.base import of_the_same, stack
 from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, member_in_job, places_in
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.declared import frame
@@ -73,8 +73,7 @@ def _by_rank_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFr
     # The watchdog names ranks of its process group; the tag, those of the job. What the process says as it dies has no
     # tag: it repeats a time-out that has one.
     same = ["input_id", "seq", "duration_ms"]
-    told = pl.when((tagged.min() == tagged.max()).over(same) & pl.all_horizontal(pl.col(same[1:]).is_not_null()))
-    repeats = told.then(tagged.max().over(same)) if {*same} <= {*rows.columns} else pl.lit(None, pl.Int32)
+    repeats = of_the_same(tagged, same) if {*same} <= {*rows.columns} else pl.lit(None, pl.Int32)
     own = pl.when(pl.col("message").is_in(playing("watchdog"))).then(pl.coalesce(tagged, repeats, "rank"))
     return rows.with_columns(rank=pl.when(_HEADLESS).then(own.otherwise(pl.coalesce("rank", tagged))).otherwise("rank"))
 

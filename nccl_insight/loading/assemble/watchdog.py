@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.words import words
 from nccl_insight.language.load import playing
-from nccl_insight.loading.assemble.base import column
+from nccl_insight.loading.assemble.base import column, of_the_same
 from nccl_insight.tables.declared import frame
 
 DEFAULT: Final = "default"
@@ -70,9 +70,8 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     if marked.is_empty():
         return None
     # What the process says as it dies names its rank only in the group: it is that of the time-out just told.
-    same, who = ["input_id", "of", "seq", "duration_ms"], pl.col("global_rank")
-    one = (who.min() == who.max()).over(same) & pl.col("duration_ms").is_not_null() & ~told
-    marked = marked.with_columns(pl.coalesce(who, pl.when(one).then(who.min().over(same))).alias("global_rank"))
+    theirs = of_the_same(pl.col("global_rank"), ["input_id", "of", "seq", "duration_ms"])
+    marked = marked.with_columns(pl.coalesce("global_rank", pl.when(~told).then(theirs)).alias("global_rank"))
     # The watchdog of a group says its second line, which names the group, behind the first. Else a line that names no
     # group belongs to the one that another line of the rank names with the number, or at all, if that is one only.
     behind = pl.struct("of", "seq").shift(-1).over("input_id", "global_rank") == pl.struct("of", "seq")

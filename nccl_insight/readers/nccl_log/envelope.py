@@ -71,7 +71,7 @@ def opened(lines: pl.Series, holds: Callable[[str], bool]) -> pl.Series:
     # Such a sign stands behind all lines, so the first and the last tell.
     ends = lines if lines.len() < _MANY else lines.head(_MANY // 2).append(lines.tail(_MANY // 2))
     for form in [f for f in _BEHIND if ends.str.contains(_PATTERNS[f]).any()]:
-        lines = _said(lines, _PATTERNS[form], r"NCCL [A-Z]+ |\w\.cpp:|Traceback \(", _BEHIND[form])
+        lines = _said(lines, _PATTERNS[form], _PATTERNS["of_a_job"], _BEHIND[form])
     if not holds('"'):
         return lines
     # What follows looks at lines with a quotation mark only, of which most logs have few.

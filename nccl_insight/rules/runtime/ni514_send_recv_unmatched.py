@@ -28,8 +28,8 @@ def _recorded(ctx: Context) -> Hits:
     """Flight Recorder dumps; one finding for all pairs of one direction and operation."""
     run = ctx.run
     here = flight_recorder.dumped(run)
-    found = [p for p in flight_recorder.unpaired(run) if p.missing in here]
-    found = [p for p in found if p.missing not in behind_data(run)]
+    told = here - behind_data(run)
+    found = [p for p in flight_recorder.unpaired(run) if p.missing in told]
     waits = waiting(run)
     found = [p for p in found if p.missing not in waits] or found
     if not found:

@@ -19,11 +19,11 @@ from nccl_insight.facts.progress.flight_recorder.entries import (
     timed_ranks,
     unnamed_counters,
 )
-from nccl_insight.facts.progress.flight_recorder.pairs import in_transfer, stuck, unpaired
+from nccl_insight.facts.progress.flight_recorder.pairs import Unpaired, in_transfer, stuck, unpaired
 from nccl_insight.facts.progress.instances import Instance
 from nccl_insight.tables.run import Run, fact
 
-__all__ = ["dumped", "in_transfer", "instances", "mismatches", "stuck", "unpaired"]
+__all__ = ["Unpaired", "dumped", "in_transfer", "instances", "mismatches", "stuck", "unpaired"]
 
 _NEVER: Final = 1 << 63
 
