@@ -36,6 +36,10 @@ Process: TypeAlias = tuple[int, str, int]
 _EVENT_LINES: Final = 2
 # A flap ends with the retries of the queue pairs: NCCL_IB_TIMEOUT 20 and 7 retries are about half a minute.
 _LINK_REACH_S: Final = 60.0
+# What begins so long after the last word of a job did not end it; zones of time differ by half hours.
+_LATE_S: Final = 600.0
+_ZONE_S: Final = 1800.0
+_BEHIND: Final = "ten minutes after all else: it did not cause the other failures"
 
 
 class FirstLines:
@@ -122,9 +126,29 @@ def old(drafts: Sequence[Draft]) -> set[int]:
     return found
 
 
-def _aged(draft: Draft) -> Draft:
-    """The draft of an old event: worth to know, and no error of this job."""
-    said = "It is stamped more than a day before the other failures: it seems to be of an earlier job."
+def _late(run: Run, drafts: Sequence[Draft]) -> set[int]:
+    """Errors that the kernel's log holds of long after all that a failed job said.
+
+    Not where they would be of its time by the clock of another time zone.
+    """
+    rest = [d for d in drafts if d.name not in names("logged")]
+    told = [d for d in rest if d.name in names("echo", "hang", "outside")]
+    begun = min((d.first_s for d in told if d.first_s is not None), default=None)
+    times_ = (course(run).ended_s, *(t for d in told for t in (d.first_s, d.last_s)))
+    ended = max((t for t in times_ if t is not None), default=0.0)
+    found: set[int] = set()
+    for i, draft in enumerate(drafts):
+        if begun is None or draft.first_s is None or draft.name not in names("logged") or not any(map(_failed, rest)):
+            continue
+        zones = (draft.first_s - begun + _LATE_S / 10) // _ZONE_S * _ZONE_S
+        if draft.first_s > ended + _LATE_S and draft.first_s - zones > ended + _LATE_S / 10:
+            found.add(i)
+    return found
+
+
+def _aged(draft: Draft, when: str = "a day before the other failures: it seems to be of an earlier job") -> Draft:
+    """The draft of an event of another time: worth to know, and no error of this job."""
+    said = f"It is stamped more than {when}."
     return replace(_remarked(draft, said), severity=max(draft.severity, Severity.WARNING, key=lambda s: s.order))
 
 
@@ -427,8 +451,8 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
     """The drafts with role, cause and final severity, in the order of the report."""
     clock = times(run, drafts)
     drafts = [timed(run, draft, clock) for draft in drafts]
-    past = old(drafts)
-    drafts = [_aged(d) if i in past else d for i, d in enumerate(drafts)]
+    past, late = old(drafts), _late(run, drafts)
+    drafts = [_aged(d) if i in past else _aged(d, _BEHIND) if i in late else d for i, d in enumerate(drafts)]
     drafts = _in_course(run, drafts)
     ahead = set_ahead(run, drafts)
     stamped, drafts = drafts, [_corrected(draft, ahead) for draft in drafts]

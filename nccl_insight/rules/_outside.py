@@ -9,6 +9,7 @@ import polars as pl
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
+from nccl_insight.facts.fabric.links import flaps
 from nccl_insight.facts.said.clock import SKEW_S, clock_text
 from nccl_insight.facts.said.course import course
 from nccl_insight.facts.said.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
@@ -228,8 +229,9 @@ def bare_echo(run: Run, end: End) -> bool:
 
 
 def network_only(run: Run) -> bool:
-    """Whether all that NCCL reported can be the echo of a process that ended."""
-    return not present(run) & set(names(*_OWN))
+    """Whether all that NCCL reported can be the echo of a process that ended, but for ports that came back."""
+    own = present(run) & set(names(*_OWN))
+    return not own or (own <= set(names("link")) and all(flap.back for flap in flaps(run)))
 
 
 # The kinds of ends that one of a kind may come of.

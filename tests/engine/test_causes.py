@@ -128,6 +128,13 @@ def test_a_kernel_clock_of_another_zone_is_no_earlier_job(tmp_path: Path) -> Non
     assert ("xid-error", "error") in loud
 
 
+def test_what_the_kernel_logs_long_after_the_end_is_another_story(tmp_path: Path) -> None:
+    loud = _with_kernel_log(tmp_path, "Mon May  4 14:42:10 2026", *RAISED)
+    assert loud == [("application-exception", "error"), ("xid-error", "warning")]
+    # By the clock of a zone that is half an hour off it would be of the same time.
+    assert ("xid-error", "error") in _with_kernel_log(tmp_path, "Mon May  4 14:50:00 2026", *RAISED)
+
+
 def test_a_gpu_broken_for_days_can_still_fail_cuda(tmp_path: Path) -> None:
     loud = _with_kernel_log(tmp_path, "Sat May  2 02:11:40 2026", CUDA.format(at="[2026-05-04 14:20:00] "))
     assert ("xid-error", "error") in loud

@@ -38,7 +38,8 @@ KINDS: Final = (KILLED, CRASHED, ENDED, FAILED)
 
 _NOTHING: Final = Witness()
 _ABORT: Final = 6
-_OBJECT: Final = re.compile(r"\bpods?/([A-Za-z0-9_.-]+)")  # of an event, in front of its message
+POD: Final = r"\bpods?/([A-Za-z0-9_.-]+)"
+"""Of an event, in front of its message."""
 
 # What a shell prints of a command that a signal ended, alone on the last lines or behind a progress bar.
 BARE: Final = "bare_word"
@@ -315,7 +316,7 @@ def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
 def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]]) -> str | None:
     """The pod or container that a line of Kubernetes or Docker Compose is about."""
     object_ = str(row.get("component") or "")
-    before = _OBJECT.search(str(row.get("launcher") or ""))
+    before = re.search(POD, str(row.get("launcher") or ""))
     if before is not None:
         return before[1]
     named = row.get("pod_name") or row.get("container_name") or (object_ if object_.startswith("pod/") else None)

@@ -115,10 +115,10 @@ class Places:
         host = self.host(host) or self.host_in_tag(tag)
         found: tuple[str | None, int] | None = self.process(tag.pid if pid is None else pid, host)
         number = tag.rank if rank is None else rank
+        at = host or self.host_of_input.get(input_id)
         if found is None and number is not None:
             found = self.rank(number, host)
-            return Place(found[0], found[1]) if found is not None else Place(host)
-        at = host or self.host_of_input.get(input_id)
+            return Place(found[0] or at, found[1]) if found is not None else Place(host)
         local = tag.local_rank
         if local is None and (host is None or host == self.host_of_input.get(input_id)):
             local = self.local_of_input.get(input_id)

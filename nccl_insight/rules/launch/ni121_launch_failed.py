@@ -3,9 +3,11 @@
 import polars as pl
 
 from nccl_insight.facts.said.course import signs_of_life
+from nccl_insight.facts.said.ends import FAILED, POD
 from nccl_insight.facts.said.topics import plays
 from nccl_insight.facts.who.members import completed
 from nccl_insight.loading.assemble.places import places
+from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
 
@@ -21,8 +23,12 @@ def check(ctx: Context) -> Hits:
         return
     found = Trouble(rows)
     known = places(run)
-    named_hosts = {known.host(name) for name in rows["node_name"].drop_nulls()}
-    hosts = tuple(sorted(host for host in named_hosts if host))
+    named = {known.host(name) for name in rows["node_name"].drop_nulls()}
+    pods = pl.concat_str("component", "launcher", separator=" ", ignore_nulls=True).str.extract(POD)
+    named |= {known.pod(name) for name in rows.select(pods).to_series().drop_nulls()}
+    # A step that did not start ends with an exit code where no process came to NCCL.
+    absent = [e for e in outside.of_kind(run, FAILED) if e.strange and not e.exception and not any(named)]
+    hosts = tuple(sorted(filter(None, named))) or outside.hosts_of(absent)
     ranks = run.table("ranks")
     came_up = completed(run).height > 0 or run.has("connections")
     came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
@@ -32,5 +38,12 @@ def check(ctx: Context) -> Hits:
     # A process that only reports what it met on its way up may go on.
     met = bool((rows["role"].cast(pl.String) == "effect").all())
     yield from ctx.tells(
-        "found", whom=hosts, quiet=None, rows=found, found=found, hosts=hosts, came_up=came_up, met=met
+        "found",
+        whom=(*outside.ranks_of(absent), *hosts),
+        quiet=None,
+        rows=found,
+        found=found,
+        hosts=hosts,
+        came_up=came_up,
+        met=met,
     )

@@ -181,7 +181,7 @@ def _short(place: str) -> str:
 def _exit(ctx: Context, first: End) -> Hit:
     """An end whose reason is not in the files: a launcher's exit code, or the last words of the output."""
     run = ctx.run
-    led = outside.led_to(run, first)
+    led = (*outside.led_to(run, first), *("launch-failed" for _ in first.strange))
     # A process of another program or step, where the ranks went on to the end of the job.
     strange = in_order(run) and first.ref.line < signs_of_life(run).get(first.ref.input_id, 0)
     strange = strange or course(run).went_on([first.ref], first.time_s)

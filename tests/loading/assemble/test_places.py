@@ -183,3 +183,16 @@ def test_a_pod_without_a_line_of_nccl_is_a_host_where_pods_are(tmp_path: Path) -
     path.write_text(f"{path.read_text()}{failed}\n[pod/node2/main] {_SWAPPED}\n")
     rows = load(str(path)).table("errors", "message", "host").filter(pl.col("message") == "torch_cuda_warning")
     assert rows["host"].to_list() == ["node2"]
+
+
+def test_a_rank_in_the_file_of_a_host_is_on_it(tmp_path: Path) -> None:
+    closed = (
+        "{host}:90:91 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer 10.0.0.9<4>\n"
+    )
+    for host, more in (
+        ("gpu01", "[rank3]: Traceback (most recent call last):\n[rank3]: ValueError: x\n"),
+        ("gpu02", ""),
+    ):
+        (tmp_path / f"{host}.log").write_text(closed.format(host=host) + more)
+    raised = nccl_insight.load([tmp_path]).table("tracebacks")
+    assert raised.select("rank", "host").rows() == [(3, "gpu01")]
