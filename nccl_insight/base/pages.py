@@ -44,11 +44,13 @@ comment in front matter.
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache, cached_property
+from glob import glob
+from itertools import starmap
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import texts
-from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base import kept, texts
+from nccl_insight.base.data import astuple, dataclass, replace
 from nccl_insight.base.errors import InsightError
 from nccl_insight.base.model import Step
 from nccl_insight.base.words import words
@@ -178,4 +180,15 @@ def pages(folders: Iterable[str | Path]) -> Iterator[Page]:
 
 @cache
 def _of_folder(folder: Path) -> tuple[Page, ...]:
-    return tuple(read_page(path) for path in sorted(folder.rglob("NI*.md")))
+    files = sorted(glob(f"{folder}/**/NI*.md", recursive=True))
+
+    def rows() -> list[tuple[object, ...]]:
+        read = map(read_page, map(Path, files))
+        return [(p.code, p.name, p.head, p.body, [astuple(step) for step in p.steps], p.spoken) for p in read]
+
+    own = Path(__file__).parents[1] in folder.parents
+    found = kept.of_files("pages", (__file__, *files), rows) if own else rows()
+    return tuple(
+        Page(Path(path), code, name, head, body, tuple(starmap(Step, steps)), spoken)
+        for path, (code, name, head, body, steps, spoken) in zip(files, found, strict=True)
+    )

@@ -1,25 +1,22 @@
-"""The parser of TOML, which is in the standard library from Python 3.11 on."""
+"""TOML: what the package brings as such, and its parser, in the standard library from Python 3.11 on."""
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    from tomllib import TOMLDecodeError, loads
-else:  # pragma: no cover
-    from tomli import TOMLDecodeError, loads
+from nccl_insight.base import kept
 
-__all__ = ["TOMLDecodeError", "beside", "loads", "read"]
+
+def __getattr__(name: str) -> Any:
+    """The parser's ``loads`` and ``TOMLDecodeError``; it takes longer to import than a start has to read."""
+    return getattr(importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli"), name)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What a file of TOML holds.
-
-    Raises:
-        OSError: it cannot be read.
-        TOMLDecodeError: it is no TOML.
-    """
-    data: dict[str, Any] = loads(path.read_text(encoding="utf-8"))
+    """What a file of the package holds."""
+    name = f"{path.parent.name}-{path.stem}"
+    data: dict[str, Any] = kept.of_files(name, [path], lambda: __getattr__("loads")(path.read_text("utf-8")))
     return data
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from nccl_insight.base import late
 from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
 from nccl_insight.cli.choices import option
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nccl_insight.share.redact.residue import Residue
 
 # Names that redaction gives.
-_OURS = re.compile(r"(?:node|user|job|secret|word|input|id|/?dir|file)[0-9]+(?:\..*)?|(?:00|02)[0-9a-f:-]+")
+_OURS = late.compiled(r"(?:node|user|job|secret|word|input|id|/?dir|file)[0-9]+(?:\..*)?|(?:00|02)[0-9a-f:-]+")
 
 
 def redact(

@@ -6,19 +6,19 @@ HTTP one file, elsewhere also what a folder or a pattern of it holds.
 """
 
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import UsageError
 
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z][A-Za-z0-9+.-]*)*://")
+_URL: Final = late.compiled(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z][A-Za-z0-9+.-]*)*://")
 _WEB: Final = ("http", "https")
-_PATTERN: Final = re.compile(r"[*?\[]")
-_USER: Final = re.compile(r"(://)[^/@\s]*@")
-_SECRET: Final = re.compile(r"(://[^\s?#'\"]*)[?#][^\s'\"]*")
+_PATTERN: Final = late.compiled(r"[*?\[]")
+_USER: Final = late.compiled(r"(://)[^/@\s]*@")
+_SECRET: Final = late.compiled(r"(://[^\s?#'\"]*)[?#][^\s'\"]*")
 _MESSAGE: Final = 200
 
 

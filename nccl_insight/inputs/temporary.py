@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import fcntl
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -17,12 +16,13 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.base.errors import UsageError
 
 _PREFIX: Final = "nccl-insight-"
 _LOCK: Final = ".nccl-insight.lock"
 # What `tempfile.mkdtemp` adds to the prefix, and what a workspace holds: directories with a number for a name.
-_OWN_NAME: Final = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+_OWN_NAME: Final = late.compiled(rf"{_PREFIX}[a-z0-9_]{{8}}")
 
 
 class _Workspace:

@@ -4,7 +4,6 @@ A shared library, or a wheel or archive that holds some. Nothing of it is run. A
 nor the place of a message, and holds strings of other libraries that were linked in.
 """
 
-import re
 import struct
 import tarfile
 import zipfile
@@ -12,22 +11,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
+from nccl_insight.base import late
 from nccl_insight.base.errors import NotJudgedError
 from nccl_insight.language.sources import LogCall, Setting, Tree
 
 _ELF: Final = b"\x7fELF"
-_LIBRARY: Final = re.compile(r"(?:^|/)lib(?:nccl|rccl|nccl-net[\w-]*|nccl-tuner[\w-]*)[\w.+-]*\.so[0-9.]*$")
+_LIBRARY: Final = late.compiled(r"(?:^|/)lib(?:nccl|rccl|nccl-net[\w-]*|nccl-tuner[\w-]*)[\w.+-]*\.so[0-9.]*$")
 _LIMIT_BYTES: Final = 2 << 30
 _LONGEST: Final = 2000
-_STRING: Final = re.compile(rb"[\t\n\x20-\x7e]{10,2000}\x00")
-_CONVERSION: Final = re.compile(r"%[-+ #0]*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?[diuxXopsfgc]")
+_STRING: Final = late.compiled(rb"[\t\n\x20-\x7e]{10,2000}\x00")
+_CONVERSION: Final = late.compiled(r"%[-+ #0]*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?(?:hh|h|ll|l|z|j|t)?[diuxXopsfgc]")
 # What a message of a library has and a path, a symbol, a shell command, usage text or a piece of a table has not.
-_WORDS: Final = re.compile(r"(?:[^A-Za-z]*(?!NCCL|DIAG|WARN|INFO|ATTN|CALL|TRACE)[A-Za-z]{2,}\b){3}")
-_FOREIGN: Final = re.compile(
+_WORDS: Final = late.compiled(r"(?:[^A-Za-z]*(?!NCCL|DIAG|WARN|INFO|ATTN|CALL|TRACE)[A-Za-z]{2,}\b){3}")
+_FOREIGN: Final = late.compiled(
     r"^[/{<]|^[%\w]*\.(?:cc|cpp|h|cu|so)\b|^_Z|::|terminate called|\bstd\b|\{\"|pthread|\$\(|^[ \t]|&&|lspci|nvidia-smi"
 )
-_VERSION: Final = re.compile(rb"NCCL version ([0-9]+\.[0-9]+\.[0-9]+)")
-_SETTING: Final = re.compile(rb"\x00((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]{2,60})\x00")
+_VERSION: Final = late.compiled(rb"NCCL version ([0-9]+\.[0-9]+\.[0-9]+)")
+_SETTING: Final = late.compiled(rb"\x00((?:NCCL|RCCL|OFI_NCCL)_[A-Z0-9_]{2,60})\x00")
 
 
 def is_binary(path: Path) -> bool:

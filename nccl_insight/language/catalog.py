@@ -11,11 +11,11 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import Final, NamedTuple
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
-from nccl_insight.language.compile import Compiled, compile_message, outline, python_pattern
-from nccl_insight.language.index import Outline
-from nccl_insight.language.load import default_grammar, keep_index, kept_index
+from nccl_insight.language.compile import Compiled, Outline, compile_message, outline, python_pattern
+from nccl_insight.language.load import default_grammar, kept_of_sources
 from nccl_insight.language.syntax import Grammar, Message
 
 _KEY = 5
@@ -66,14 +66,16 @@ class Catalog:
         self._optional: dict[str, tuple[re.Pattern[str], int]] = {}
         self._broken: set[str] = set()
         self._headless: list[_Entry] = []
-        for name, (prefixes, required, weight, headless) in self.outlines.items():
+        first = sorted(self.outlines, key=lambda name: (-self.outlines[name].weight, name))
+        for name, (prefixes, required, weight, headless) in ((name, self.outlines[name]) for name in first):
             for prefix in prefixes or ("",):
                 entry = _Entry(name, prefix, required, weight)
-                self._place(entry)
+                if len(prefix) >= _KEY:
+                    self._long[prefix[:_KEY]].append(entry)
+                else:
+                    (self._short[prefix[0]] if prefix else self._floating).append(entry)
                 if headless:
                     self._headless.append(entry)
-        for entries in (*self._long.values(), *self._short.values(), self._floating, self._headless):
-            entries.sort(key=lambda e: (-e.weight, e.name))
 
     @cached_property
     def _behind_speaker(self) -> dict[str, list[tuple[str, str]]]:
@@ -84,14 +86,6 @@ class Catalog:
             if spoken is not None and len(words) >= _UNMISTAKABLE:
                 found[words].append((entry.name, spoken[1]))
         return found
-
-    def _place(self, entry: _Entry) -> None:
-        if len(entry.prefix) >= _KEY:
-            self._long[entry.prefix[:_KEY]].append(entry)
-        elif entry.prefix:
-            self._short[entry.prefix[0]].append(entry)
-        else:
-            self._floating.append(entry)
 
     def compiled(self, name: str, blanks: bool = False) -> Compiled:
         """The compiled rule of that name."""
@@ -151,7 +145,7 @@ class Catalog:
             pattern = rule.head_pattern if head else rule.pattern
             if pattern is None:
                 return None
-            self._regex[key] = re.compile(python_pattern(pattern, rule.guards, blanks))
+            self._regex[key] = late.made(python_pattern(pattern, rule.guards, blanks))
         return self._regex[key]
 
     def try_rule(self, name: str, text: str, blanks: bool = False) -> Match | None:
@@ -198,7 +192,7 @@ class Catalog:
         for name in islice(fitting, _FEWER_MOST):
             if name not in self._optional:
                 pattern, parts = _PART.subn(r"(?:\g<0>)?", self.compiled(name).pattern)
-                self._optional[name] = re.compile(pattern), parts
+                self._optional[name] = late.made(pattern), parts
             wanted, parts = self._optional[name]
             if 2 <= parts <= text.count("=") + 1 and (found := wanted.fullmatch(text.rstrip())):
                 pairs = zip(self.compiled(name).groups, found.groups(), strict=False)
@@ -238,9 +232,6 @@ def _folded(text: str) -> str:
 @cache
 def default_catalog() -> Catalog:
     """The catalog of the packaged grammar, built once per process."""
-    index = kept_index()
-    if index is not None:
-        return Catalog(default_grammar(), index.outlines)
-    catalog = Catalog(default_grammar())
-    keep_index(catalog.outlines)
-    return catalog
+    grammar = default_grammar()
+    rows = kept_of_sources("outlines", lambda: {k: tuple(outline(grammar, m)) for k, m in grammar.messages.items()})
+    return Catalog(grammar, {name: Outline(*row) for name, row in rows.items()})

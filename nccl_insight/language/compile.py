@@ -7,11 +7,10 @@ rejected afterwards, which is what "ends at the first occurrence" means.
 
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
-from nccl_insight.language.index import Outline
 from nccl_insight.language.starts import Chars, End, Lit, Start, Starts, leaves, may_start, show, told_apart
 from nccl_insight.language.syntax import Choice, Column, Expr, Grammar, Literal, Message, Repeat, Sequence, Terminal
 
@@ -289,6 +288,16 @@ def python_pattern(pattern: str, guards: tuple[Guard, ...], blanks: bool = False
             guarded = f"(?:(?!{escape(literal)}){value[1]})+)"
             pattern = pattern[:start] + guarded + pattern[value.end() :]
     return pattern
+
+
+class Outline(NamedTuple):
+    """A message for the index: literals that its texts can start with, one that all have in their first line, how
+    specific it is, and whether it may stand without a head."""
+
+    prefixes: tuple[str, ...]
+    required: str
+    weight: int
+    headless: bool
 
 
 def outline(grammar: Grammar, message: Message) -> Outline:

@@ -5,11 +5,11 @@ in a block of its own (``help: NAME``), for messages or diagnoses (``for``), beh
 (``enum: COLUMN`` with one ``value: NUMBER = words`` per line) say what numbers stand for. docs/grammar.md, "Help".
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.base.grouping import grouped
@@ -23,8 +23,8 @@ PLACE: Final = frozenset(
 _PARTS: Final = ("says", "check", "where", "fix", "do")
 _KEYS: Final = frozenset({*_PARTS, "help", "for", "when", "place"})
 _VALUE_MOST: Final = 90
-_FIELD: Final = re.compile(r"\{([a-z_][a-z0-9_]*)(:raw|:last)?\}")
-_OPTIONAL: Final = re.compile(r"\[\[(.*?)\]\]")
+_FIELD: Final = late.compiled(r"\{([a-z_][a-z0-9_]*)(:raw|:last)?\}")
+_OPTIONAL: Final = late.compiled(r"\[\[(.*?)\]\]")
 
 
 @dataclass(frozen=True)

@@ -11,49 +11,44 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nccl_insight.base import extensions
+from nccl_insight.base import extensions, kept
 from nccl_insight.base.errors import GrammarError
+from nccl_insight.base.late import OnDemand
 from nccl_insight.language import syntax
 from nccl_insight.language.meanings import WITNESS, Case, Meaning, Witness, expand, meaning_of, parse_cases
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 from nccl_insight.language.definitions import Definition, blocks, definitions
-from nccl_insight.language.index import Index, Outline, keep, kept, key_of, place
 from nccl_insight.language.parser import Parser, expanded, outer_literals, tokens_of
 
 _BUILTIN_TYPES = {"INT": "int", "FLOAT": "float", "INTS": "ints"}
-_T = TypeVar("_T")
 _KERNELS = "kernels.lark"
 DTYPES = ("int", "float", "str", "ints", "strs")
 
 
-def grammar_files() -> Mapping[str, str]:
-    """Name and text of the packaged grammar files (beside the package in a source checkout)."""
-    return {name: text for name, text in _all_files().items() if not name.endswith(_KERNELS)}
-
-
-def _all_files() -> Mapping[str, str]:
-    """Our own files by name, those of extensions by ``package/name``."""
+def _paths() -> Mapping[str, Traversable]:
+    """Our own files by name (beside the package in a source checkout), those of extensions by ``package/name``."""
     packaged = resources.files("nccl_insight").joinpath("grammars")
-    own = packaged if packaged.is_dir() else Path(__file__).parents[2] / "grammars"
-    found = _lark_files(own, "")
-    for package in extensions.packages("grammars"):
-        found |= _lark_files(resources.files(package), f"{package.__name__}/")
-    return found
+    folders = {"": packaged if packaged.is_dir() else Path(__file__).parents[2] / "grammars"}
+    folders |= {f"{package.__name__}/": resources.files(package) for package in extensions.packages("grammars")}
+    found = [(before, e) for before, folder in folders.items() for e in folder.iterdir() if e.name.endswith(".lark")]
+    return {before + e.name: e for before, e in sorted(found, key=lambda item: (item[0], item[1].name))}
 
 
-def _lark_files(folder: Traversable, before: str) -> dict[str, str]:
-    entries = [(before + e.name, e.read_text("utf-8")) for e in folder.iterdir() if e.name.endswith(".lark")]
-    return dict(sorted(entries))
+@cache
+def grammar_files() -> Mapping[str, str]:
+    """Name and text of the packaged grammar files, each read when somebody asks for it."""
+    paths = {name: path for name, path in _paths().items() if not name.endswith(_KERNELS)}
+    return OnDemand(paths, lambda name: paths[name].read_text("utf-8"))
 
 
 @cache
 def kernel_grammar() -> syntax.Grammar:
     """The grammar of the names of GPU kernels, a language of its own beside that of the log."""
-    return _grammar({name: text for name, text in _all_files().items() if name.endswith(_KERNELS)})
+    return _grammar({name: e.read_text("utf-8") for name, e in _paths().items() if name.endswith(_KERNELS)})
 
 
 def _terminal(definition: Definition) -> syntax.TerminalDef:
@@ -72,41 +67,44 @@ def _column_type(expr: syntax.Expr, terminals: Mapping[str, syntax.TerminalDef],
     return terminals[expr.name].dtype if isinstance(expr, syntax.Terminal) else "str"
 
 
-class _OnDemand(Mapping[str, _T]):
-    """Things by name, each made when it is first asked for."""
+class _Taken(NamedTuple):
+    """What every start needs of the packaged files: their digest, the definitions as they stand there (name, body,
+    directives, file:line), and by file the blocks of directives that belong to no rule."""
 
-    def __init__(self, names: Iterable[str], make: Callable[[str], _T]) -> None:
-        self._made: dict[str, _T | None] = dict.fromkeys(names)
-        self._make = make
+    digest: str
+    definitions: Sequence[tuple[str, str, dict[str, str], str]]
+    blocks: Mapping[str, Sequence[dict[str, str]]]
 
-    def __getitem__(self, name: str) -> _T:
-        made = self._made[name]
-        if made is None:
-            made = self._made[name] = self._make(name)
-        return made
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._made
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
+def kept_of_sources(name: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` gives for the packaged files as they are taken apart by the modules of this package."""
+    return kept.of_files(name, (*_paths().values(), *Path(__file__).parent.glob("*.py")), make)
 
 
 @cache
-def _own_blocks(name: str, text: str) -> Sequence[dict[str, str]]:
+def _taken() -> _Taken:
+    def make() -> tuple[Any, ...]:
+        files = grammar_files()
+        rows = [tuple(definition) for definition in _definitions(files).values()]
+        return _digest(files), rows, {name: _blocks(name, text) for name, text in files.items()}
+
+    return _Taken(*kept_of_sources("grammar", make))
+
+
+def _own_blocks(files: Mapping[str, str], name: str) -> Sequence[dict[str, str]]:
     """The blocks of a file that belong to no rule: tables of cases, help, and what holds for the rest of the file."""
-    if text is _packaged().get(name) and (index := kept_index()) is not None:
-        return index.blocks[name]
+    return _taken().blocks[name] if files is grammar_files() else _blocks(name, files[name])
+
+
+@cache
+def _blocks(name: str, text: str) -> Sequence[dict[str, str]]:
     own = ("default-", "define:", "help:", "enum:")
     return tuple(blocks(name, text)) if any(word in text for word in own) else ()
 
 
 def blocks_of(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The blocks of directives of grammar files that belong to no rule, in order."""
-    return (block for name, text in files.items() for block in _own_blocks(name, text))
+    return (block for name in files for block in _own_blocks(files, name))
 
 
 def _tables(files: Mapping[str, str]) -> Mapping[str, tuple[Case, ...]]:
@@ -116,12 +114,12 @@ def _tables(files: Mapping[str, str]) -> Mapping[str, tuple[Case, ...]]:
         if block["define"] in found:
             raise GrammarError(f"{block['where']}: the table of cases {block['define']} is already defined")
         found[block["define"]] = block
-    return _OnDemand(found, lambda name: parse_cases(found[name], found[name]["where"]))
+    return OnDemand(found, lambda name: parse_cases(found[name], found[name]["where"]))
 
 
-def _defaults(name: str, text: str) -> dict[str, str]:
+def _defaults(files: Mapping[str, str], name: str) -> dict[str, str]:
     """What a file says once for all its rules."""
-    given = (b.items() for b in _own_blocks(name, text) if "define" not in b)
+    given = (b.items() for b in _own_blocks(files, name) if "define" not in b)
     return {k: v for items in given for k, v in items if k.startswith("default-")}
 
 
@@ -151,10 +149,10 @@ class _Reader:
         lower = [n for n in names if not n.isupper()]
         pieces = [n for n in lower if n.startswith("_")]
         self._names = {n for n in lower if n in fields and not n.startswith("_")}
-        self.fragments = _OnDemand(pieces, self._expanded)
-        self.columns = _OnDemand([n for n in lower if n in self._names], self._column)
+        self.fragments = OnDemand(pieces, self._expanded)
+        self.columns = OnDemand([n for n in lower if n in self._names], self._column)
         messages = [n for n in lower if n not in fields and not n.startswith("_")]
-        self.messages = _OnDemand(messages, self._message)
+        self.messages = OnDemand(messages, self._message)
 
     def _parsed(self, name: str) -> syntax.Expr:
         return Parser(self._found[name], self._names, self.terminals).parse()
@@ -186,7 +184,7 @@ class _Reader:
 
     def _meaning(self, definition: Definition) -> Meaning | None:
         file = definition.where.partition(":")[0]
-        own = _defaults(file, self._files[file])
+        own = _defaults(self._files, file)
         return meaning_of(definition.directives, own, self._tables, f"{definition.where} ({definition.name})")
 
     def _message(self, name: str) -> syntax.Message:
@@ -206,11 +204,12 @@ def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _grammar(files: Mapping[str, str], found: Mapping[str, Definition] | None = None) -> syntax.Grammar:
-    reader = _Reader(files, _definitions(files) if found is None else found)
-    return syntax.Grammar(
-        reader.terminals, reader.columns, reader.fragments, reader.messages, _digest(files), dict(files)
-    )
+def _grammar(files: Mapping[str, str]) -> syntax.Grammar:
+    packaged = _taken() if files is grammar_files() else None
+    found = {row[0]: Definition(*row) for row in packaged.definitions} if packaged else _definitions(files)
+    reader = _Reader(files, found)
+    digest = packaged.digest if packaged else _digest(files)
+    return syntax.Grammar(reader.terminals, reader.columns, reader.fragments, reader.messages, digest, files)
 
 
 def read_grammar(files: Mapping[str, str]) -> syntax.Grammar:
@@ -249,9 +248,7 @@ def topic_cases(name: str) -> tuple[Case, ...]:
 @cache
 def _directives() -> Mapping[str, Mapping[str, str]]:
     """What stands above each definition of the packaged grammar."""
-    index = kept_index()
-    rows = _definitions(_packaged()).values() if index is None else index.definitions
-    return {name: given for name, _, given, _ in rows}
+    return {name: given for name, _, given, _ in _taken().definitions}
 
 
 @cache
@@ -280,33 +277,12 @@ def _parts() -> Mapping[str, frozenset[str]]:
     return {name: frozenset(given["part"].split()) for name, given in _directives().items() if "part" in given}
 
 
-@cache
 def grammar_digest() -> str:
-    """The digest of the packaged grammar, without reading it."""
-    return _digest(_packaged())
-
-
-@cache
-def _packaged() -> Mapping[str, str]:
-    return grammar_files()
-
-
-@cache
-def kept_index() -> Index | None:
-    """What was kept of the packaged grammar, if anything."""
-    return kept(place(), key_of(grammar_digest()))
+    """The digest of the packaged grammar."""
+    return _taken().digest
 
 
 @cache
 def default_grammar() -> syntax.Grammar:
     """The packaged grammar, once per process. A definition is parsed when it is needed (the tests read all)."""
-    index = kept_index()
-    found = None if index is None else {row[0]: Definition(*row) for row in index.definitions}
-    return _grammar(_packaged(), found)
-
-
-def keep_index(outlines: Mapping[str, Outline]) -> None:
-    """Keeps what the next start needs of the packaged grammar."""
-    found = [(d.name, d.body, d.directives, d.where) for d in _definitions(_packaged()).values()]
-    own = {name: _own_blocks(name, text) for name, text in _packaged().items()}
-    keep(place(), key_of(grammar_digest()), Index(found, outlines, own))
+    return _grammar(grammar_files())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from nccl_insight.base import late
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.syntax import Choice, Column, Expr, Literal, Repeat, Terminal, sequence
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 from nccl_insight.language.definitions import Definition
 
 # A string, a comment, a name, an operator; the last branch is what none of them is.
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|_?[A-Za-z][A-Za-z0-9_]*|[()\[\]|?*+]|[^\s]')
+_TOKEN = late.compiled(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|_?[A-Za-z][A-Za-z0-9_]*|[()\[\]|?*+]|[^\s]')
 _SUFFIXES = frozenset("?*+")
-_PLAIN = re.compile(r'"[^"\\]*"')
+_PLAIN = late.compiled(r'"[^"\\]*"')
 
 
 def tokens_of(definition: Definition) -> list[str]:

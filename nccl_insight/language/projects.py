@@ -57,7 +57,7 @@ class Said:
 @cache
 def projects() -> tuple[Project, ...]:
     """Those of ``projects.toml``."""
-    data = toml.read(Path(__file__).with_suffix(".toml"))
+    data = toml.beside(__file__)
     return tuple(Project(**{**row, "roots": tuple(row["roots"])}) for row in data["project"])
 
 

@@ -16,7 +16,7 @@ from nccl_insight.base.errors import NotJudgedError, UsageError
 from nccl_insight.base.words import pairs
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
-_DATA: Final = toml.read(Path(__file__).with_suffix(".toml"))
+_DATA: Final = toml.beside(__file__)
 _FOLDERS: Final = ("src", "include")
 _LIMIT_BYTES: Final = 4 << 20
 

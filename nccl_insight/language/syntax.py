@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TypeAlias
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.language.meanings import Meaning
 
@@ -190,7 +190,7 @@ def columns_of(expr: Expr) -> Iterator[str]:
         yield from columns_of(part)
 
 
-_LABEL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=| ?: ?| )\(?(?:0x)?$")
+_LABEL = late.compiled(r"([A-Za-z_][A-Za-z0-9_]*)(?:=| ?: ?| )\(?(?:0x)?$")
 _NO_LABELS = frozenset(
     ("to", "of", "with", "is", "are", "but", "only", "at", "on", "for", "in", "and", "got", "from", "than", "not")
 )

@@ -1,9 +1,9 @@
 """What an input is, and its rows by the reader of its kind."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import InsightError, UsageError
 from nccl_insight.inputs.chunks import Chunk, ChunkIndex, file_sha256
@@ -16,7 +16,7 @@ from nccl_insight.readers.unreadable import failed
 from nccl_insight.tables.run import Partial
 
 LOG: Final = "nccl_log"
-_LOG_HEAD: Final = re.compile(
+_LOG_HEAD: Final = late.compiled(
     rb"NCCL (?:INFO|WARN|TRACE|CALL|ABORT|DIAG|ATTN|ERROR|version)|RCCL version|\] (?:INFO|WARN) "
 )
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter as Count
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -98,7 +97,7 @@ def _worth(counter: Counter) -> int:
 
 
 # Patterns of names of counters: what is lost, pauses, notices, all traffic, what arrives broken, links that went down.
-_COUNTERS: Final = toml.read(Path(__file__).with_suffix(".toml"))
+_COUNTERS: Final = toml.beside(__file__)
 _LOSS, _PAUSE, _NOTICE, _TRAFFIC, _BROKEN, _FLAP = (
     "|".join(_COUNTERS[kind]) for kind in ("loss", "pause", "notice", "traffic", "broken", "flap")
 )

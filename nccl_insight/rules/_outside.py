@@ -1,11 +1,11 @@
 """Shared by the rules on ends of processes and jobs: which of the lines is the first cause, and how to say it."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
@@ -23,7 +23,7 @@ from nccl_insight.tables.run import Run, fact
 
 ABORT = 6
 # The package in front of the class of an exception.
-PACKAGE: Final = re.compile(r"^(?:\w+\.)+(?=\w+:)")
+PACKAGE: Final = late.compiled(r"^(?:\w+\.)+(?=\w+:)")
 _EVIDENCE = 4
 # What keeps an exit code 1, a SIGABRT or a cancelled step from being a cause of its own: NCCL or torch failed first.
 _OWN = ("startup", "own", "watchdog-stuck")
@@ -90,7 +90,7 @@ def times_of(found: Sequence[End]) -> tuple[float | None, float | None]:
     return (min(times), max(times)) if times else (None, None)
 
 
-_PID: Final = re.compile(r"(?i)\b(?:killed process|pid(?:\(s\))?)[ :=]+([0-9]{2,9})\b")
+_PID: Final = late.compiled(r"(?i)\b(?:killed process|pid(?:\(s\))?)[ :=]+([0-9]{2,9})\b")
 
 
 def _parents(run: Run, found: Sequence[End]) -> tuple[int, ...]:

@@ -1,17 +1,17 @@
 """Files to start a new diagnosis from: a page with examples, and a module (``nccl-insight rules new``)."""
 
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.base.errors import UsageError
 
 # The first digit of a code is the family of the diagnosis (docs/architecture.md).
 FAMILIES: Final[Mapping[str, int]] = {
     "launch": 1, "bootstrap": 2, "network": 2, "topology": 3, "memory": 4, "runtime": 5, "traces": 6, "input": 9,
 }  # fmt: skip
-_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+_NAME: Final = late.compiled(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 _LINE: Final = "gpu01:4121:4190 [0] NCCL WARN <the line as NCCL prints it>"
 _HEALTHY: Final = "gpu01:4121:4190 [0] NCCL INFO Using network IB"
 _WITHOUT_LOGIC: Final = """title: <the finding in one sentence, without figures>

@@ -1,10 +1,10 @@
 """What the inputs hold of one rank, host or process group."""
 
-import re
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Evidence
 from nccl_insight.engine.evidence import paths_of
@@ -12,8 +12,8 @@ from nccl_insight.facts.progress.standings import standings
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.run import Run
 
-_RANK: Final = re.compile(r"(?i)(?:ranks?\s*)?([0-9]{1,7})")
-_WORD: Final = re.compile(r"(?i)(host|node|group|process group|pg|communicator|comm)\s+(.+)")
+_RANK: Final = late.compiled(r"(?i)(?:ranks?\s*)?([0-9]{1,7})")
+_WORD: Final = late.compiled(r"(?i)(host|node|group|process group|pg|communicator|comm)\s+(.+)")
 _LAST: Final = 4
 
 

@@ -76,14 +76,15 @@ def _index_in(folder: Path, program: str) -> str:
 
 def test_the_second_start_reads_what_the_first_kept(tmp_path: Path) -> None:
     program = (
-        "from nccl_insight.language.catalog import default_catalog, kept_index\n"
-        "print(kept_index() is not None)\n"
+        "from nccl_insight.base import kept\n"
+        "from nccl_insight.language.catalog import default_catalog\n"
+        "print(kept.place('outlines').is_file(), kept.place('grammar').is_file())\n"
         "catalog = default_catalog()\n"
         "print(sorted(catalog.outlines.items()), list(catalog.grammar.messages), catalog.headless_keys)\n"
         "print(catalog.match('comm 0x55d1 rank 3 nranks 8 cudaDev 3 busId 1b000 - Abort COMPLETE'))\n"
     )
     first, *told = _index_in(tmp_path, program).splitlines()
     second, *told_again = _index_in(tmp_path, program).splitlines()
-    assert (first, second) == ("False", "True")
+    assert (first, second) == ("False False", "True True")
     assert told == told_again
     assert "rank" in told[-1]

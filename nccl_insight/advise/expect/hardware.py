@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from nccl_insight.base import extensions, toml
@@ -73,8 +74,7 @@ def read_data(name: str) -> dict[str, Any]:
 
     Raises UsageError: an extension cannot be loaded, or its file is not TOML.
     """
-    text = (files(__package__) / "machines" / name).read_text(encoding="utf-8")
-    data: dict[str, Any] = toml.loads(text)
+    data = toml.read(Path(__file__).parent / "machines" / name)
     for package in extensions.packages("expectations"):
         further = files(package) / name
         if not further.is_file():

@@ -14,18 +14,18 @@ Ranks are placed as Megatron places them: tensor, data, pipeline. Groups of a no
 """
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from nccl_insight.advise.expect.machine import Machine
 from nccl_insight.advise.expect.model import expectations
+from nccl_insight.base import late
 from nccl_insight.base.bandwidth import dtype_size
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.errors import UsageError
 
 DTYPES: Final = ("fp32", "tf32", "bf16", "fp16", "fp8")
-_PART: Final = re.compile(r"(tp|pp|dp|seq|batch|micro)(\d{1,7})")
+_PART: Final = late.compiled(r"(tp|pp|dp|seq|batch|micro)(\d{1,7})")
 _ASPECT: Final = 100
 
 

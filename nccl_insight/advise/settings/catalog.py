@@ -5,18 +5,16 @@ and libfabric plugins and PyTorch's NCCL backend.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from nccl_insight.base import toml
+from nccl_insight.base import late, toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import InsightError
 
 PREFIXES = ("NCCL_", "RCCL_", "OFI_NCCL_", "TORCH_NCCL_", "FI_EFA_")
-_SECTION = re.compile(r"^\[variables\.([A-Za-z0-9_]+)\]$", re.M)
-_HEADING = re.compile(r"^\[", re.M)
 _LONGEST_PREFIX = 13
 
 
@@ -179,52 +177,14 @@ def _variable(name: str, fields: Mapping[str, Any]) -> Variable:
     return Variable(name=name, **plain)
 
 
-class _Variables(Mapping[str, Variable]):
-    """The variables of the data file. A section is parsed when it is asked for: a run names few of some hundred."""
-
-    def __init__(self, sections: Mapping[str, str]) -> None:
-        self._sections = sections
-        self._parsed: dict[str, Variable] = {}
-
-    def __getitem__(self, name: str) -> Variable:
-        if name not in self._parsed:
-            self._parsed[name] = _variable(name, toml.loads(self._sections[name]))
-        return self._parsed[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._sections
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._sections)
-
-    def __len__(self) -> int:
-        return len(self._sections)
-
-
-def _split(text: str) -> tuple[dict[str, str], str]:
-    """The sections of the variables by name, and the text without them."""
-    sections: dict[str, str] = {}
-    rest: list[str] = []
-    at = 0
-    for heading in _SECTION.finditer(text):
-        if heading.start() < at:
-            continue
-        rest.append(text[at : heading.start()])
-        end = _HEADING.search(text, heading.end())
-        at = end.start() if end else len(text)
-        sections[heading[1]] = text[heading.end() : at]
-    return sections, "".join([*rest, text[at:]])
-
-
 @cache
 def catalog() -> Catalog:
     """The catalog that ships with the package. Raises InsightError: the data file is missing or damaged."""
     try:
-        text = resources.files("nccl_insight.advise.settings").joinpath("env_vars.toml").read_text(encoding="utf-8")
-        sections, rest = _split(text)
-        data = toml.loads(rest)
+        data = toml.read(Path(__file__).with_name("env_vars.toml"))
+        fields = data["variables"]
         return Catalog(
-            variables=_Variables(sections),
+            variables=late.OnDemand(fields, lambda name: _variable(name, fields[name])),
             families=data["families"],
             script_names=frozenset(data["script"]["names"]),
             myths=data["myths"],

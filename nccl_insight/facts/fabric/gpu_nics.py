@@ -1,17 +1,17 @@
 """How far each NIC is from each GPU of a node, in the words of NCCL and nvidia-smi: PIX, PXB, PHB, SYS."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.tables.run import Run, fact
 
 #: From near to far (NCCL's ``graph/topo.h``, ``nvidia-smi topo -m``).
 DISTANCES: Final = ("PIX", "PXB", "PXN", "PHB", "NODE", "SYS")
-_NUMBER = re.compile(r"(?<![0-9])[0-9]+$")
+_NUMBER = late.compiled(r"(?<![0-9])[0-9]+$")
 
 
 @dataclass(frozen=True)

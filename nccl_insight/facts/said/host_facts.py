@@ -4,7 +4,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import polars as pl
@@ -150,7 +149,7 @@ _IDLE: Final = re.compile(
 @cache
 def _doings() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """What the innermost telling frame of a thread says that it does (``host_facts.toml``)."""
-    data = toml.read(Path(__file__).with_suffix(".toml"))
+    data = toml.beside(__file__)
     return tuple((name, re.compile(pattern)) for name, pattern in data.items())
 
 

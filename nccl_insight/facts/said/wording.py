@@ -1,18 +1,18 @@
 """Release of NCCL from the wording of its messages, where a host prints no version."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.language.load import default_grammar
 from nccl_insight.tables.run import Run
 
-_SPAN: Final = re.compile(r"([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(?:-([0-9]+)\.([0-9]+)(?:\.[0-9]+)?)?")
-_VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
+_SPAN: Final = late.compiled(r"([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(?:-([0-9]+)\.([0-9]+)(?:\.[0-9]+)?)?")
+_VERSION: Final = late.compiled(r"([0-9]+)\.([0-9]+)")
 _TABLES: Final = ("plugins", "interfaces", "comms", "channel_counts", "init_timings", "net_devices", "nvls", "threads")
 Release = tuple[int, int]
 

@@ -65,7 +65,7 @@ def load(path: Path) -> list[Expectation]:
     Raises UsageError: the file cannot be read or holds something else.
     """
     try:
-        table = toml.read(path).get("expect", {})
+        table = toml.loads(path.read_text(encoding="utf-8")).get("expect", {})
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
     except ValueError as error:

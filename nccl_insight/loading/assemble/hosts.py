@@ -5,19 +5,19 @@ Where one writer cut another's line, the rest of the first text stands glued bef
 it, is that host. So is one that no other process has, where no name of a host begins like the debris: ``53gpu1``.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.readers.nccl_log.log import LogPart
 
 _RARE: Final = 0.05
 _OFTEN: Final = 4
 _LONGEST: Final = 255
-_DEBRIS: Final = re.compile(r"[0-9]{1,9}|.*[/\\=>].*")
+_DEBRIS: Final = late.compiled(r"[0-9]{1,9}|.*[/\\=>].*")
 
 
 def spoiled(processes: pl.DataFrame) -> pl.DataFrame:

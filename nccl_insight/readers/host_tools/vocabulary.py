@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from nccl_insight.base import toml
@@ -11,8 +10,7 @@ from nccl_insight.base import toml
 
 @cache
 def _data() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = toml.read(Path(__file__).with_suffix(".toml"))
-    return data
+    return toml.beside(__file__)
 
 
 def table(name: str) -> Mapping[str, str]:

@@ -1,11 +1,11 @@
 """Column builders for the events of a Kineto trace that matter to communication."""
 
 import math
-import re
 from typing import Any, Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kernels import COMM, COMPUTE, MEMCPY, MEMSET, classify, collective_op
@@ -15,8 +15,8 @@ from nccl_insight.tables.declared import frame
 _WORK: Final = r"(?:Launch|Mem(?:cpy|set)|GraphLaunch)"
 CALLS: Final = rf"(?:cu(?:da)?{_WORK}|hip(?:Ext|Module)*{_WORK})"
 MARKERS: Final = (
-    re.compile(rb'"cat"\s*:\s*"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'),
-    re.compile(
+    late.compiled(rb'"cat"\s*:\s*"(?:kernel"|Kernel"|gpu_mem|Mem(?:cpy|set)"|concurrent_kernel")'),
+    late.compiled(
         rb'"name"\s*:\s*"(?:record_param_comms|ProfilerStep|nccl:|gloo:|mpi:|ucc:|xccl:|hccl:|oneccl|'
         + CALLS.encode()
         + rb")"
@@ -33,9 +33,9 @@ _GPU_KINDS: Final[dict[str, int]] = {
 }
 _LAUNCH: Final = -2
 _GPU_KINDS.update(dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "runtime"), _LAUNCH))
-_PEER_COPY: Final = re.compile(r"(?i)\bPtoP\b|\bPeer\b|P2P")
+_PEER_COPY: Final = late.compiled(r"(?i)\bPtoP\b|\bPeer\b|P2P")
 CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
-_STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
+_STEP: Final = late.compiled(r"ProfilerStep#?\s*([0-9]{1,9})")
 _LATEST: Final = 1 << 61
 _FLOAT_LIMIT: Final = float(1 << 51)
 _LARGEST: Final = 1 << 62

@@ -1,11 +1,11 @@
 """What the CPU did in a Kineto trace, read a second time for the few ranks that stand idle: calls of the CUDA runtime,
 operations, annotations and Python functions, beside the times in which the GPU was busy."""
 
-import re
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.blocks import DamagedStream, read_blocks
 from nccl_insight.inputs.find import InputFile
@@ -13,11 +13,11 @@ from nccl_insight.readers.chrome import CHUNK_BYTES, ChromeScan
 from nccl_insight.readers.kineto.events import CPU_BACKENDS, to_ns
 
 _CATS: Final = "cpu_op|user_annotation|python_function|cuda_runtime|cuda_driver|hip_runtime|hip_driver"
-_MARKERS: Final = (re.compile(rf'"cat"\s*:\s*"(?:{_CATS}|kernel|gpu_mem)'.encode()),)
+_MARKERS: Final = (late.compiled(rf'"cat"\s*:\s*"(?:{_CATS}|kernel|gpu_mem)'.encode()),)
 _LEAST_NS: Final = 2_000
 _MOST: Final = 3_000_000
-_LAUNCH: Final = re.compile(r"(?:cu|cuda|hip)\w{0,20}(?:Launch|Memcpy|Memset)")
-_STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,9})")
+_LAUNCH: Final = late.compiled(r"(?:cu|cuda|hip)\w{0,20}(?:Launch|Memcpy|Memset)")
+_STEP: Final = late.compiled(r"ProfilerStep#?\s*([0-9]{1,9})")
 
 
 @dataclass(frozen=True)

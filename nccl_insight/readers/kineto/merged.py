@@ -5,23 +5,23 @@ the arguments (``"rank": 3``). Numbers that pair events (correlation, external i
 the events of each rank are collected apart. Source: SGLang's profile_merger.py, TraceLens' trace_fuse.py.
 """
 
-import re
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.grouping import grouped
 from nccl_insight.readers.chrome import Event
 from nccl_insight.readers.kineto.events import Events
 from nccl_insight.readers.kineto.meta import small_int
 
-_MARKED: Final = re.compile(rb'"pid"\s*:\s*"(?:\[[A-Za-z]{1,6}[ _-]?[0-9]|[Rr]ank[ _-]?[0-9])|"pid_raw"\s*:')
-_RANK: Final = re.compile(rb'"rank"\s*:\s*[0-9]')
-_KERNEL: Final = re.compile(rb'"cat"\s*:\s*"kernel"')
+_MARKED: Final = late.compiled(rb'"pid"\s*:\s*"(?:\[[A-Za-z]{1,6}[ _-]?[0-9]|[Rr]ank[ _-]?[0-9])|"pid_raw"\s*:')
+_RANK: Final = late.compiled(rb'"rank"\s*:\s*[0-9]')
+_KERNEL: Final = late.compiled(rb'"cat"\s*:\s*"kernel"')
 _EVENT_BYTES: Final = 2_000
-_LABEL: Final = re.compile(
+_LABEL: Final = late.compiled(
     r"\[((?:[A-Za-z]{1,6}[ _-]?[0-9]{1,6}\b[-_, ]?)+)[^\]]*\]|([Rr]ank[ _-]?[0-9]{1,6})(?![0-9])"
 )
-_PART: Final = re.compile(r"([A-Za-z]{1,64})[ _-]?([0-9]+)")
+_PART: Final = late.compiled(r"([A-Za-z]{1,64})[ _-]?([0-9]+)")
 _LOOKED_AT: Final = 1 << 18
 
 Label = tuple[tuple[str, int], ...]

@@ -1,11 +1,12 @@
 """What a single line means, in words, for people."""
 
+import re
 from typing import Final
 
 from nccl_insight.language.catalog import Catalog, Match, default_catalog
 from nccl_insight.language.syntax import Expr, Sequence
 from nccl_insight.readers.nccl_log import recover
-from nccl_insight.readers.nccl_log.extract import python_regex, row_of
+from nccl_insight.readers.nccl_log.extract import row_of
 from nccl_insight.readers.nccl_log.head import COLUMNS, parse_heads
 
 _NEAR_MOST = 3
@@ -63,7 +64,7 @@ def _reach(expr: Expr, catalog: Catalog, text: str) -> int:
     items = expr.items if isinstance(expr, Sequence) else (expr,)
     best = 0
     for count in range(1, len(items) + 1):
-        found = python_regex(pattern_of(catalog.grammar, items[:count])).match(text)
+        found = re.compile(pattern_of(catalog.grammar, items[:count])).match(text)
         if found is None:
             break
         best = found.end()

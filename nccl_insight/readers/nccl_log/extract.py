@@ -1,12 +1,11 @@
 """Typed columns out of the texts of one rule, all rows at once."""
 
-import re
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.language.catalog import Match
 from nccl_insight.language.compile import Compiled, python_pattern
 
@@ -82,7 +81,7 @@ def _columns(rule: Compiled, groups: list[pl.Series]) -> list[pl.Series]:
 
 
 def _by_python(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
-    match = python_regex(python_pattern(rule.pattern, rule.guards)).fullmatch
+    match = late.made(python_pattern(rule.pattern, rule.guards)).fullmatch
     found = [match(text) for text in texts.to_list()]
     if rule.guards:
         found = [m if m and all(g.holds(m[g.group] or "") for g in rule.guards) else None for m in found]
@@ -93,12 +92,6 @@ def _by_python(rule: Compiled, texts: pl.Series) -> tuple[pl.Series, list[pl.Ser
     nothing = (None,) * len(rule.groups)
     values = list(zip(*(m.groups() if m else nothing for m in found), strict=True)) or [()] * len(rule.groups)
     return accepted, _columns(rule, [pl.Series("", v, dtype=pl.String) for v in values])
-
-
-@lru_cache(maxsize=8192)
-def python_regex(pattern: str) -> re.Pattern[str]:
-    """A rule's pattern for Python's engine."""
-    return re.compile(pattern)
 
 
 def row_of(match: Match, dtypes: dict[str, str]) -> dict[str, object]:

@@ -9,13 +9,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import texts
+from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers.nccl_log.head import FULL_END, HOST, LEVELS, OPEN_LEVEL
 
 _RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({OPEN_LEVEL})(?:[ :]|$)")
-_FULL_END: Final = re.compile(FULL_END)
+_FULL_END: Final = late.compiled(FULL_END)
 # Before 2.4 the word NCCL is missing: "host:pid:tid [0] INFO text", "host:pid:tid [0] file.cu:12 WARN text".
 _OLD: Final = re.compile(r"(?:\[-?[0-9]+\] |\.c[cu]:[0-9]+ )(INFO|WARN) ")
 # RCCL writes errors that end the job without the word NCCL: "host:pid:tid [0] [FATAL ERROR]: text".
@@ -26,38 +26,38 @@ SOME_RECORD: Final = rf"(?:^|[^A-Za-z])NCCL (?:{OPEN_LEVEL})(?:[ :]|$)|{_OLD.pat
 RECORD_WORD: Final = r"NCCL |INFO |WARN |\[FATAL ERROR\]:"
 # Looked for at the end of a text only, within the longest head that is one (_HEAD_MOST): searching all of a long text
 # for something that ends it would take the square of its length.
-_CORE: Final = re.compile(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
+_CORE: Final = late.compiled(rf"(?:{HOST}):[0-9]+:[0-9]+(?: \[-?[0-9]+\])?(?: \S+:[0-9]+(?: \([^()\s]*\))?)? ?$")
 # A head is shorter than this, also one that names a C++ function as its source.
 _HEAD_MOST: Final = 640
-_NUMBERS: Final = re.compile(r":[0-9]{1,20}:[0-9]{1,20} \[-?[0-9]{1,9}\]")
-_HOST_BEFORE: Final = re.compile(rf"(?:{HOST})$")
+_NUMBERS: Final = late.compiled(r":[0-9]{1,20}:[0-9]{1,20} \[-?[0-9]{1,9}\]")
+_HOST_BEFORE: Final = late.compiled(rf"(?:{HOST})$")
 _HOST_MOST: Final = 255
 _TAGS: Final = (
-    ("(", re.compile(r"\([A-Za-z_0-9]+ pid=[0-9]+[^()]*\)")),
+    ("(", late.compiled(r"\([A-Za-z_0-9]+ pid=[0-9]+[^()]*\)")),
     (
         "[",
-        re.compile(
+        late.compiled(
             r"\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\[[A-Za-z]*rank[0-9]+\]:|\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]+\]"
         ),
     ),
 )
-_STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{1,30}(?:Z|[+-][0-9:]{1,8})?$")
+_STAMP: Final = late.compiled(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{1,30}(?:Z|[+-][0-9:]{1,8})?$")
 _STAMP_MOST: Final = 64
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
-_PREFIX: Final = re.compile(_PATTERNS["prefix"])
+_PREFIX: Final = late.compiled(_PATTERNS["prefix"])
 # A name in front of a line: kubectl's of a pod, Docker Compose's of a container, pdsh's of a host (with a number).
-_NAME: Final = re.compile(_PATTERNS["name"])
+_NAME: Final = late.compiled(_PATTERNS["name"])
 # The number of a task, as srun -l puts it in front of each line.
-_TASK: Final = re.compile(r"\s*[0-9]{1,6}:(?= )")
+_TASK: Final = late.compiled(r"\s*[0-9]{1,6}:(?= )")
 _LABEL_MOST: Final = 300
 _LABEL_ENDS: Final = " \t:|>)]"
-_WORD: Final = re.compile(r"\S")
+_WORD: Final = late.compiled(r"\S")
 
 
 # XLA quotes NCCL's last warning, with `log entry (may be unrelated)` or without, in quotes or behind a colon. The quote
 # ends the line, or a stack follows it.
-_DATED: Final = re.compile(r"^.{0,80}?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9][0-9:.,]+")
-_QUOTED: Final = re.compile(_PATTERNS["quoted"])
+_DATED: Final = late.compiled(r"^.{0,80}?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9][0-9:.,]+")
+_QUOTED: Final = late.compiled(_PATTERNS["quoted"])
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,9 @@ def quoted(text: str) -> str | None:
 # Exceptions that a program prints with their own traceback behind them.
 _TRACE_BEHIND: Final = "Traceback (most recent call last)"
 GLUED_LEAST: Final = 200
-_TAG_INSIDE: Final = re.compile(r"(?<!:[0-9]{2})(?<!:[0-9]{2}\]) (?=\([A-Za-z_]\w{0,63} pid=[0-9]{1,9}[^()]{0,80}\) )")
+_TAG_INSIDE: Final = late.compiled(
+    r"(?<!:[0-9]{2})(?<!:[0-9]{2}\]) (?=\([A-Za-z_]\w{0,63} pid=[0-9]{1,9}[^()]{0,80}\) )"
+)
 
 
 def tagged(text: str) -> list[str]:
@@ -267,7 +269,7 @@ def match_unspoken(catalog: Catalog, text: str) -> tuple[Match, str, int] | None
 
 # What a sentence puts behind a message that it quotes, and in front of it.
 _CLOSING: Final = "`\"'\u201d\u2019*_)].,;:!? "
-_OPENING: Final = re.compile('`+|"|\u201c|[*][*]|(?=\\bnccl[A-Z][A-Za-z]{1,40}Error: )')
+_OPENING: Final = late.compiled('`+|"|\u201c|[*][*]|(?=\\bnccl[A-Z][A-Za-z]{1,40}Error: )')
 _QUOTE_LEAST: Final = 24
 
 
@@ -292,7 +294,7 @@ def match_prose(catalog: Catalog, text: str, following: Sequence[str]) -> tuple[
 
 
 # A part that a release added to a message: ` key=value`, with the comma that may stand before it.
-_PART: Final = re.compile(r",? [A-Za-z_][A-Za-z0-9_]*=[^\s,;()=]+(?=[\s,;)]|$)")
+_PART: Final = late.compiled(r",? [A-Za-z_][A-Za-z0-9_]*=[^\s,;()=]+(?=[\s,;)]|$)")
 _PARTS_MOST: Final = 12
 
 

@@ -1,26 +1,26 @@
 """The text of a chunk cut into lines, and lines into head, level and body, all at once."""
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.inputs.chunks import Chunk
 from nccl_insight.readers.nccl_log import envelope, head
 from nccl_insight.readers.nccl_log.wrapped import unwrapped
 
 SEPARATOR: Final = " NCCL "
 # Colours and cursor movements, then strings with an end of their own: titles, links, marks of CI systems.
-_ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
+_ANSI: Final = late.compiled(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 # Blanks and marks without width that web pages and chats put into copied text, and what forums make of quotes, arrows
 # and dots.
 _COPIED: Final = {
     0xA0: " ", 0x202F: " ", 0x200B: None, 0x2060: None, 0xFEFF: None, 0xFE0E: None,
     0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x2190: "<-", 0x2192: "->", 0x2194: "<->", 0x2026: "...",
 }  # fmt: skip
-_LINK: Final = re.compile(r"\[([^\[\]\n]+)\]\(https?://[^\[)\n]*\)")
+_LINK: Final = late.compiled(r"\[([^\[\]\n]+)\]\(https?://[^\[)\n]*\)")
 # Looked for in the whole text at once: a search in every line would take as long as cutting the lines.
 _ODD: Final = ("\x1b", "\x00")
 _ODD_WORD: Final = "](http"

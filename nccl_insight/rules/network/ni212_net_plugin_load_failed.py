@@ -1,10 +1,10 @@
 """A network plugin was found and cannot be used."""
 
-import re
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.facts.fabric.reach import spans_hosts
 from nccl_insight.facts.said.mentions import mentions, no_device
 from nccl_insight.facts.said.topics import told
@@ -18,10 +18,10 @@ _VERBS = r"(?i)^(?:SPCX|IBext|NCCL RDMA Plugin|UCX)"
 
 _LIBRARIES: Final = "ldd $(ldconfig -p | awk '/libnccl-net/{print $NF; exit}'); echo $NCCL_NET_PLUGIN $LD_LIBRARY_PATH"
 # What the dynamic linker of glibc says.
-_NEEDS: Final = re.compile(r"([^\s=]{1,200}): version [`'](([A-Z]{2,12})_[0-9.]{1,12})' not found")
+_NEEDS: Final = late.compiled(r"([^\s=]{1,200}): version [`'](([A-Z]{2,12})_[0-9.]{1,12})' not found")
 _SYSTEM: Final = ("GLIBC", "GLIBCXX", "CXXABI")
-_MISSING: Final = re.compile(r"(lib[A-Za-z0-9_+.-]{1,80}\.so[A-Za-z0-9_.]{0,20}): cannot open shared object")
-_UNDEFINED: Final = re.compile(r"undefined symbol: (\w{1,80})")
+_MISSING: Final = late.compiled(r"(lib[A-Za-z0-9_+.-]{1,80}\.so[A-Za-z0-9_.]{0,20}): cannot open shared object")
+_UNDEFINED: Final = late.compiled(r"undefined symbol: (\w{1,80})")
 
 
 def check(ctx: Context) -> Hits:

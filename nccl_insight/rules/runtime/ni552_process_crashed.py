@@ -1,12 +1,12 @@
 """A process of the job crashed."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.facts.said.ends import CRASHED, ENDED, KILLED, End
@@ -18,7 +18,7 @@ from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT
 from nccl_insight.tables.run import Run
 
 # What the C++ runtime says of an exception that nobody caught.
-_THROWN: Final = re.compile(r"after throwing an instance of '([^']+)'(?:\s+what\(\):\s+(\S[^\n]*))?")
+_THROWN: Final = late.compiled(r"after throwing an instance of '([^']+)'(?:\s+what\(\):\s+(\S[^\n]*))?")
 # Lines of one exception of Ray, at most.
 _BLOCK = 12
 

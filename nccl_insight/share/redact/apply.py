@@ -1,7 +1,6 @@
 """Redaction of whole runs and analyses."""
 
 import dataclasses
-import re
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import PurePath
@@ -9,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from nccl_insight.base import model
+from nccl_insight.base import late, model
 from nccl_insight.share.redact.collect import HOST_COLUMNS
 from nccl_insight.share.redact.names import Names
 from nccl_insight.share.redact.redactor import Redactor
@@ -73,7 +72,7 @@ def _value(column: str, value: str | None, redactor: Redactor) -> str | None:
     return redactor.names.input_name(value) if column == "path" else redactor.own(value)
 
 
-_WORD: Final = re.compile(r"[^\s\"'()\[\]{},:;=|]+")
+_WORD: Final = late.compiled(r"[^\s\"'()\[\]{},:;=|]+")
 
 
 @dataclasses.dataclass(frozen=True)

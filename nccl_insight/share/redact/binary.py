@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import pickle
-import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from nccl_insight.base import late
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.blocks import DamagedStream
 from nccl_insight.inputs.find import InputFile
@@ -29,17 +29,17 @@ from nccl_insight.share.redact.redactor import Redactor
 
 SQLITE: Final = "sqlite"
 PICKLE: Final = "pickle"
-_KEPT: Final = re.compile(
+_KEPT: Final = late.compiled(
     r"CUPTI_ACTIVITY_KIND_(?:KERNEL|MEMCPY|MEMSET|RUNTIME)|"
     r"StringIds|NVTX_[A-Z_]+|TARGET_INFO_(?:GPU|SESSION_START_TIME)"
     r"|rocpd_(?:kernel_dispatch|info_kernel_symbol|memory_copy|string)(?:_[0-9a-f_]+)?"
 )
 _TEXTS: Final = "StringIds"
 # Columns of the kept tables that name a row of the texts.
-_NAMES: Final = re.compile(r"(?:[A-Za-z]*Name|textId|nameId)")
-_TYPE: Final = re.compile(r"[A-Za-z0-9 ()]{0,40}")
+_NAMES: Final = late.compiled(r"(?:[A-Za-z]*Name|textId|nameId)")
+_TYPE: Final = late.compiled(r"[A-Za-z0-9 ()]{0,40}")
 # A run of characters in a payload that could be a text rather than numbers.
-_TEXT_IN_BYTES: Final = re.compile(rb"[\x20-\x7e]{6,}")
+_TEXT_IN_BYTES: Final = late.compiled(rb"[\x20-\x7e]{6,}")
 _HOST: Final = "select value from TARGET_INFO_SYSTEM_ENV where name in ('Hostname', 'OriginalHostname')"
 _REMEMBERED: Final = 100_000
 

@@ -5,10 +5,10 @@ Any program prints its settings like that, so the last word of a key decides (``
 ``master``), count only before a value that looks like a name: with a number or a mark in it.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from nccl_insight.base import late
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS, RE
 from nccl_insight.share.redact.said import numbered_part
 from nccl_insight.share.redact.shapes import as_series
@@ -20,10 +20,10 @@ _NO_NAMES: Final = listed("no_names")
 _LAST: Final = frozenset({"name", "id"})
 # Rows of a model's or a profiler's own groups: no one is named by them.
 _NOT_BEFORE: Final = frozenset({"process", "pg", "mesh", "param", "parameter", "layer", "module", "metric"})
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SPLIT: Final = re.compile(r"[._-]+")
-_SHAPED: Final = re.compile(r"[0-9_.-]")
-_LETTER: Final = re.compile(r"[A-Za-z]{2}")
+_CAMEL: Final = late.compiled(r"(?<=[a-z0-9])(?=[A-Z])")
+_SPLIT: Final = late.compiled(r"[._-]+")
+_SHAPED: Final = late.compiled(r"[0-9_.-]")
+_LETTER: Final = late.compiled(r"[A-Za-z]{2}")
 # Words of keys before what ends a key, for Rust's engine.
 _ENDS: Final = (
     r"(?i)(?:"

@@ -5,12 +5,11 @@ No word of such a row says what it is, the columns do: ``squeue``, ``sacct``, ``
 any table whose head names a user, a job or a host.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from nccl_insight.base import texts, toml
+from nccl_insight.base import late, texts, toml
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
 from nccl_insight.share.redact.vocabulary import kinds_of, listed
@@ -19,16 +18,16 @@ _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # A row begins like this; for Rust's engine, which looks at all lines of a log.
 _BEGINS: Final = _PATTERNS["begins"]
 _KINDS: Final[Mapping[str, Sequence[str]]] = toml.beside(__file__)["kinds"]
-_ROWS: Final = tuple((re.compile(_PATTERNS[name]), kinds) for name, kinds in _KINDS.items())
+_ROWS: Final = tuple((late.compiled(_PATTERNS[name]), kinds) for name, kinds in _KINDS.items())
 _EVERYWHERE: Final = listed("accounts")
 
 _TITLES: Final = kinds_of("titles")
 _STRONG: Final = listed("strong_titles")
 _HEAD_BEGINS: Final = r"^[ \t#|]{0,20}[A-Z%][\w@:%()/.-]*(?:[ \t|]+[A-Z%#][\w@:%()/.-]*){2,40}[ \t|\r\n]*$"
-_CELL: Final = re.compile(r"[^\s|]{1,300}")
-_HOSTS_IN: Final = re.compile(r"(?<![\w.(<-])[A-Za-z][\w.-]{1,252}(?![\w.>)])")
-_PIPED: Final = re.compile(r"[^|\n]{1,300}")
-_WORDY: Final = re.compile(r"(?=\S{0,63}[A-Za-z])[A-Za-z0-9_][\w.+-]{1,63}")
+_CELL: Final = late.compiled(r"[^\s|]{1,300}")
+_HOSTS_IN: Final = late.compiled(r"(?<![\w.(<-])[A-Za-z][\w.-]{1,252}(?![\w.>)])")
+_PIPED: Final = late.compiled(r"[^|\n]{1,300}")
+_WORDY: Final = late.compiled(r"(?=\S{0,63}[A-Za-z])[A-Za-z0-9_][\w.+-]{1,63}")
 _MOST_ROWS: Final = 5000
 _STATES: Final = listed("states")
 

@@ -4,12 +4,12 @@ Most lines of a log are a few hundred texts with other numbers in them. What bec
 out once for each text: its numbers, pointers and times are masked, and what stood under the mask is put back.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.share.redact.patterns import MASK
 
@@ -24,7 +24,7 @@ _KEY: Final = "-----begin"
 _KEY_CHARACTERS: Final = 20_100
 
 # What bytes that were no UTF-8 are read as.
-_HALF: Final = re.compile("[\ud800-\udfff]")
+_HALF: Final = late.compiled("[\ud800-\udfff]")
 # What ends a word on either side. No masked number holds one of these, so what stood under a mask ends at the next.
 _EDGE: Final = r"[ \t\n\r\"'(,;<>=|{}]"
 # A longer one may name something; times in nanoseconds have as many digits.

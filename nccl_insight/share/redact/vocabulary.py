@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from nccl_insight.base.toml import loads
+from nccl_insight.base import toml
 
 
 @cache
 def _lists() -> Mapping[str, Any]:
-    lists: Mapping[str, Any] = loads(resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))
-    return lists
+    return toml.beside(__file__)
 
 
 def listed(name: str) -> frozenset[str]:

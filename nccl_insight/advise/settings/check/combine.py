@@ -1,12 +1,12 @@
 """Settings that contradict each other, undo each other, or choose something with a cost."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check.issue import Issue, as_number, issue_of, switched_off, switched_on
 from nccl_insight.advise.settings.interfaces import is_virtual
+from nccl_insight.base import late
 from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.versions import at_least
 
@@ -16,7 +16,7 @@ _WITHOUT_RING = {
     **dict.fromkeys(("nvls", "collnetdirect"), frozenset({"allreduce", "allgather", "reducescatter"})),
     "pat": frozenset({"allgather", "reducescatter"}),
 }
-_HCA_EXACT_MEANT = re.compile(r"(?:mlx5|bnxt_re|irdma|hfi1|efa|rocep|ib)_?[0-9]$")
+_HCA_EXACT_MEANT = late.compiled(r"(?:mlx5|bnxt_re|irdma|hfi1|efa|rocep|ib)_?[0-9]$")
 _ENABLE: Final = "NCCL_INSPECTOR_ENABLE"
 _PLUGIN: Final = "NCCL_PROFILER_PLUGIN"
 _INTERVAL: Final = "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS"

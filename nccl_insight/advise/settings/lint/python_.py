@@ -1,7 +1,6 @@
 """Reads Python launch scripts: what they put into the environment, and when. Nothing is imported or run."""
 
 import ast
-import re
 import warnings
 from collections.abc import Iterator
 from typing import Final
@@ -11,6 +10,7 @@ from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_words
 from nccl_insight.advise.settings.lint.words import line_at
+from nccl_insight.base import late
 
 # The first of these makes NCCL, or a process that will, read the environment.
 _STARTS: Final = frozenset({"init_process_group", "init_distributed", "initialize_model_parallel"})
@@ -22,9 +22,9 @@ _SAYS: Final = frozenset(
 )
 _RECORDS: Final = frozenset({"SimpleNamespace", "Namespace", "dict"})
 _CHILDREN: Final = _SHELLS | {"execvpe", "execve", "spawn"}
-_LINE: Final = re.compile(r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']")
-_EXPORT: Final = re.compile(r"(?m)^[ \t]*(?:export[ \t]+([A-Za-z_]\w*)=|([A-Z_]{0,9}CCL_\w+)=\S*[ \t]+[^\s=])")
-_QUOTED: Final = re.compile(r"(?s)(\"\"\"|\'\'\')(.*?)\1|shell:\s*([\"'])(?!\3)([^\n]*)\3")
+_LINE: Final = late.compiled(r"environ\s*\[\s*[\"']([A-Za-z_][A-Za-z0-9_]*)[\"']\s*\]\s*=(?!=)\s*[\"']([^\"'\\]*)[\"']")
+_EXPORT: Final = late.compiled(r"(?m)^[ \t]*(?:export[ \t]+([A-Za-z_]\w*)=|([A-Z_]{0,9}CCL_\w+)=\S*[ \t]+[^\s=])")
+_QUOTED: Final = late.compiled(r"(?s)(\"\"\"|\'\'\')(.*?)\1|shell:\s*([\"'])(?!\3)([^\n]*)\3")
 _MAX_ROW: Final = 20_000
 _NEAR: Final = 50  # settings of one statement stand close together
 

@@ -7,12 +7,12 @@ An earlier part of one input is an attempt where the launcher says that it start
 else it is a job of its own.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
+from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.who.parts.rows import PartTables, Span
@@ -20,7 +20,7 @@ from nccl_insight.facts.who.parts.worlds import World, in_sequence, worlds_of
 from nccl_insight.tables.run import Run, fact
 
 MOST_PARTS: Final = 16
-_ATTEMPT: Final = re.compile(r"(?i)(?:^|[/\\])(?:attempt|restart)[_-]?([0-9]+)(?=[/\\.]|$)")
+_ATTEMPT: Final = late.compiled(r"(?i)(?:^|[/\\])(?:attempt|restart)[_-]?([0-9]+)(?=[/\\.]|$)")
 
 
 @dataclass(frozen=True)
