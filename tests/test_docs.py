@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nccl_insight.cli.cmd_demo import FILES, NEXT
+from tests.cli import run_cli
 
 ROOT = Path(__file__).parents[1]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -87,10 +87,7 @@ def test_the_wheel_holds_what_demo_writes() -> None:
 
 
 def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nccl_insight", *shlex.split(command)[1:]],
-        cwd=folder, capture_output=True, text=True, timeout=200, check=False, env=dict(os.environ),
-    )  # fmt: skip
+    return run_cli(*shlex.split(command)[1:], cwd=folder)
 
 
 @pytest.mark.skipif(find_spec("zensical") is None, reason="zensical is not installed: pip install '.[docs]'")

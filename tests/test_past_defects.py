@@ -117,5 +117,5 @@ def test_dependencies_are_used_at_run_time(library: str) -> None:
 def test_types_are_shipped_and_ci_installs_what_the_project_names() -> None:
     assert (PACKAGE / "py.typed").is_file()
     ci = (ROOT / ".ci/run").read_text("utf-8")
-    assert "pip install --quiet -e '.[dev]'" in ci
+    assert "pip install --quiet -e '.[dev,docs,mcp]'" in ci
     assert not re.search(r"pip install[^\n]*\b(?:ruff|mypy|import-linter)\b", ci)

@@ -75,7 +75,7 @@ EXAMPLES = examples()
 UNHEARD = {p.code for p in pages(nccl_insight.rules.__path__) if p.head.get("lines") == "none"}
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.code}-{'fires' if e.fires else 'silent'}-{e.title}")
 def test_example(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "run.log"

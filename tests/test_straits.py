@@ -112,7 +112,7 @@ PAIRS: Final = [
 ]
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("command", "strait"), PAIRS)
 def test_a_command_ends_in_order(tmp_path: Path, command: str, strait: str) -> None:
     way = STRAITS[strait]

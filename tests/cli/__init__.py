@@ -9,15 +9,19 @@ from pathlib import Path
 
 import typer
 
+from tests import forked
+
 
 def run_cli(
     *arguments: str | Path, stdin: str | None = None, cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The finished process with its text output."""
+    """The finished process with its text output; one that starts anew where ``env`` may change how it does."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_INSIGHT_")}
+    if env is None:
+        return forked.run([*map(str, arguments)], environ, cwd, stdin, 120)
     return subprocess.run(
         [sys.executable, "-m", "nccl_insight", *map(str, arguments)],
-        input=stdin, capture_output=True, text=True, timeout=120, cwd=cwd, env={**environ, **(env or {})}, check=False,
+        input=stdin, capture_output=True, text=True, timeout=120, cwd=cwd, env={**environ, **env}, check=False,
     )  # fmt: skip
 
 

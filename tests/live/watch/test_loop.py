@@ -219,7 +219,7 @@ def test_a_new_file_of_a_process_belongs_to_its_communicators(tmp_path: Path) ->
 # --- whole jobs, by a clock ------------------------------------------------------------------------------------
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", live_job.QUIET)
 def test_jobs_that_run_well_are_no_news(tmp_path: Path, name: str) -> None:
     job = live_job.KINDS[name](tmp_path, 16)

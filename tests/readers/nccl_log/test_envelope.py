@@ -82,6 +82,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
     return _said(path)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("kind", sorted(WRITERS))
 def test_an_envelope_changes_nothing(kind: str, bare: tuple[object, ...], tmp_path: Path) -> None:
     path = tmp_path / "run.log"
@@ -89,6 +90,7 @@ def test_an_envelope_changes_nothing(kind: str, bare: tuple[object, ...], tmp_pa
     assert _said(path) == bare
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("width", [80, 100, 120, 160])
 @pytest.mark.parametrize("words", [False, True])
 def test_a_terminals_width_changes_nothing(width: int, words: bool, bare: tuple[object, ...], tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def late(found: dict[str, list[Finding]]) -> list[tuple[str, tuple[int, ...]]]:
     return [(name, f.ranks) for name in LATE for f in found.get(name, [])]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("far", [False, True])
 def test_tensor_data_and_pipeline_with_one_slow_rank(tmp_path: Path, far: bool) -> None:
     job = training(Layout(tp=2, dp=2, pp=2), slow=lambda r, _s: 1.2 if r == 5 else 1.0)
@@ -39,6 +40,7 @@ def test_tensor_data_and_pipeline_with_one_slow_rank(tmp_path: Path, far: bool) 
     assert late(found) == [("straggler-rank", (5,))]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     ("layout", "overlap", "experts"),
     [(Layout(2, 2, 2), False, False), (Layout(2, 4, 2), True, False), (Layout(2, 4, 1), False, True)],
@@ -97,6 +99,7 @@ SHARDED = Layout(tp=2, dp=4, pp=2)
 """``pp`` counts the copies of the whole model."""
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("job", "expected"),
     [
@@ -115,6 +118,7 @@ def test_one_late_rank_or_stage_in_other_schedules(
     assert late(said(job(), tmp_path)) == [("straggler-rank", expected)]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(
     "job",
     [
@@ -228,6 +232,7 @@ def test_a_small_lateness_inside_a_stage_of_a_pipeline(tmp_path: Path) -> None:
     assert late(said(uneven, tmp_path / "b")) == []
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("slow", "expected", "words"),
     [
@@ -347,6 +352,7 @@ def _renumbered(paths: list[Path]) -> list[Path]:
     return paths
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("layout", [Layout(1, 1, 4), Layout(1, 2, 4), Layout(2, 1, 4)], ids=str)
 def test_ranks_that_number_all_their_transfers_together_lose_none(tmp_path: Path, layout: Layout) -> None:
     """All forward, then all backward: the two ends of a pair have unlike numbers, nowhere in a regular way."""
