@@ -4,8 +4,10 @@ import polars as pl
 
 from nccl_insight.facts.said.course import signs_of_life
 from nccl_insight.facts.said.ends import FAILED, POD
+from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.said.topics import plays
 from nccl_insight.facts.who.members import completed
+from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import Trouble
@@ -37,11 +39,14 @@ def check(ctx: Context) -> Hits:
     came_up &= not bool(((rows["line"].cast(pl.Int64) > end) & ~plays(rows, "own-start")).any())
     # A process that only reports what it met on its way up may go on.
     met = bool((rows["role"].cast(pl.String) == "effect").all())
+    # Ranks that end for a daemon of the network take MPI's daemons with them.
+    ended = causes(run).filter(pl.col("message").is_in(playing("network-daemon")))["cause"]
     yield from ctx.tells(
         "found",
         whom=(*outside.ranks_of(absent), *hosts),
         quiet=None,
         rows=found,
+        caused_by=tuple(ended.unique().sort()),
         found=found,
         hosts=hosts,
         came_up=came_up,

@@ -25,7 +25,7 @@ def check(ctx: Context) -> Hits:
     if lost.is_empty():
         return
     # Ranks leave in any order after the last step, and the one that keeps the store is often the first.
-    if lost["message"].is_in(playing("store")).all():
+    if lost["message"].is_in(playing("store")).fill_null(value=False).all():
         over = bool(causes(run)["message"].is_in(playing("agent-end")).any())
         # torch's store is gone, and nothing else was closed: the end of a job, or of the process that kept it.
         yield from ctx.tells("store-gone", rows=Trouble(lost), address=Trouble(lost).value("c10d_remote"), over=over)
