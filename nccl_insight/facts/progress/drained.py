@@ -86,13 +86,20 @@ def _drained(run: Run) -> _Drained:
     idle = any(0 < called[r] <= most for r in free - missed)
     cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
     still = len(missed) > 1 and _still(total, members, missed, held)
-    return _Drained(frozenset() if idle or cut or still else missed, lacks, _near_end(rows, {*places.values()}))
+    mute = frozenset(places.values()) - {*rows["job"].drop_nulls()}
+    near = _near_end(rows, mute) | (mute if _uneven(total, members, mute) else frozenset())
+    return _Drained(frozenset() if idle or cut or still else missed, lacks, near)
 
 
-def _near_end(rows: pl.DataFrame, ranks: Set[int]) -> frozenset[int]:
+def _uneven(total: Counter[tuple[int, _Stream]], members: dict[str, list[int]], mute: Set[int]) -> bool:
+    """Whether others would wait for one another if the ranks without a call had made theirs, which may be cut off."""
+    return any(len({total[p, (comm, ())] for p in who if p not in mute}) > 1 for comm, who in members.items())
+
+
+def _near_end(rows: pl.DataFrame, mute: Set[int]) -> frozenset[int]:
     """The ranks behind whose last call few others stand in their input: each writes its lines when it likes. And those
     that made none, where an input is as short."""
-    found, mute = set[int](), ranks - {*rows["job"].drop_nulls()}
+    found = set[int]()
     for part in rows.drop_nulls("job").partition_by("input_id"):
         last = part["job"].to_list()[-_FEW * part["job"].n_unique() :]
         found |= {*last, *(mute if len(last) == part.height else ())}

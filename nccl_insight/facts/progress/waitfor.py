@@ -27,6 +27,7 @@ from nccl_insight.facts.progress.witnesses import lost
 from nccl_insight.facts.said.clock import SKEW_S
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.setup.settings import refs
+from nccl_insight.facts.who.members import completed
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import GONE
 from nccl_insight.tables.run import Run, fact
@@ -424,7 +425,9 @@ class _Graph:
         if lines and not rest and not self.own_files:
             return True
         stands = [g for g in self.placed if g.low is not None]
-        lacks = ((g, (g.lacking - late) & self.waiting) for g in needs)
+        # Who waits in a transfer for one that is late has issued no more for that.
+        excused = late.union(w for w, r in self.pairs if r in late)
+        lacks = ((g, (g.lacking - excused) & self.waiting) for g in needs)
         return not any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
 
     def _silence(self, late: set[int]) -> str:
@@ -459,8 +462,9 @@ class _Graph:
         if self.own_files and len(left) < like - self.own_files and len(self.waiting) > 1:
             return
         one = len(left) == 1
-        # A rank of which the lines of init know nothing never began; that is another fault.
-        unknown = bool(known.world) and not left <= self.known
+        # A rank of which the lines of init know nothing never began, unless it ended with all; that is another fault.
+        began = bool((completed(self.run)["nranks"] == known.world).any())
+        unknown = bool(known.world) and not left <= self.known and not began
         # How it ended says its launcher, so that its output is not just lost.
         listed = one and left <= ended_ranks(self.run)
         if not left or unknown or not self.placed or not (listed or self._believed(left, self.waiting)):

@@ -257,10 +257,10 @@ def least_world(run: Run) -> int:
     hosts = {known.host_of_input.get(i) for i in alike(run, local)} - {None}
     started = max(len(known.local_of_input), len(hosts) * (1 + max(local.values(), default=-1)))
     first = (pl.col("global_rank") - pl.col("rank")).alias("first")
-    near = states(run).group_by(first).agg(pl.col("rank").max(), pl.col("rank").n_unique().alias("members"))
+    near = states(run).group_by("group", first).agg(pl.col("rank").max(), pl.col("rank").n_unique().alias("members"))
     near = near.filter(pl.col("members") >= _NEIGHBORS, pl.col("first") >= 0)
-    started = max(started, int(near.select((pl.col("first").max() + pl.col("rank").max() + 1).fill_null(0)).item()))
-    return max(int(states(run).select(least.max().fill_null(0)).item()), started)
+    ends = near.group_by("group").agg(pl.col("first").max() + pl.col("rank").max() + 1)["first"].to_list()
+    return max([int(states(run).select(least.max().fill_null(0)).item()), started, *map(int, ends)])
 
 
 def alike(run: Run, inputs: Iterable[int]) -> frozenset[int]:
@@ -340,15 +340,30 @@ def reported(run: Run) -> frozenset[tuple[int, int]]:
 
 @fact
 def cut_short(run: Run) -> frozenset[int]:
-    """The inputs that end among the time-outs of several ranks: their last line is one, or what follows each."""
-    own, rows = ("input_id", "line", "rank"), run.table("errors")
+    """The inputs that end among the time-outs of several ranks: their last line is one, or the last rank says less
+    behind it than the others, or less stands behind its last line than behind the last one of each other rank."""
+    own, rows, loud = ("input_id", "line", "rank"), run.table("errors"), causes(run)
     placed = states(run).with_columns(rank="global_rank").select(own)
-    lines = pl.concat([rows.filter(plays(rows, "watchdog")).select(own), placed], how="vertical_relaxed")
-    lines = lines.drop_nulls("rank")
-    last = lines.group_by("input_id").agg(pl.col("line").max(), pl.col("rank").n_unique())
+    begins = pl.concat([loud.filter(plays(loud, "time-out")).select(own), placed], how="vertical_relaxed")
+    begins = begins.drop_nulls("rank").with_columns(begins="line")
+    said = rows.filter(plays(rows, "watchdog")).select(own).drop_nulls("rank")
+    lines = pl.concat([begins, said], how="diagonal").unique(own[:2], keep="first", maintain_order=True).sort(own[:2])
+    lines = lines.join(run.table("inputs").select("input_id", "lines"), on="input_id", maintain_order="left")
+    behind = pl.coalesce(pl.col("line").shift(-1).over("input_id") - 1, "lines") - pl.col("line")
+    ends = (
+        lines.with_columns(behind=behind)
+        .group_by("input_id", "rank")
+        .agg(pl.len(), pl.col("line", "behind", "lines").last(), pl.col("begins").max())
+        .sort("line")
+    )
+    found = ends.group_by("input_id").agg(
+        pl.col("len", "behind", "lines").last(), pl.col("begins").max(), usual=pl.col("len").median(),
+        least=pl.col("behind").slice(0, pl.len() - 1).min(), ranks=pl.len(),
+    )  # fmt: skip
     # The line behind a time-out tells where its rank stood.
-    ends = last.join(run.table("inputs").select("input_id", "lines"), on="input_id")
-    return frozenset(ends.filter((pl.col("rank") > 1) & (pl.col("lines") <= pl.col("line") + 1))["input_id"])
+    among, less = pl.col("lines") - pl.col("begins") < 2, (pl.col("behind") < 2) & (pl.col("len") < pl.col("usual"))
+    cut = (pl.col("ranks") > 1) & (among | less | (pl.col("behind") < pl.col("least")))
+    return frozenset(found.filter(cut)["input_id"])
 
 
 def whole(run: Run, silent: int) -> bool:
@@ -369,14 +384,14 @@ def uneven(run: Run) -> frozenset[int]:
 @fact
 def within(run: Run) -> frozenset[int]:
     """The one rank that lacks among those of an input, where inputs hold ranks in a row: its output is in that input.
-    None where an input does not hold the death of each process that gave up."""
-    told = _of_inputs(run).filter(pl.col("ranks") > 1).sort("low")
-    ends = [(int(low), int(high)) for low, high in told.select("low", "high").iter_rows()]
-    if uneven(run) or not _complete(run)[0] or any(high >= low for (_, high), (low, _) in pairwise(ends)):
+    None where that one may be cut, or an input does not hold the death of each process that gave up."""
+    told = _of_inputs(run).filter(pl.col("ranks") > 1).sort("low").select("input_id", "low", "high").rows()
+    if uneven(run) or not _complete(run)[0] or any(high >= low for (*_, high), (_, low, _) in pairwise(told)):
         return frozenset()
-    rows = states(run).drop_nulls("timed_out_seq")
-    lacks = {rank for low, high in ends for rank in range(low, high + 1)} - {*rows["global_rank"].drop_nulls()}
-    return frozenset(lacks if len(lacks) == 1 and len(ends) > 1 else ())
+    gave_up = {*states(run).drop_nulls("timed_out_seq")["global_rank"].drop_nulls()}
+    lacks = {rank: i for i, low, high in told for rank in range(low, high + 1) if rank not in gave_up}
+    cut = cut_short(run).intersection(lacks.values())
+    return frozenset(lacks if len(lacks) == 1 and len(told) > 1 and not cut else ())
 
 
 def _of_inputs(run: Run) -> pl.DataFrame:
@@ -390,7 +405,7 @@ def _complete(run: Run) -> tuple[int, int]:
     """How many inputs hold time-outs, and of how many ranks one at most; zeros where one of them does not hold the
     death of as many processes as gave up."""
     died = run.table("errors").drop_nulls("cpp_exception").group_by("input_id").agg(pl.col("repeats").sum())
-    told = _of_inputs(run).join(died, on="input_id", how="left")
+    told = processes(run).group_by("input_id").agg(ranks=pl.len()).join(died, on="input_id", how="left")
     if told.is_empty() or not (told["repeats"].fill_null(0) >= told["ranks"]).all():
         return 0, 0
     return told.height, int(told.select(pl.col("ranks").max()).item())

@@ -100,6 +100,6 @@ def column(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType
 
 
 def of_the_same(value: pl.Expr, same: Sequence[str]) -> pl.Expr:
-    """The one value that rows with these cells in common have; null where a cell lacks or their values differ."""
-    one = (value.min() == value.max()).over(same) & pl.all_horizontal(pl.col(same).is_not_null())
-    return pl.when(one).then(value.min().over(same))
+    """The value of the nearest row above, else below, with these cells in common; null where a cell lacks."""
+    near = value.forward_fill().backward_fill().over(same)
+    return pl.when(pl.all_horizontal(pl.col(same).is_not_null())).then(near)

@@ -72,7 +72,7 @@ def _by_rank_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFr
     tagged = pl.coalesce([pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]).cast(pl.Int32, strict=False)
     # The watchdog names ranks of its process group; the tag, those of the job. What the process says as it dies has no
     # tag: it repeats a time-out that has one.
-    same = ["input_id", "seq", "duration_ms"]
+    same = ["input_id", "rank", "seq", "duration_ms"]
     repeats = of_the_same(tagged, same) if {*same} <= {*rows.columns} else pl.lit(None, pl.Int32)
     own = pl.when(pl.col("message").is_in(playing("watchdog"))).then(pl.coalesce(tagged, repeats, "rank"))
     return rows.with_columns(rank=pl.when(_HEADLESS).then(own.otherwise(pl.coalesce("rank", tagged))).otherwise("rank"))

@@ -94,6 +94,18 @@ def test_whose_output_is_not_here_may_wait_as_well(tmp_path: Path, own: bool) ->
     assert found[0].title.startswith("Rank 2 is late, or its output is not here; ranks 0-1,3 timed out")
 
 
+@pytest.mark.parametrize(("whole", "sure"), [(True, "medium"), (False, "low")])
+def test_a_log_in_which_each_rank_says_as_much_is_not_cut(tmp_path: Path, whole: bool, sure: str) -> None:
+    """It ends behind the last words of a watchdog, as those of the others; or one rank less has come to them."""
+    down = (
+        "[rank{0}]:[E1103 08:40:09.1 ProcessGroupNCCL.cpp:698] [Rank {0}] To avoid data inconsistency, we are taking "
+    )
+    waits = [line for r in (0, 1, 3) for line in timeout(r, 35, 35, 34)]
+    said = [f"{down.format(r)}the entire process down." for r in (0, 3, 1) for _ in range(2)]
+    _, found = judged(log(tmp_path / "run.log", *waits, *(said if whole else said[:-1])))
+    assert [(f.ranks, f.confidence.value) for f in found] == [((2,), sure)]
+
+
 def test_the_better_evidence_is_told_when_sources_disagree(tmp_path: Path) -> None:
     waits = [line for r in (0, 2, 3) for line in timeout(r, 35, 35, 34)]
     text = log(tmp_path / "run.log", *inits(), *waits)  # rank 1 is silent ...
