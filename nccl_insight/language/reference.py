@@ -11,20 +11,11 @@ from itertools import groupby
 
 from lark import Lark, Token, Tree, UnexpectedInput
 
-from nccl_insight.base.data import dataclass
 from nccl_insight.language.compile import Compiled, compile_message
 from nccl_insight.language.definitions import definitions
 from nccl_insight.language.syntax import Grammar
 
 _WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|/(?:[^/\\\n]|\\.)+/|//[^\n]*|(?P<name>_?[A-Za-z][A-Za-z0-9_]*)')
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """What lark made of a text: captures by column, and whether there was more than one way."""
-
-    captures: dict[str, str]
-    ambiguous: bool
 
 
 class Reference:
@@ -70,23 +61,15 @@ class Reference:
             )  # fmt: skip
         return self._parsers[rule]
 
-    def _tree(self, rule: str, text: str) -> Tree[Token] | None:
+    def tree(self, rule: str, text: str) -> Tree[Token] | None:
+        """What lark makes of a text, None when it rejects it."""
         with suppress(UnexpectedInput):
             return self.parser(rule).parse(text)
         return None
 
-    def parse(self, rule: str, text: str) -> Parsed | None:
-        """Captures of a text, None when lark rejects it. Columns of branches not taken are left out."""
-        tree, columns = self._tree(rule, text), self._grammar.columns
-        if tree is None:
-            return None
-        nodes = (node for node in tree.iter_subtrees() if node.data in columns)
-        captures = {columns[str(node.data)].column: _text(node) for node in nodes}
-        return Parsed(captures, any(True for _ in tree.find_data("_ambig")))
-
     def pieces(self, rule: str, text: str) -> list[tuple[str | None, str]] | None:
         """The text cut as lark reads it: what each column takes, and the words between (column None)."""
-        tree = self._tree(rule, text)
+        tree = self.tree(rule, text)
         if tree is None:
             return None
         found: list[tuple[str | None, str]] = []
@@ -101,7 +84,7 @@ def _pieces(tree: Tree[Token], grammar: Grammar) -> Iterator[tuple[str | None, s
         if not isinstance(child, Tree):
             yield None, str(child)
         elif str(child.data) in grammar.columns:
-            yield grammar.columns[str(child.data)].column, _text(child)
+            yield grammar.columns[str(child.data)].column, text_of(child)
         else:
             yield from _pieces(child, grammar)
 
@@ -114,5 +97,6 @@ def trailing_blanks(compiled: Compiled) -> str:
     return text[len(text.rstrip()) :] if text.strip() else ""
 
 
-def _text(node: Tree[Token]) -> str:
+def text_of(node: Tree[Token]) -> str:
+    """The text that a node stands for."""
     return "".join(str(t) for t in node.scan_values(lambda v: isinstance(v, Token)))

@@ -17,6 +17,7 @@ from nccl_insight.language.load import default_grammar
 from nccl_insight.language.reference import Reference, trailing_blanks
 from nccl_insight.readers.nccl_log import extract
 from tests import message_samples
+from tests.language.parsed import parse
 from tests.slices import SEED, part
 
 GRAMMAR = default_grammar()
@@ -63,7 +64,7 @@ def compare(rule: str, texts: list[str]) -> None:
     by_python = extract._by_python(compiled, series)
     names = [name for name, _ in compiled.columns]
     for index, text in enumerate(texts):
-        parsed = REFERENCE.parse(rule, text + blanks)
+        parsed = parse(REFERENCE, GRAMMAR, rule, text + blanks)
         assert parsed is None or not parsed.ambiguous, f"{rule}: two readings of {text!r}"
         for accepted, captured in (by_polars, by_python):
             assert bool(accepted[index]) == (parsed is not None), f"{rule}: {text!r}"

@@ -9,6 +9,7 @@ from nccl_insight.language.load import read_grammar
 from nccl_insight.language.reference import Reference
 from nccl_insight.readers.nccl_log.extract import extract
 from tests.language.grammars import NOTATIONS
+from tests.language.parsed import parse
 
 
 def test_a_column_may_stand_in_several_branches_and_notations() -> None:
@@ -19,7 +20,7 @@ def test_a_column_may_stand_in_several_branches_and_notations() -> None:
     for text, rank in texts.items():
         match = catalog.match(text)
         assert (match and int(match.captures["rank"])) == rank
-        parsed = Reference(grammar).parse("one", text)
+        parsed = parse(Reference(grammar), grammar, "one", text)
         assert (parsed and int(parsed.captures["rank"])) == rank
     # Few texts go through Python's engine, many through polars.
     for times in (1, 600):

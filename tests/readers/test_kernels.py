@@ -13,6 +13,7 @@ from nccl_insight.language.load import grammar_files, kernel_grammar
 from nccl_insight.language.reference import Reference
 from nccl_insight.readers.kernels import COMM, COMPUTE, OTHER, classify, function_path
 from tests import message_samples
+from tests.language.parsed import parse
 
 SAMPLES = message_samples.read(Path(__file__).parents[2] / "fixtures" / "kernels.txt")
 
@@ -48,7 +49,7 @@ def test_samples(rule: str) -> None:
             path = path.partition("::")[2]
         assert accepted, name
         assert accepted[0][1] == rule, name
-        parsed = reference().parse(rule, accepted[0][0])
+        parsed = parse(reference(), kernel_grammar(), rule, accepted[0][0])
         assert parsed is not None
         numbers = {column for column, dtype in catalog().compiled(rule).columns if dtype == "int"}
         assert {c: int(v) if c in numbers else v for c, v in parsed.captures.items()} == values, name

@@ -116,7 +116,7 @@ def _possible(rows: pl.DataFrame, cases: Sequence[Case]) -> Sequence[Case]:
         if test.column not in said:
             name = test.column if test.column in rows.columns else _HEAD.get(test.column, test.column)
             given = rows[name] if name in rows.columns else none
-            given = given.cast(pl.Int64, strict=False) if given.dtype.is_numeric() else given
+            given = given.cast(pl.Int64, strict=False) if given.dtype.is_float() else given
             values = (str(value) for value in given.to_list() if value is not None)
             said[test.column] = None if given.dtype.is_nested() else "\n".join(values).lower()
         whole = said[test.column]
