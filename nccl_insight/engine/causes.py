@@ -26,7 +26,7 @@ from nccl_insight.facts.said.clock import DAY_S, SAME_HOST_SKEW_S, SKEW_S, since
 from nccl_insight.facts.said.course import Course, course
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.loading.assemble.places import places
-from nccl_insight.tables.normalise.ends import CRASHED, FAILED, GONE, KILLED, TIMED_OUT
+from nccl_insight.tables.normalise.ends import CRASHED, ENDED, FAILED, GONE, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run
 
 Process: TypeAlias = tuple[int, str, int]
@@ -38,6 +38,8 @@ _EVENT_LINES: Final = 2
 _LINK_REACH_S: Final = 60.0
 # What begins so long after the last word of a job did not end it; zones of time differ by half hours.
 _LATE_S: Final = 600.0
+# Steps may be counted so long after a notice that the machine is taken.
+_GRACE_S: Final = 300.0
 _ZONE_S: Final = 1800.0
 _BEHIND: Final = "ten minutes after all else: it did not cause the other failures"
 
@@ -403,8 +405,10 @@ def _of_no_rank(run: Run, draft: Draft, drafts: Sequence[Draft], told: Course) -
 def _got_over(draft: Draft, told: Course) -> tuple[str, Severity]:
     """Why what happened did not stop a job that came to its end, and how severe it is at most."""
     refs, outside = draft.hit.evidence, draft.name in names("outside")
-    if draft.name in names("logged", "flap") and told.outside(draft.first_s, draft.last_s):
+    if draft.name in {*names("logged", "flap"), ENDED} and told.outside(draft.first_s, draft.last_s):
         return "It is of another time than the job's own lines.", Severity.INFO
+    if draft.name == ENDED and draft.last_s is not None and told.outlived(draft.last_s + _GRACE_S):
+        return "The job was started again, and came to its end.", Severity.INFO
     if draft.name in (KILLED, CRASHED) and not draft.hit.ranks:
         return "The job came to its end: it was none of its ranks.", Severity.INFO
     # What the machine shows of itself in front of a job stays true.

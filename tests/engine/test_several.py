@@ -102,6 +102,26 @@ def test_a_requeued_job_is_another_attempt(tmp_path: Path) -> None:
     assert analysis.status == "ok"
 
 
+STEP = (
+    "[2026-01-02 03:{:02d}:00] iteration {:8d}/     100 | elapsed time per iteration (ms): 60000.0 | lm loss: 2.1E+00 |"
+)
+STEPS = [STEP.format(20 + n, n) for n in range(30)]
+
+
+def test_an_attempt_may_have_no_line_of_nccl(tmp_path: Path) -> None:
+    analysis = judge(tmp_path, a=[*failed("0x1"), RESTART, *STEPS, "Training completed."])
+    assert named(analysis)["several-attempts"] == "info"
+    assert "shm-too-small" not in named(analysis)
+
+
+def test_a_job_that_counts_on_behind_the_schedulers_word_was_started_again(tmp_path: Path) -> None:
+    word = "slurmstepd: error: *** JOB 7 ON node1 CANCELLED AT 2026-01-02T03:04:05 DUE TO PREEMPTION ***"
+    again = [*world("0x2", pids=200, closed=False), *STEPS]
+    for files in ({"a": [*failed("0x1"), word, *again]}, {"a": [*failed("0x1"), *again], "slurm": [word]}):
+        assert "shm-too-small" not in named(judge(tmp_path, **files, b=["# notes"]))
+    assert "shm-too-small" in named(judge(tmp_path, a=[*failed("0x1"), word], slurm=["# notes"], b=["# notes"]))
+
+
 def test_a_container_gives_the_same_process_numbers_again(tmp_path: Path) -> None:
     analysis = judge(tmp_path, a=[*failed("0xa"), *world("0xb")])
     assert [j.label for j in analysis.jobs] == ["attempt 1 of 2", "attempt 2 of 2"]

@@ -9,6 +9,8 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.grouping import grouped
+from nccl_insight.facts.said.clock import ERROR_STAMPS, with_time
+from nccl_insight.facts.said.course import course
 from nccl_insight.facts.said.errors import BENIGN, causes
 from nccl_insight.facts.who.parts.cuts import cuts_of
 from nccl_insight.facts.who.parts.processes import Gpu, processes_of
@@ -62,7 +64,7 @@ def worlds_of(run: Run) -> list[World]:
     processes = processes_of(run)
     failures, restarts = _failures(run), _restarts(run)
     benches = set(run.table("benchmarks").filter(pl.col("input_id").is_not_null())["input_id"].to_list())
-    versions = _versions(run)
+    versions, lengths = _versions(run), _lengths(run)
     for input_id in run.table("inputs")["input_id"].drop_nulls().to_list():
         own = processes.get(input_id, [])
         if not own:
@@ -71,6 +73,8 @@ def worlds_of(run: Run) -> list[World]:
         bare = [line for line, has_head in versions.get(input_id, []) if not has_head]
         lines, again = sorted(failures.get(input_id, [])), sorted(restarts.get(input_id, []))
         cuts = cuts_of(own, lines, again, bare)
+        # An attempt may print no line of NCCL.
+        cuts += [line + 1 for line in again[-1:] if max(p.last for p in own) < line < lengths[input_id] - _SILENT]
         begins = [p.first for p in own]
         for n, (first, last) in enumerate(pairwise([0, *cuts, END])):
             inside = own[bisect_left(begins, first) : bisect_left(begins, last)]
@@ -85,6 +89,9 @@ def worlds_of(run: Run) -> list[World]:
                     input_id not in benches and n < len(cuts) and bisect_left(again, first) < bisect_right(again, last),
                 )
             )
+    # A scheduler's word in a file of its own ended what the job's files go on behind.
+    ended = run.table("errors").filter(pl.col("input_id").is_in(outside))["end_reason"].drop_nulls().len() > 0
+    found = [replace(world, failed=world.failed or ended) for world in found]
     return _with_others(alike(tied(found), _releases(run)), outside)
 
 
@@ -94,7 +101,7 @@ def _between_restarts(run: Run) -> list[World]:
     failures = _failures(run) if again else {}
     cuts: dict[int, list[int]] = {}
     real = 0
-    lengths = dict(run.table("inputs").select("input_id", pl.col("lines").fill_null(END)).iter_rows())
+    lengths = _lengths(run)
     for input_id, lines in again.items():
         failed, own = sorted(set(failures.get(input_id, ())) - set(lines)), [0]
         seen = max(*failed, lengths.get(input_id, END) - _SILENT) if failed else 0
@@ -117,10 +124,19 @@ def _failures(run: Run) -> dict[int, list[int]]:
     return _by_input(causes(run).filter(failed), ended)
 
 
+def _lengths(run: Run) -> dict[int, int]:
+    return dict(run.table("inputs").select("input_id", pl.col("lines").fill_null(END)).iter_rows())
+
+
 def _restarts(run: Run) -> dict[int, list[int]]:
-    """Lines by input with which a launcher or scheduler says that it starts the job again."""
-    requeued = pl.col("end_reason").str.to_uppercase().str.ends_with("REQUEUE")
-    return _by_input(run.table("restarts"), run.table("errors").filter(requeued))
+    """Lines by input with which a launcher or scheduler says that it starts the job again, or behind which it does."""
+    rows = run.table("errors").drop_nulls("end_reason")
+    if rows.is_empty():
+        return _by_input(run.table("restarts"))
+    rows = with_time(run, rows, *ERROR_STAMPS)
+    again = [course(run).counted_on(*at) for at in rows.select("input_id", "line", "time_s").iter_rows()]
+    requeued = rows["end_reason"].str.to_uppercase().str.ends_with("REQUEUE")
+    return _by_input(run.table("restarts"), rows.filter(requeued | pl.Series(again)))
 
 
 def _by_input(*frames: pl.DataFrame) -> dict[int, list[int]]:
