@@ -131,21 +131,18 @@ def old(drafts: Sequence[Draft]) -> set[int]:
 def _late(run: Run, drafts: Sequence[Draft]) -> set[int]:
     """Errors that the kernel's log holds of long after all that a failed job said.
 
-    Not where they would be of its time by the clock of another time zone.
+    Not where they would be of its time by the clock of another time zone, or where ranks waited for unknown time.
     """
     rest = [d for d in drafts if d.name not in names("logged")]
-    told = [d for d in rest if d.name in names("echo", "hang", "outside")]
+    told = [d for d in rest if d.name in names("echo", "outside")]
     begun = min((d.first_s for d in told if d.first_s is not None), default=None)
     times_ = (course(run).ended_s, *(t for d in told for t in (d.first_s, d.last_s)))
     ended = max((t for t in times_ if t is not None), default=0.0)
-    found: set[int] = set()
-    for i, draft in enumerate(drafts):
-        if begun is None or draft.first_s is None or draft.name not in names("logged") or not any(map(_failed, rest)):
-            continue
-        zones = (draft.first_s - begun + _LATE_S / 10) // _ZONE_S * _ZONE_S
-        if draft.first_s > ended + _LATE_S and draft.first_s - zones > ended + _LATE_S / 10:
-            found.add(i)
-    return found
+    if begun is None or not any(map(_failed, rest)) or any(d.name in names("hang") for d in told):
+        return set()
+    stamped = ((i, d.first_s) for i, d in enumerate(drafts) if d.name in names("logged") and d.first_s is not None)
+    late = ((i, at, (at - begun + SKEW_S) // _ZONE_S * _ZONE_S) for i, at in stamped if at > ended + _LATE_S)
+    return {i for i, at, zones in late if at - zones > ended + SKEW_S}
 
 
 def _aged(draft: Draft, when: str = "a day before the other failures: it seems to be of an earlier job") -> Draft:

@@ -9,7 +9,7 @@ from nccl_insight.base.words import words
 _RE: Final = texts.compiled(__file__)
 # Patterns of a rank; of a host; and those so wide that they count for hosts that are known otherwise.
 _RANK: Final = words("rank_in_brackets rank_named rank_mpi rank_srun rank_hydra rank_tensor_parallel rank_of_node")
-_SURE: Final = words("host_syslog host_ip host_ucx host_kubectl host_in_front")
+_SURE: Final = words("host_syslog host_ip host_sagemaker host_ucx host_kubectl host_in_front")
 _WIDE: Final = words("maybe_in_front maybe_compose maybe_syslog")
 
 

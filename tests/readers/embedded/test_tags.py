@@ -28,3 +28,12 @@ def test_what_a_path_says() -> None:
     assert read_path("out/attempt_0/3/stderr.log").local_rank == 3
     plain = read_path("run.log")
     assert (plain.rank, plain.local_rank, plain.host) == (None, None, None)
+
+
+def test_the_tag_of_sagemaker_names_rank_and_host() -> None:
+    tag = read_tag("[1,mpirank:23,algo-3]<stderr>:")
+    assert (tag.rank, tag.hosts) == (23, ("algo-3",))
+
+
+def test_the_file_of_an_agent_is_of_its_host() -> None:
+    assert read_path("run/agent-gpu-a3-0017.log").host == read_path("run/gpu-a3-0017.log").host == "gpu-a3-0017"
