@@ -28,6 +28,7 @@ comment in front matter.
 | ``lines`` | ``all`` (default), ``warnings`` (not INFO), ``none`` (``explain`` only) or ``tools`` (host tools say) |
 | ``beside`` | a candidate, never a verdict: names and natures that it may be behind; where there is logic,
   ``ctx.names("beside")`` |
+| ``stated`` | with ``beside``: the title, an error, where a line itself says that it is so |
 | ``unless`` | names and natures beside which it is not told; where there is logic, ``ctx.names("unless")`` |
 | ``advised`` | what NCCL's own advice names (topic ``advice``) where it makes the candidate a warning |
 | ``quiet`` | severity when all lines are INFO (default info) |
@@ -60,7 +61,7 @@ FILE: Final = re.compile(r"NI([0-9]{3})-([a-z0-9-]+)\.md")
 _NEEDED: Final = ("class", "severity", "action")
 _SPOKEN: Final = ("title", "steps", "since")
 _MORE: Final = words("""confidence needs nature called distance caused_by thresholds sources speaks explanation expected
-    lines beside unless shows advised quiet on_one_host fatal got_over leads_to noted""")
+    lines beside stated unless shows advised quiet on_one_host fatal got_over leads_to noted""")
 _KEYS: Final = frozenset((*_NEEDED, *_SPOKEN, *_MORE))
 _SECTION: Final = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 _SAMPLE: Final = re.compile(r"```log\n([^`]*)\n```\s+expect: [^\n]*\bline (\d+)")

@@ -200,6 +200,10 @@ def _got_over(run: Run, rows: pl.DataFrame) -> bool:
     return bool((after["init_completed"] > after["line"]).fill_null(False).all())
 
 
+def _last_paragraph(page: Page, heading: str) -> str:
+    return " ".join(page.sections[heading].split("\n\n")[-1].split())
+
+
 def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     """The finding of a page without logic: the same for all lines that mean it."""
     head, lines = page.head, page.head.get("lines", "all")
@@ -212,6 +216,9 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     if "beside" in head:
         if present(ctx.run).isdisjoint(ctx.names("unless")):
             yield from ctx.candidate(head["title"], trouble(ctx.run, *ctx.names("beside")), head["advised"])
+        if "stated" in head:
+            why = _last_paragraph(page, "How it decides")
+            yield from ctx.report(head["stated"], explanation=why, severity=Severity.ERROR, confidence=Confidence.HIGH)
         return
     found = ctx.lines() if lines not in ("none", "tools") else None
     if found is None or (lines == "warnings" and not found.loud):
@@ -225,7 +232,7 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
         other = "warning"
     yield from ctx.report(
         filled(head["title"], found.first),
-        explanation=head.get("explanation") or " ".join(page.sections["Why it matters"].split("\n\n")[-1].split()),
+        explanation=head.get("explanation") or _last_paragraph(page, "Why it matters"),
         quiet=Severity(head.get("quiet", "info")),
         confidence=Confidence.LOW if bool(found.rows["message"].is_null().all()) else None,
         severity=Severity(other) if other else None,
