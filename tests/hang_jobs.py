@@ -173,7 +173,7 @@ class Play:
     def __init__(
         self, ops: list[list[Op]], stops: dict[int, int], ahead: int, serial: bool, stuck: tuple[int, int] | None = None
     ) -> None:
-        self.ops, self.serial = ops, serial
+        self.ops, self.serial, self.stops = ops, serial, stops
         self.states = [State() for _ in ops]
         self.keys: list[list[tuple[Any, ...]]] = []
         self.where: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
@@ -451,9 +451,9 @@ def _fill(job: Job, rng: random.Random, groups: list[Group], steps: int, ahead: 
         play, parts = _troubled(rng, job.trouble, programs(groups, steps), ahead, serial)
         if any(play.open(r) for r in range(job.world)):
             break
-    stops = parts if job.trouble in ("late", "two", "dead") else set()
-    if job.trouble in ("crossed", "unmatched") and not parts:
-        job.trouble, stops = "late", parts
+    stops = parts if play.stops else set()
+    if job.trouble in ("crossed", "unmatched") and stops:
+        job.trouble = "late"
     # Who waits for another one that stopped is not late itself, nor is one for whom nobody waits.
     job.late, job.involved = frozenset(r for r in stops & play.missed() if not play.open(r)), frozenset(parts)
     silent = frozenset(job.late) if job.trouble == "dead" else frozenset()
@@ -601,13 +601,14 @@ def _sure(finding: Finding) -> bool:
 
 
 def compare(job: Job, analysis: Analysis) -> Outcome:
-    """Right: the first finding names exactly the late ranks; wrong: a sure one names one that is not late."""
+    """Right: the first finding names exactly the late ranks, or the one whose operations are in another order; wrong: a
+    sure one names one that is not late."""
     loud = [f for f in analysis.findings if f.severity.value in ("warning", "error")]
     blames = [f for f in loud if f.name in BLAMES and f.ranks and _sure(f)]
     said = tuple(f"{f.name} {list(f.ranks)} {f.confidence.value}: {f.title}" for f in loud)
     allowed = set(job.late) or set(job.involved)
     wrong = [f for f in blames if not set(f.ranks) <= allowed and set(f.ranks) != job.mute and not _crossing(job, f)]
-    first = bool(loud) and loud[0].name in BLAMES and set(loud[0].ranks) == set(job.late)
+    first = bool(loud) and loud[0].name in BLAMES and set(loud[0].ranks) == allowed
     answer = "wrong" if wrong else "right" if first or not (job.late or blames) else "silent"
     unheard = any(set(f.ranks) <= job.lost for f in blames)
     lucky = bool(job.late) and not job.can_tell and unheard and answer == "right"

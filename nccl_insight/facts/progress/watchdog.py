@@ -289,7 +289,7 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
     alike = all(own is None or own == place for own, place in zip(ranks, own_places, strict=True))
     same = alike if tagged else _by_local(run, rows)
     own_ranks = [r for r in ranks if r is not None]
-    twice = len(own_ranks) > len(set(own_ranks)) or (not tagged and _twice(run))
+    twice = len(own_ranks) > len(set(own_ranks)) or (not tagged and (_twice(run) or _mingled(rows)))
     world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
     if group == UNNAMED or not tagged or how is None:
         told, size = frozenset[int](), places(run).world
@@ -322,6 +322,15 @@ def _twice(run: Run) -> bool:
     lines = causes(run).filter(plays(causes(run), "time-out") & pl.col("launcher_rank").is_null())
     told = lines.drop_nulls(["rank", "seq", "duration_ms"]).group_by("input_id", "rank")
     return bool((told.agg(pl.struct("work_op", "seq", "duration_ms").n_unique())["work_op"] > 1).any())
+
+
+def _mingled(rows: pl.DataFrame) -> bool:
+    """Whether ranks wait in several operations, and those of an input are among those of others, as numbers in groups
+    are."""
+    rank = pl.col("rank")
+    ends = rows.drop_nulls("rank").group_by("input_id").agg(low=rank.min(), high=rank.max()).sort("low")
+    several = rows.select("op", "timed_out_seq").n_unique() > 1
+    return several and any(high >= low for (_, high), (low, _) in pairwise(ends.select("low", "high").rows()))
 
 
 def _by_local(run: Run, rows: pl.DataFrame) -> bool:
