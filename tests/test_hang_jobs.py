@@ -6,7 +6,9 @@ from tests.hang_jobs import judge
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize("seed", [1, 2, 6, 14, 19, 31, 4000416, 4000444, 4000475, 9000179, 9000221, 10000482])
+@pytest.mark.parametrize(
+    "seed", [1, 2, 6, 14, 19, 31, 4000416, 4000444, 4000475, 9000179, 9000221, 10000482, 13000018, 13000132]
+)
 def test_the_late_rank_is_named(seed: int) -> None:
     outcome = judge(seed)
     assert outcome is not None

@@ -425,9 +425,13 @@ class _Graph:
         if lines and not rest and not self.own_files:
             return True
         stands = [g for g in self.placed if g.low is not None]
-        # Who waits in a transfer for one that is late has issued no more for that.
+        # Who waits for one that is late, in a transfer or in a group of others, has issued no more for that.
         excused = late.union(w for w, r in self.pairs if r in late)
-        lacks = ((g, (g.lacking - excused) & self.waiting) for g in needs)
+        mine = [g for g in needs if g.lacking & excused]
+        lacks = (
+            (g, {r for r in left if not any(r in h.entered and not g.entered <= h.entered for h in mine)})
+            for g in needs if (left := (g.lacking - excused) & self.waiting)
+        )  # fmt: skip
         return not any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
 
     def _silence(self, late: set[int]) -> str:

@@ -142,10 +142,16 @@ def mixed(run: Run) -> bool:
     rows = states(run).drop_nulls("timed_out_seq")
     if _went_on(run):
         return True
-    own = rows.drop_nulls("global_rank").select("input_id", "group", "rank", "global_rank")
+    seq, own = (
+        pl.col("timed_out_seq"),
+        rows.drop_nulls("global_rank").group_by("input_id", "group", "rank", "global_rank"),
+    )
+    # Where lines name no group, numbers far apart are of two.
+    one = (pl.col("group") != UNNAMED) | (seq.max() - seq.min() <= _CLOSE)
+    twice = not own.agg(twice=(pl.len() > 1) & one.all()).filter("twice").is_empty()
     again = run.table("restarts").group_by("input_id").agg(again=pl.col("line").max()) if run.has("restarts") else None
-    if own.height > own.n_unique() or again is None:
-        return own.height > own.n_unique()
+    if twice or again is None:
+        return twice
     behind = rows.join(again, on="input_id").select(pl.col("line") > pl.col("again")).to_series().to_list()
     return bool(behind) and len(behind) <= 4 * min(sum(behind), len(behind) - sum(behind))
 
@@ -325,11 +331,12 @@ def _twice(run: Run) -> bool:
 
 
 def _mingled(rows: pl.DataFrame) -> bool:
-    """Whether ranks wait in several operations, and those of an input are among those of others, as numbers in groups
-    are."""
-    rank = pl.col("rank")
-    ends = rows.drop_nulls("rank").group_by("input_id").agg(low=rank.min(), high=rank.max()).sort("low")
-    several = rows.select("op", "timed_out_seq").n_unique() > 1
+    """Whether ranks wait in several operations, and those of an input of several processes are among those of others,
+    as numbers in groups are."""
+    rank, at = pl.col("rank"), ("op", "timed_out_seq")
+    ends = rows.filter((rank.n_unique().over("input_id", *at) > 1).any().over("input_id"))
+    ends = ends.group_by("input_id").agg(low=rank.min(), high=rank.max()).sort("low")
+    several = rows.select(at).n_unique() > 1
     return several and any(high >= low for (_, high), (low, _) in pairwise(ends.select("low", "high").rows()))
 
 
