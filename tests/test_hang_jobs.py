@@ -7,7 +7,7 @@ from tests.hang_jobs import judge
 
 @pytest.mark.part(2)
 @pytest.mark.parametrize(
-    "seed", [1, 2, 6, 14, 19, 31, 4000416, 4000444, 4000475, 9000179, 9000221, 10000482, 13000018, 13000132]
+    "seed", [1, 2, 6, 14, 19, 31, 4000416, 4000444, 4000475, 9000179, 9000221, 10000482, 13000018, 13000132, 14000268]
 )
 def test_the_late_rank_is_named(seed: int) -> None:
     outcome = judge(seed)
@@ -17,7 +17,9 @@ def test_the_late_rank_is_named(seed: int) -> None:
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize("seed", [13, 24, 33, 35, 40, 49, 4000284, 5000095, 5000277, 8000138, 9000013, 11000108])
+@pytest.mark.parametrize(
+    "seed", [13, 24, 33, 35, 40, 49, 4000284, 5000095, 5000277, 8000138, 9000013, 11000108, 14000154]
+)
 def test_nobody_else_is_named_where_what_is_left_does_not_tell(seed: int) -> None:
     outcome = judge(seed)
     assert outcome is not None

@@ -565,7 +565,10 @@ class _Graph:
 
     def _gave_up(self, late: Set[int]) -> bool:
         """Whether all ranks but these gave up by the lines of logs of which none lacks."""
-        told = watchdog.processes(self.run)
+        told, rows = watchdog.processes(self.run), watchdog.given_up(self.run)
+        # A number that stands twice in an input may be that of two processes in two groups.
+        if rows["global_rank"].null_count() and rows.height > told.height:
+            return False
         each = len(watchdog.alike(self.run, told["input_id"])) == len(self.every)
         return told.height + len(late) == len(self.every) and (each or watchdog.whole(self.run, len(late)))
 

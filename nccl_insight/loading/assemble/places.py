@@ -358,10 +358,13 @@ def _by_path(
     pairs = grouped((template, (i, number)) for i, place in said.items() for template, number in place.numbers)
     told = {template: dict(numbers) for template, numbers in pairs.items()}
     proved = {**by_tag, **ranks}
-    stated = {i: p.rank for i, p in said.items() if p.rank is not None}
-    for numbers in (*told.values(), stated):
-        known = {number for i, number in numbers.items() if i in proved}
-        enough = len(set(stated.values())) == len(stated) > 1 if numbers is stated else len(known) > 1
+    # A rank may have several files: logs and dumps, or those of its streams. Files of one kind differ in numbers only.
+    named = [(i, p.rank) for i, p in said.items() if p.rank is not None]
+    kinds = grouped((re.sub("[0-9]+", "#", names_of[i][-1]), (i, rank)) for i, rank in named)
+    stated = [dict(named)] if len({rank for _, rank in named}) == len(named) else [*map(dict, kinds.values())]
+    for numbers in (*told.values(), *stated):
+        known, several = {number for i, number in numbers.items() if i in proved}, set(numbers.values())
+        enough = len(several) == len(numbers) > 1 if numbers in stated else len(known) > 1
         if enough and all(proved.get(i, number) == number for i, number in numbers.items()):
             ranks.update({**numbers, **ranks})
     local = {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
