@@ -335,9 +335,14 @@ def _mingled(rows: pl.DataFrame) -> bool:
     as numbers in groups are."""
     rank, at = pl.col("rank"), ("op", "timed_out_seq")
     ends = rows.filter((rank.n_unique().over("input_id", *at) > 1).any().over("input_id"))
-    ends = ends.group_by("input_id").agg(low=rank.min(), high=rank.max()).sort("low")
     several = rows.select(at).n_unique() > 1
-    return several and any(high >= low for (_, high), (low, _) in pairwise(ends.select("low", "high").rows()))
+    return several and _overlap(ends.group_by("input_id").agg(low=rank.min(), high=rank.max()))
+
+
+def _overlap(ends: pl.DataFrame) -> bool:
+    """Whether the ranks of an input, from ``low`` to ``high``, reach among those of another one."""
+    rows = ends.sort("low").select("low", "high").iter_rows()
+    return any(high >= low for (_, high), (low, _) in pairwise(rows))
 
 
 def _by_local(run: Run, rows: pl.DataFrame) -> bool:
@@ -401,13 +406,14 @@ def uneven(run: Run) -> frozenset[int]:
 def within(run: Run) -> frozenset[int]:
     """The one rank that lacks among those of an input, where inputs hold ranks in a row: its output is in that input.
     None where that one may be cut, or an input does not hold the death of each process that gave up."""
-    told = _of_inputs(run).filter(pl.col("ranks") > 1).sort("low").select("input_id", "low", "high").rows()
-    if uneven(run) or not _complete(run)[0] or any(high >= low for (*_, high), (_, low, _) in pairwise(told)):
+    told = _of_inputs(run).filter(pl.col("ranks") > 1)
+    if uneven(run) or not _complete(run)[0] or _overlap(told):
         return frozenset()
     gave_up = {*states(run).drop_nulls("timed_out_seq")["global_rank"].drop_nulls()}
-    lacks = {rank: i for i, low, high in told for rank in range(low, high + 1) if rank not in gave_up}
+    ends = told.select("input_id", "low", "high").iter_rows()
+    lacks = {rank: i for i, low, high in ends for rank in range(low, high + 1) if rank not in gave_up}
     cut = cut_short(run).intersection(lacks.values())
-    return frozenset(lacks if len(lacks) == 1 and len(told) > 1 and not cut else ())
+    return frozenset(lacks if len(lacks) == 1 and told.height > 1 and not cut else ())
 
 
 def _of_inputs(run: Run) -> pl.DataFrame:

@@ -362,10 +362,10 @@ def _by_path(
     named = [(i, p.rank) for i, p in said.items() if p.rank is not None]
     kinds = grouped((re.sub("[0-9]+", "#", names_of[i][-1]), (i, rank)) for i, rank in named)
     stated = [dict(named)] if len({rank for _, rank in named}) == len(named) else [*map(dict, kinds.values())]
-    for numbers in (*told.values(), *stated):
-        known, several = {number for i, number in numbers.items() if i in proved}, set(numbers.values())
-        enough = len(several) == len(numbers) > 1 if numbers in stated else len(known) > 1
-        if enough and all(proved.get(i, number) == number for i, number in numbers.items()):
+    proven = (numbers for numbers in told.values() if len({n for i, n in numbers.items() if i in proved}) > 1)
+    apart = (numbers for numbers in stated if len(set(numbers.values())) == len(numbers) > 1)
+    for numbers in (*proven, *apart):
+        if all(proved.get(i, number) == number for i, number in numbers.items()):
             ranks.update({**numbers, **ranks})
     local = {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
     for host in {said[i].host for i in local}:
