@@ -3,6 +3,8 @@
 Exit codes are public API (README, "Exit codes"). All codes not listed here are reserved.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -41,3 +43,12 @@ class GrammarError(InsightError):
     """A grammar file breaks the rules of the restricted language. Names file, rule and item."""
 
     exit_code = ExitCode.INTERNAL
+
+
+@contextmanager
+def as_usage(what: object) -> Iterator[None]:
+    """Makes errors of the system wrong usage, with the reason: ``run.log: cannot be read (Permission denied)``."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{what} ({error.strerror or error})") from error

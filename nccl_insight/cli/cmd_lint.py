@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import typer
 
-from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError
+from nccl_insight.base.errors import ExitCode, NotJudgedError, UsageError, as_usage
 from nccl_insight.base.units import listed
 from nccl_insight.cli.choices import Color, FailOn, option
 
@@ -108,10 +108,8 @@ def _diff(named: Script, fixed: Script) -> str:
 def _read(path: str) -> str:
     from nccl_insight.inputs.spool import start_of
 
-    try:
+    with as_usage(f"{path}: cannot be read"):
         data = sys.stdin.buffer.read(_MAX_BYTES + 1) if path == "-" else start_of(Path(path), _MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES >> 20} MiB, which is no launch script")
     return data.decode("utf-8", errors="replace")

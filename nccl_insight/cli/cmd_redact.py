@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,10 @@ def redact(
     The same name gets the same replacement in all files, so that the redacted logs give the same findings.
     Free text of other programs can hold names that no pattern finds: read before sharing.
     """
-    from nccl_insight.base.units import plural
     from nccl_insight.base.writing import writing
     from nccl_insight.cli.output import check_outputs
     from nccl_insight.cli.redacting import write_review
     from nccl_insight.loading import load
-    from nccl_insight.report.sanitize import sanitize
     from nccl_insight.share.redact import NOT_PROMISED, binary, collect
     from nccl_insight.share.redact.files import Blocks, is_text
     from nccl_insight.share.redact.residue import Residue
@@ -50,9 +48,8 @@ def redact(
     if output is None:
         raise UsageError("-o DIR is missing: where the redacted files go (or --check to look files over)")
     private = [file for file in (map_file, report) if file is not None]
-    for own in private:
-        if own.resolve().is_relative_to(output.resolve()):
-            raise UsageError(f"{own}: it would be shared with the files; name a place outside {output}")
+    if shared := [file for file in private if file.resolve().is_relative_to(output.resolve())]:
+        raise UsageError(f"{shared[0]}: it would be shared with the files; name a place outside {output}")
     check_outputs(paths, private)
     run = load(paths)
     texts = [f for f in run.inputs if is_text(f)]
@@ -63,22 +60,25 @@ def redact(
     redactor = collect(run, (block for reader in readers for block in reader), strict=strict)
     left = Residue()
     told, left_out = _copies(run.inputs, texts, others, redactor, output, left)
-    for line in told:
-        typer.echo(line)
     if map_file is not None:
         with writing(map_file, private=True) as out_map:
             text = json.dumps(redactor.names.mapping(), indent=2, sort_keys=True) + "\n"
             out_map.write(text.encode("utf-8", "backslashreplace"))
     if report is not None:
         write_review(report, redactor)
-    typer.echo(f"Replaced: {redactor.names.summary()}.")
-    for line in left_out:
-        typer.echo(f"Left out: {line}")
+    told += [f"Replaced: {redactor.names.summary()}.", *(f"Left out: {line}" for line in left_out)]
     for block in (block for f in others for block in binary.texts_of(f)):
         left.add(redactor.text(block))
-    for word, count in left.words():
-        typer.echo(f"Left, and looks like a name: {sanitize(word)} ({plural(count, 'time')})")
-    typer.echo(f"Not promised: {NOT_PROMISED}.")
+    told += [f"Left, and looks like a name: {said}" for said in _words(left)]
+    typer.echo("\n".join([*told, f"Not promised: {NOT_PROMISED}."]))
+
+
+def _words(left: Residue) -> Iterator[str]:
+    """Words that may be names, and how often each stands."""
+    from nccl_insight.base.units import plural
+    from nccl_insight.report.sanitize import sanitize
+
+    return (f"{sanitize(word)} ({plural(count, 'time')})" for word, count in left.words())
 
 
 def _copies(
@@ -134,13 +134,12 @@ def _looked_over(paths: list[str]) -> ExitCode:
         for block in Blocks(file):
             redactor.text(block)
             left.add(block)
-    found = 0
-    for kind, names in redactor.names.mapping().items():
-        for name in names:
-            if kind != "inputs" and not _OURS.fullmatch(name):
-                found += 1
-                typer.echo(f"{kind}: {sanitize(name)}")
-    for word, count in left.words():
-        typer.echo(f"looks like a name: {sanitize(word)} ({plural(count, 'time')})")
-    typer.echo(f"{plural(found, 'name')} in {plural(len(files), 'file')}." if found else "Nothing that names somebody.")
+    kinds = redactor.names.mapping().items()
+    found = [(kind, n) for kind, names in kinds if kind != "inputs" for n in names if not _OURS.fullmatch(n)]
+    for kind, name in found:
+        typer.echo(f"{kind}: {sanitize(name)}")
+    for word in _words(left):
+        typer.echo(f"looks like a name: {word}")
+    said = f"{plural(len(found), 'name')} in {plural(len(files), 'file')}."
+    typer.echo(said if found else "Nothing that names somebody.")
     return ExitCode.FINDINGS if found else ExitCode.OK

@@ -13,6 +13,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from nccl_insight.base.errors import UsageError
+from nccl_insight.report.prose import aligned
 from nccl_insight.report.sanitize import one_line
 
 # More than what a file system rounds a file up to.
@@ -142,8 +143,7 @@ def _blocks(frame: pl.DataFrame, width: int) -> str:
 
 
 def _grid(frame: pl.DataFrame) -> str:
-    names = frame.columns
-    rows = _texts(frame)
-    widths = [max([len(n), *(len(r[i]) for r in rows)]) for i, n in enumerate(names)]
-    lines = [names, ["-" * w for w in widths], *rows]
-    return "".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines)
+    rows = [frame.columns, *_texts(frame)]
+    names, *lines = aligned(rows)
+    rules = "  ".join("-" * max(map(len, column)) for column in zip(*rows, strict=True))
+    return "".join(f"{line}\n" for line in (names, rules, *lines))

@@ -52,10 +52,9 @@ class Command(TyperCommand):
             else:
                 title = _group_of(_told()["options"], parameter.opts) or "Options"
                 groups.setdefault(title, []).append(_entry(parameter.opts, record))
-        for title in ("Arguments", *_told()["options"], "Options"):
-            if title in groups:
-                with formatter.section(title):
-                    formatter.write_dl(groups[title], col_max=_WIDTH)
+        for title in filter(groups.get, ("Arguments", *_told()["options"], "Options")):
+            with formatter.section(title):
+                formatter.write_dl(groups[title], col_max=_WIDTH)
         write_examples(formatter, ctx.command_path.removeprefix("nccl-insight "))
 
 
@@ -71,11 +70,10 @@ class Group(TyperGroup):
             if command is not None and not command.hidden:
                 title = _group_of(GROUPED, [name]) if ctx.parent is None else ""
                 titles.setdefault(title or "Commands", []).append((name, _sentence(command.help or "")))
-        for title in (*GROUPED, "Commands"):
-            if title in titles:
-                order = {name: n for n, name in enumerate(GROUPED.get(title, ()))}
-                with formatter.section(title):
-                    formatter.write_dl(sorted(titles[title], key=lambda e: order.get(e[0], len(order))))
+        for title in filter(titles.get, (*GROUPED, "Commands")):
+            order = {name: n for n, name in enumerate(GROUPED.get(title, ()))}
+            with formatter.section(title):
+                formatter.write_dl(sorted(titles[title], key=lambda e: order.get(e[0], len(order))))
         with formatter.section("Options"):
             formatter.write_dl(entries, col_max=_WIDTH)
         if ctx.parent is None:

@@ -54,10 +54,9 @@ def _share(lines: list[str], pattern: re.Pattern[str]) -> float:
 
 
 def _by_lines(lines: list[str]) -> str:
-    if _share(lines, _RE["shell"]) >= 0.3:
-        return "a shell script"
-    if _share(lines, _RE["python"]) >= 0.25:
-        return "Python source"
+    for form, least, what in (("shell", 0.3, "a shell script"), ("python", 0.25, "Python source")):
+        if _share(lines, _RE[form]) >= least:
+            return what
     if _share(lines, _RE["timed"]) >= _MOST:
         levels = sum(bool(_RE["level"].search(line)) for line in lines)
         return f"a program's log with times{' and levels' if 2 * levels > len(lines) else ''}, without a line of NCCL"

@@ -18,6 +18,7 @@ import polars as pl
 from nccl_insight.base import toml
 from nccl_insight.base.bandwidth import PER_RANK
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.objects import object_of
 from nccl_insight.base.words import pairs, words
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
@@ -187,10 +188,7 @@ def _unnested(lines: pl.DataFrame) -> pl.DataFrame:
         return lines
     rows: list[tuple[int, str]] = []
     for number, text in lines.with_row_index("at").filter(nested).select("at", "text").iter_rows():
-        try:
-            trace = dict(_side.mapping(_side.mapping(json.loads(text)).get("proxy_trace")))
-        except (ValueError, RecursionError):
-            trace = {}
+        trace = dict(_side.mapping(object_of(text).get("proxy_trace")))
         steps = _side.sequence(trace.pop("steps", ()))
         place = {key: trace[key] for key in _CONNECTION if key in trace}
         rows.append((number, json.dumps({"proxy_trace": trace})))

@@ -1,7 +1,7 @@
 """The comparison of two runs as text, markdown and JSON."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from nccl_insight.base.units import listed, plural
 from nccl_insight.engine.compare import Change, Comparison
 from nccl_insight.report import fill
 from nccl_insight.report import markdown as markdown_of
+from nccl_insight.report.json_ import row
 from nccl_insight.report.sanitize import one_line
 
 _LIMIT = 400
@@ -48,27 +49,13 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
         "bad": [one_line(path, _LIMIT) for _, path in comparison.bad],
         "differs": comparison.differs,
         "step": one_line(comparison.step, _LIMIT) or None,
-        "findings": [
-            {
-                "status": f.status,
-                "code": f.code,
-                "name": f.name,
-                "severity_good": f.severity_good.value if f.severity_good else None,
-                "severity_bad": f.severity_bad.value if f.severity_bad else None,
-                "title": one_line(f.title, _LIMIT),
-            }
-            for f in comparison.findings
-        ],
+        "findings": [{**row(f), "title": one_line(f.title, _LIMIT)} for f in comparison.findings],
         "changes": [
             {
-                "area": c.area,
+                **row(c, "area", "subject", "good", "bad", "ratio", "effect", "score", "explains"),
                 "subject": one_line(c.subject, _LIMIT),
                 "good": one_line(c.good, _LIMIT) or None,
                 "bad": one_line(c.bad, _LIMIT) or None,
-                "ratio": c.ratio,
-                "effect": c.effect,
-                "score": c.score,
-                "explains": list(c.explains),
                 "hosts": [one_line(h, _LIMIT) for h in c.hosts],
                 "evidence_good": places(comparison.good, c.evidence_good),
                 "evidence_bad": places(comparison.bad, c.evidence_bad),
@@ -76,7 +63,7 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
             for c in comparison.changes
         ],
         "same": list(comparison.same),
-        "not_compared": [{"area": n.area, "reason": n.reason} for n in comparison.not_compared],
+        "not_compared": [row(n) for n in comparison.not_compared],
     }
 
 
@@ -85,28 +72,27 @@ def headline(comparison: Comparison) -> str:
     if not comparison.differs:
         return "No difference in what both runs show"
     loud = [f for f in comparison.findings if (f.severity_bad or f.severity_good) is not Severity.INFO]
-    raised = [f for f in loud if f.status in ("new", "worse")]
     # The way of the data outranks seconds of init: GPUDirect, RDMA or peer-to-peer lost.
-    raised = raised or [f for f in comparison.findings if f.status in ("new", "worse") and f.name in names("path")]
-    settled = [f for f in loud if f.status in ("gone", "better")]
-    effects = [(c.ratio, c) for c in comparison.changes if c.effect and c.ratio]
+    ways = [f for f in comparison.findings if f.name in names("path")]
+    raised = next((f for f in (*loud, *ways) if f.status in ("new", "worse")), None)
+    effects = [c for c in comparison.changes if c.effect and c.ratio]
     causes = [c for c in comparison.changes if not c.effect]
-    most = max(effects, key=lambda e: abs(math.log(e[0])), default=None)
     if raised:
-        told = raised[0]
-        word = told.severity_bad.word if told.severity_bad else "finding"
-        said = f"{'New' if told.status == 'new' else 'Worse:'} {word}: {one_line(told.title, _TITLE)}"
-        likely = next((c for c in causes if told.name in c.explains), None)
-    elif most is not None:
-        worse = (most[0] > 1) == (most[1].area == "timings")
-        said, likely = f"{'Slower' if worse else 'Faster'}: {_change(most[1])}", next(iter(causes), None)
-    elif settled:
-        said, likely = f"No longer there: {one_line(settled[0].title, _TITLE)}", None
-    elif causes:
-        said, likely = _brief(causes[0]), None
-    else:
-        said, likely = one_line(comparison.findings[0].title, _TITLE), None
-    return said + (f" (likeliest explanation: {_brief(likely)})" if likely is not None else "")
+        word = raised.severity_bad.word if raised.severity_bad else "finding"
+        said = f"{'New' if raised.status == 'new' else 'Worse:'} {word}: {one_line(raised.title, _TITLE)}"
+        return said + _explained(c for c in causes if raised.name in c.explains)
+    if effects:
+        most = max(effects, key=lambda c: abs(math.log(c.ratio or 1)))
+        worse = ((most.ratio or 1) > 1) == (most.area == "timings")
+        return f"{'Slower' if worse else 'Faster'}: {_change(most)}" + _explained(causes)
+    settled = next((f for f in loud if f.status in ("gone", "better")), None)
+    if settled is not None:
+        return f"No longer there: {one_line(settled.title, _TITLE)}"
+    return _brief(causes[0]) if causes else one_line(comparison.findings[0].title, _TITLE)
+
+
+def _explained(likely: Iterable[Change]) -> str:
+    return next((f" (likeliest explanation: {_brief(change)})" for change in likely), "")
 
 
 def counts(comparison: Comparison) -> str:

@@ -10,6 +10,7 @@ from nccl_insight.base import toml
 from nccl_insight.base.data import asdict, dataclass
 from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
+from nccl_insight.report.prose import aligned
 
 _ALGORITHMS: Final[Mapping[str, str]] = toml.beside(__file__)["algorithms"]
 _TEXT_SIZES: Final = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 8 << 30)
@@ -78,26 +79,10 @@ def _table(parts: Parts, sizes: Sequence[int]) -> list[str]:
     rows = [("size", "time", "busbw GB/s", "healthy GB/s", "bound by")]
     for size in sizes:
         e = parts.at(size)
-        rows.append(
-            (
-                format_bytes(size),
-                format_ns(e.time_us * 1e3),
-                _plain(e.busbw_gbps),
-                f"{_plain(e.busbw_low_gbps)} to {_plain(e.busbw_high_gbps)}",
-                e.bound_by,
-            )
-        )
-    widths = [max(len(r[i]) for r in rows) for i in range(5)]
-    table = [
-        "  " + "  ".join(c.rjust(w) if i < 4 else c for i, (c, w) in enumerate(zip(r, widths, strict=True)))
-        for r in rows
-    ]
-    turn = parts.turning_bytes
-    return [
-        *table,
-        f"  latency and bandwidth take the same time at about {format_bytes(turn)}",
-        f"  {_algorithm(parts)}",
-    ]
+        healthy = f"{_plain(e.busbw_low_gbps)} to {_plain(e.busbw_high_gbps)}"
+        rows.append((format_bytes(size), format_ns(e.time_us * 1e3), _plain(e.busbw_gbps), healthy, e.bound_by))
+    turn = f"  latency and bandwidth take the same time at about {format_bytes(parts.turning_bytes)}"
+    return [*aligned(rows, 4, "  "), turn, f"  {_algorithm(parts)}"]
 
 
 def _busbw(value: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from nccl_insight.base.objects import json_text
 from nccl_insight.base.units import format_bytes, format_gbps, format_ns, plural
+from nccl_insight.report.prose import aligned
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.expectations import Band, Prediction
 
@@ -52,11 +53,4 @@ def _table(bands: Sequence[Band]) -> list[str]:
     for b in bands:
         value = format_gbps(b.busbw_gbps) if b.busbw_gbps >= 10 else f"{b.busbw_gbps:.2g} GB/s"
         rows.append((format_bytes(b.size_bytes), format_ns(b.time_ns), value, b.algorithm, b.protocol, b.bound_by))
-    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
-    return [
-        "    "
-        + "  ".join(
-            c.rjust(w) if i < 3 else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))
-        ).rstrip()
-        for r in rows
-    ]
+    return aligned(rows, 3, "    ")

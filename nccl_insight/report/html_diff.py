@@ -11,7 +11,7 @@ from nccl_insight.base.units import plural
 from nccl_insight.base.version import __version__
 from nccl_insight.engine.compare import Change, Comparison, FindingChange
 from nccl_insight.report import diff
-from nccl_insight.report.figures.base import GREEN, GREY, RED, Figure, Table, axis, hatched, label, plot, rounded
+from nccl_insight.report.figures.base import GREEN, GREY, RED, Figure, Table, Trace, axis, hatched, label, plot, rounded
 from nccl_insight.report.figures.matrix import matrix
 from nccl_insight.report.figures.node import node_diagram
 from nccl_insight.report.html.figures import drawn
@@ -136,20 +136,13 @@ def _effects(comparison: Comparison) -> Figure | None:
     names = [label(f"{c.area}: {c.subject}", 60) for c in shown]
     ratios = [float(c.ratio or 1) for c in shown]
     worse = [(r < 1) if c.area == "bandwidth" else (r > 1) for c, r in zip(shown, ratios, strict=True)]
-    bars = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": [n for n, w in zip(names, worse, strict=True) if w is kind],
-            "x": rounded([math.log2(r) for r, w in zip(ratios, worse, strict=True) if w is kind]),
-            "customdata": [f"{r:.2f}x" for r, w in zip(ratios, worse, strict=True) if w is kind],
-            "marker": hatched(color, shape),
-            "hovertemplate": "%{y}<br>%{customdata} the good run<extra></extra>",
-        }
-        for kind, name, color, shape in ((True, "worse", RED, "/"), (False, "better", GREEN, ""))
-        if kind in worse
-    ]
+    bars: list[Trace] = []
+    for kind, name, color, shape in ((True, "worse", RED, "/"), (False, "better", GREEN, "")):
+        own = [(n, r) for n, r, w in zip(names, ratios, worse, strict=True) if w is kind]
+        bar: Trace = {"type": "bar", "orientation": "h", "name": name, "y": [n for n, _ in own]}
+        bar |= {"x": rounded([math.log2(r) for _, r in own]), "customdata": [f"{r:.2f}x" for _, r in own]}
+        bar |= {"marker": hatched(color, shape)}
+        bars += [{**bar, "hovertemplate": "%{y}<br>%{customdata} the good run<extra></extra>"}] if own else []
     reach = max(1, math.ceil(max(abs(math.log2(r)) for r in ratios)))
     step = max(1, reach // 4)
     ticks = list(range(-reach, reach + 1, step))

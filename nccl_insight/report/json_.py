@@ -37,34 +37,34 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
             "reasons": analysis.reasons,
             "summary": analysis.summary,
         },
-        "job": _row(analysis.job),
+        "job": row(analysis.job),
         "progress": _progress(analysis.progress),
         "story": [asdict(moment) for moment in analysis.story],
-        "jobs": [_row(part) for part in analysis.jobs],
+        "jobs": [row(part) for part in analysis.jobs],
         "findings": [finding_dict(f) for f in analysis.findings],
         "suppressed": [{**finding_dict(s.finding), "reason": s.reason, "until": s.until} for s in analysis.suppressed],
-        "not_judged": [_row(n, "name", "reason", "how_to_enable") for n in analysis.not_judged],
-        "more": [_row(m) for m in analysis.more],
+        "not_judged": [row(n, "name", "reason", "how_to_enable") for n in analysis.not_judged],
+        "more": [row(m) for m in analysis.more],
         "ranks_apart": [
-            {**_row(apart, "figure", "median", "count"), "ranks": [{"rank": r, "value": v} for r, v in apart.ranks]}
+            {**row(apart, "figure", "median", "count"), "ranks": [{"rank": r, "value": v} for r, v in apart.ranks]}
             for apart in analysis.apart
         ],
         "what_if": [asdict(mend) for mend in analysis.what_if],
         "replay": analysis.replay and asdict(analysis.replay),
         "coverage": {
-            **_row(coverage, "lines", "nccl_lines", "parsed", "unknown", "foreign", "torn"),
+            **row(coverage, "lines", "nccl_lines", "parsed", "unknown", "foreign", "torn"),
             "understood": round(coverage.understood, 6),
             "unknown_templates": [{"template": t, "count": count} for t, count in coverage.unknown_templates],
         },
         "inputs": [
-            _row(i, "path", "kind", "size_bytes", "sha256", "lines", "nccl_lines", "taken_for", "command")
+            row(i, "path", "kind", "size_bytes", "sha256", "lines", "nccl_lines", "taken_for", "command")
             for i in analysis.inputs
         ],
         "host_tools": [
-            {**_row(o), "facts": [{"device": d, "name": n, "value": v, "unit": u} for d, n, v, u in o.facts]}
+            {**row(o), "facts": [{"device": d, "name": n, "value": v, "unit": u} for d, n, v, u in o.facts]}
             for o in analysis.outputs
         ],
-        "tool": _row(analysis.tool),
+        "tool": row(analysis.tool),
         "redacted": analysis.redacted,
         "notes": analysis.notes,
     }
@@ -72,7 +72,7 @@ def to_dict(analysis: Analysis) -> dict[str, Any]:
     return cleaned
 
 
-def _row(value: Any, *names: str) -> dict[str, Any]:
+def row(value: Any, *names: str) -> dict[str, Any]:
     """Fields of a dataclass by name, all of them for none."""
     return {name: getattr(value, name) for name in names or (f.name for f in fields(value))}
 
@@ -81,9 +81,9 @@ def _progress(progress: Progress | None) -> dict[str, Any] | None:
     if progress is None:
         return None
     return {
-        **_row(progress, "line", "text", "end", "total"),
+        **row(progress, "line", "text", "end", "total"),
         "counts": dict(progress.counts),
-        "ranks": [_row(row) for row in progress.ranks],
+        "ranks": [row(rank) for rank in progress.ranks],
     }
 
 
@@ -106,13 +106,13 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
         "action": finding.action.value,
-        **_row(finding, "title", "explanation", "next_step"),
+        **row(finding, "title", "explanation", "next_step"),
         "next_steps": [_step(step) for step in finding.steps],
-        **_row(finding, "observed", "expected", "unit", "ranks", "hosts", "comm_id"),
+        **row(finding, "observed", "expected", "unit", "ranks", "hosts", "comm_id"),
         "role": finding.role.value,
         "caused_by": finding.caused_by,
-        "evidence": [_row(e) for e in finding.evidence],
-        **_row(finding, "sources", "fingerprint", "anchor", "first_time", "last_time"),
+        "evidence": [row(e) for e in finding.evidence],
+        **row(finding, "sources", "fingerprint", "anchor", "first_time", "last_time"),
     }
 
 

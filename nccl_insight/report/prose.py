@@ -1,6 +1,7 @@
 """Lines of reports in words that fit the width of a terminal."""
 
 import textwrap
+from collections.abc import Sequence
 
 
 def fit(text: str, width: int | None) -> str:
@@ -20,3 +21,10 @@ def fit(text: str, width: int | None) -> str:
             line, wide, subsequent_indent=indent, break_long_words=no, break_on_hyphens=no, replace_whitespace=no
         )
     return "\n".join(lines)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: int = 0, indent: str = "") -> list[str]:
+    """Rows of cells as lines, two blanks between columns: the first ``right`` columns end alike, others begin so."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    forms = [f"{{:{'>' if n < right else '<'}{width}}}" for n, width in enumerate(widths)]
+    return [(indent + "  ".join(forms).format(*row)).rstrip() for row in rows]

@@ -54,14 +54,10 @@ def check_sql(sql: str) -> None:
         chain = 0 if text in (",", ")", "from", "where") else chain + 1
         if depth > _DEEPEST or chain > _MOST_IN_A_ROW:
             raise UsageError("query: the SQL is nested too deeply")
-        if after == "(" and kind in ("word", "name") and not _callable(kind, text):
+        if after == "(" and (kind == "name" or (kind == "word" and text not in _CALLED)):
             raise UsageError(f"query: {text}() is not available: only functions on values in the tables of the run are")
         if kind == "word" and text in ("from", "join") and after.startswith("'"):
             raise UsageError("query: a text stands in the place of a table; query --tables lists the tables")
-
-
-def _callable(kind: str, text: str) -> bool:
-    return kind == "word" and text in _CALLED
 
 
 def _tokens(sql: str) -> list[tuple[str, str]]:

@@ -21,11 +21,6 @@ class Class:
     inside: frozenset[str]
     between: frozenset[str]
 
-    @property
-    def nics_used(self) -> int:
-        """How many NICs are used."""
-        return len({nic for _, nic in self.used})
-
 
 @dataclass(frozen=True)
 class Cluster:

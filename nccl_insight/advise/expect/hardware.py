@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,16 +131,7 @@ def copies() -> Mapping[str, Network]:
 def find_gpu(name: str) -> Gpu | None:
     """The GPU model of a product name (``NVIDIA H100 80GB HBM3``, ``H100``); None if the table does not have it."""
     plain = " ".join(_VENDOR_WORDS.sub(" ", name).split())
-    for gpu in gpus():
-        if gpu.name.casefold() == plain.casefold():
-            return gpu
-    return next(
-        (gpu for gpu in gpus() if re.search(rf"(?<![A-Za-z0-9])(?:{gpu.match})", plain, re.I) and _whole(gpu, plain)),
-        None,
-    )
-
-
-def _whole(gpu: Gpu, plain: str) -> bool:
-    """A model's name does not go on in digits: ``L4`` is not in ``L40S``, ``A10`` not in ``A100``."""
-    found = re.search(rf"(?<![A-Za-z0-9])(?:{gpu.match})(?![0-9])", plain, re.I)
-    return found is not None
+    same = (gpu for gpu in gpus() if gpu.name.casefold() == plain.casefold())
+    # A model's name does not go on in digits: L4 is not in L40S, A10 not in A100.
+    alike = (gpu for gpu in gpus() if re.search(rf"(?<![A-Za-z0-9])(?:{gpu.match})(?![0-9])", plain, re.I))
+    return next(chain(same, alike), None)

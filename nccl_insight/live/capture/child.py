@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +65,20 @@ def _host_measurements(torch: Any, dist: Any, device: Any, local: int, recorder:
     dist.all_reduce(turns, op=dist.ReduceOp.MAX)
     for turn in range(int(turns[0]) + 1):
         if turn == local:
-            try:
-                for row in copies.of_host(torch, device):
-                    recorder.add("copy", rank=rank, host=socket.gethostname(), **row)
-            except RuntimeError as error:
-                recorder.add("failed", what="copies", why=str(error).splitlines()[0])
+            _kept(recorder, rank, "copies", "copy", copies.of_host(torch, device))
         dist.barrier()
     if local == 0:
-        try:
-            for row in copies.between_gpus(torch):
-                recorder.add("peer", rank=rank, host=socket.gethostname(), **row)
-        except RuntimeError as error:
-            recorder.add("failed", what="peers", why=str(error).splitlines()[0])
+        _kept(recorder, rank, "peers", "peer", copies.between_gpus(torch))
     dist.barrier()
+
+
+def _kept(recorder: Recorder, rank: int, what: str, kind: str, rows: Iterable[dict[str, object]]) -> None:
+    """Records measurements as they are made, and why there are no more."""
+    try:
+        for row in rows:
+            recorder.add(kind, rank=rank, host=socket.gethostname(), **row)
+    except RuntimeError as error:
+        recorder.add("failed", what=what, why=str(error).splitlines()[0])
 
 
 def _nodes(store: Any, rank: int, world: int, local: int, plan: Plan, recorder: Recorder) -> list[list[int]]:

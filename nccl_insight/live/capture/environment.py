@@ -140,16 +140,12 @@ def _listed(value: str, devices: int) -> int:
     return count
 
 
-def save_node_facts(directory: Path, host: str) -> list[Path]:
-    """``nvidia-smi topo -m`` and ``nvlink -s`` of this node as files; those that could be had in time."""
-    saved: list[Path] = []
+def save_node_facts(directory: Path, host: str) -> None:
+    """``nvidia-smi topo -m`` and ``nvlink -s`` of this node as files; those that can be had in time."""
     for name, argv in (("topo", ("nvidia-smi", "topo", "-m")), ("nvlink", ("nvidia-smi", "nvlink", "-s"))):
         done = run_short(argv, _TOOL_S)
         if done.state == "hung":
-            break
-        text = done.text
-        if text.strip():
+            return
+        if done.text.strip():
             path = directory / f"{name}.{re.sub(r'[^A-Za-z0-9._-]', '_', host)}.txt"
-            path.write_text(text, encoding="utf-8")
-            saved.append(path)
-    return saved
+            path.write_text(done.text, encoding="utf-8")

@@ -5,6 +5,7 @@ import socket
 import time
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nccl_insight.base.bandwidth import busbw_factor, dtype_size
@@ -15,7 +16,7 @@ _EXACT = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
 
 
 def _seconds_per_iteration(
-    torch: Any, dist: Any, plan: Plan, device: Any, action: Callable[[], None], slow: bool
+    torch: Any, dist: Any, plan: Plan, device: Any, action: Callable[[], object], slow: bool
 ) -> list[float]:
     """Time of every operation on this rank: CUDA events, or the wall clock on CPUs."""
     for _ in range(plan.warmup):
@@ -49,7 +50,7 @@ def _pattern(torch: Any, count: int, largest: int, device: Any, first: int = 0) 
 
 def _operation(
     torch: Any, dist: Any, op: str, elements: int, device: Any, dtype_name: str
-) -> tuple[Callable[[], None], Callable[[], int]]:
+) -> tuple[Callable[[], object], Callable[[], int]]:
     """The operation on buffers of ``elements`` in all, and a check that counts wrong elements of this rank.
 
     Sums are checked with numbers small enough to be exact in the data type, whatever the order of adding.
@@ -58,13 +59,9 @@ def _operation(
     share = max(1, elements // world)
     dtype, exact = getattr(torch, dtype_name), _EXACT.get(dtype_name, 1 << 31)
     weights = world * (world + 1) // 2
-    weighted = weights <= exact  # else every rank gives the same, which still tells a lost contribution
-    total = weights if weighted else world
-    mine_factor = rank + 1 if weighted else 1
+    # Where weights are not exact, every rank gives the same, which still tells a lost contribution.
+    total, factor = (weights, rank + 1) if weights <= exact else (world, 1)
     for_sum = max(1, min(251, exact // max(1, total)))
-
-    def typed(values: Any) -> Any:
-        return values.to(dtype)
 
     def full(count: int) -> Any:
         return torch.zeros((count,), dtype=dtype, device=device)
@@ -73,74 +70,54 @@ def _operation(
         return int((got != want).sum().item())
 
     def summed(count: int, factor: int, first: int = 0) -> Any:
-        return typed(_pattern(torch, count, for_sum, device, first) * factor)
+        return (_pattern(torch, count, for_sum, device, first) * factor).to(dtype)
 
     def block(source: int, target: int, count: int) -> Any:
         """What rank ``source`` sends to rank ``target``: another start of the pattern for each pair."""
-        return typed(_pattern(torch, count, min(251, exact), device, source * 7 + target * 13))
+        return _pattern(torch, count, min(251, exact), device, source * 7 + target * 13).to(dtype)
 
-    if op == "all_reduce":
-        data = full(elements)
+    if op in ("all_reduce", "broadcast"):
+        own, want = partial(summed, elements, factor), partial(summed, elements, total)
+        in_place = dist.all_reduce
+        if op == "broadcast":
+            own, want = partial(block, rank, 0, elements), partial(block, 0, 0, elements)
+            in_place = partial(dist.broadcast, src=0)
 
-        def check_reduce() -> int:
-            fresh = summed(elements, mine_factor)
-            dist.all_reduce(fresh)
-            return wrong(fresh, summed(elements, total))
+        def check_in_place() -> int:
+            fresh = own()
+            in_place(fresh)
+            return wrong(fresh, want())
 
-        return (lambda: dist.all_reduce(data) and None), check_reduce
-    if op == "broadcast":
-        data = full(elements)
-
-        def check_broadcast() -> int:
-            fresh = block(rank, 0, elements)
-            dist.broadcast(fresh, src=0)
-            return wrong(fresh, block(0, 0, elements))
-
-        return (lambda: dist.broadcast(data, src=0) and None), check_broadcast
+        return partial(in_place, full(elements)), check_in_place
+    following, before = (rank + 1) % world, (rank - 1) % world
     if op == "all_gather":
         mine, out = block(rank, 0, share), full(share * world)
-        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        run = partial(getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor, out, mine)
+        wanted = [partial(block, r, 0, share) for r in range(world)]
+    elif op == "reduce_scatter":
+        mine, out = summed(share * world, factor), full(share)
+        run = partial(getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor, out, mine)
+        wanted = [partial(summed, share, total, rank * share)]
+    elif op == "all_to_all":
+        mine, out = torch.cat([block(rank, target, share) for target in range(world)]), full(share * world)
+        run = partial(dist.all_to_all_single, out, mine)
+        wanted = [partial(block, r, rank, share) for r in range(world)]
+    else:
+        mine, out = block(rank, following, elements), full(elements)
+        run = partial(_exchange, dist, mine, following, out, before)
+        wanted = [partial(block, before, rank, elements)]
 
-        def check_gather() -> int:
-            out.zero_()
-            gather(out, mine)
-            return sum(wrong(out[r * share : (r + 1) * share], block(r, 0, share)) for r in range(world))
-
-        return (lambda: gather(out, mine) and None), check_gather
-    if op == "reduce_scatter":
-        source, part = summed(share * world, mine_factor), full(share)
-        scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-
-        def check_scatter() -> int:
-            part.zero_()
-            scatter(part, source)
-            return wrong(part, summed(share, total, rank * share))
-
-        return (lambda: scatter(part, source) and None), check_scatter
-    if op == "all_to_all":
-        source = torch.cat([block(rank, target, share) for target in range(world)])
-        out = full(share * world)
-
-        def check_alltoall() -> int:
-            out.zero_()
-            dist.all_to_all_single(out, source)
-            return sum(wrong(out[r * share : (r + 1) * share], block(r, rank, share)) for r in range(world))
-
-        return (lambda: dist.all_to_all_single(out, source) and None), check_alltoall
-    following, before = (rank + 1) % world, (rank - 1) % world
-    mine, out = block(rank, following, elements), full(elements)
-
-    def exchange() -> None:
-        pair = [dist.P2POp(dist.isend, mine, following), dist.P2POp(dist.irecv, out, before)]
-        for work in dist.batch_isend_irecv(pair):
-            work.wait()
-
-    def check_exchange() -> int:
+    def check() -> int:
         out.zero_()
-        exchange()
-        return wrong(out, block(before, rank, elements))
+        run()
+        return sum(wrong(part, want()) for part, want in zip(out.chunk(len(wanted)), wanted, strict=True))
 
-    return exchange, check_exchange
+    return run, check
+
+
+def _exchange(dist: Any, mine: Any, following: int, out: Any, before: int) -> None:
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, following), dist.P2POp(dist.irecv, out, before)]):
+        work.wait()
 
 
 def _fits(torch: Any, dist: Any, device: Any, elements: int) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nccl_insight.base.data import dataclass, replace
-from nccl_insight.base.errors import NotJudgedError, UsageError
+from nccl_insight.base.errors import NotJudgedError, UsageError, as_usage
 from nccl_insight.base.objects import object_of
 from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.live.capture.environment import UNWANTED, World, gpu_count, nccl_settings, save_node_facts
@@ -184,12 +184,10 @@ def make_directory(path: Path) -> Path:
 
 
 def _directory(path: Path, taken: Callable[[], bool], why: str) -> Path:
-    try:
+    with as_usage(f"{path}: cannot be used"):
         path.mkdir(parents=True, exist_ok=True)
         if taken():
             raise UsageError(f"{why}; name a new directory with -o")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be used ({error.strerror})") from error
     return path.resolve()
 
 
@@ -221,7 +219,8 @@ def capture(plan: Plan, launch: Launch, diagnostics: bool = False) -> Captured:
         raise UsageError(f"a deadline of {deadline_s:g} s: it has to be positive")
     plan_file = directory / f".plan.{world.rank if world else 'all'}.json"
     # Not in the directory itself: it may be on a file system without locks, which the rendezvous needs.
-    meeting = None if world else Path(tempfile.mkdtemp(prefix="nccl-insight-", dir=_local_folder()))
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    meeting = None if world else Path(tempfile.mkdtemp(prefix="nccl-insight-", dir=memory))
     rendezvous = "" if meeting is None else (meeting / "rendezvous").as_uri()
     patience = min(deadline_s * 0.4, _PATIENCE_S) if plan.backend == "nccl" else deadline_s * 2
     size = world.size if world else nproc
@@ -276,11 +275,6 @@ def _record(captured: Captured, rank: str | None) -> None:
         file.write_text(f"nccl-insight capture: {describe(captured)}\n", encoding="utf-8")
 
 
-def _local_folder() -> str | None:
-    """A folder in memory, where there is one; None: the usual one for temporary files."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
 def join_directory(output: Path | None, world: World) -> Path:
     """A directory that all ranks of a world share: it has to be named, may exist, and holds no earlier run.
 
@@ -311,10 +305,8 @@ def wrap(
     if rank is not None:
         (directory / _OWN_FILES[1].format(rank)).touch()
     task = Task("command", tuple(command), {**environ, **nccl_settings(directory, calls=False, rank=rank)})
-    try:
+    with as_usage(f"{command[0]}: cannot be started"):
         outcome = run_group([task], deadline_s)
-    except OSError as error:
-        raise UsageError(f"{command[0]}: cannot be started ({error.strerror})") from error
     done = Captured(directory, outcome, 1)
     _record(done, rank)
     return done
@@ -375,12 +367,12 @@ def describe(captured: Captured) -> str:
         killed = f"{', '.join(late)} did not end and {'were' if len(late) > 1 else 'was'} killed"
         return f"{how} after {outcome.seconds:.1f} s{where}: {killed}"
     if outcome.failed:
-        first = outcome.failed[0]
-        how = f"signal {-first.code}" if first.code < 0 else f"code {first.code}"
-        more = [f"{c.name} with {'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed[1:4]]
+        first, ways = outcome.failed[0], [f"{'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed]
+        more = [f"{c.name} with {way}" for c, way in zip(outcome.failed[1:4], ways[1:], strict=False)]
         rest = f" (also {', '.join(more)})" if more else ""
         rest += f"; {captured.behind()[0]}" if (captured.directory / _STOPPED).exists() else ""
-        said = captured.complaint(first.name) if first.name.startswith("rank ") else ""
-        where = f"; see {captured.directory / 'output.*'}" if first.name.startswith("rank ") else ""
-        return f"{first.name} ended with {how}{': ' + said if said else ''}{rest}{where}"
+        if first.name.startswith("rank "):
+            said = captured.complaint(first.name)
+            rest = f"{': ' + said if said else ''}{rest}; see {captured.directory / 'output.*'}"
+        return f"{first.name} ended with {ways[0]}{rest}"
     return f"{plural(len(outcome.children), 'process', 'processes')} exited cleanly in {outcome.seconds:.1f} s"

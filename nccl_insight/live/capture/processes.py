@@ -97,16 +97,16 @@ def run_group(
     failed_at: float | None = None
     halted: dict[int, float] = {}
     told: set[int] = set()
-    with _interruptible(), _guarded() as guard:
+    with _handlers(None, _STOPS), _guarded() as guard:
         try:
             for task in tasks:
                 running.update([_start(task)])
-                guard.watch(next(reversed(running)))
+                guard.tell(f"+{next(reversed(running))}")
             while running:
                 for pid in [p for p in running if _has_ended(p)]:
                     task, process = running.pop(pid)
                     ended[task.name] = _reap(task, process)
-                    guard.forget(pid)
+                    guard.tell(f"-{pid}")
                     if ended[task.name].code != 0 and failed_at is None:
                         failed_at = time.monotonic()
                 now = time.monotonic()
@@ -117,12 +117,12 @@ def run_group(
                     break
                 if running:
                     time.sleep(_POLL_S)
-                halted = {pid: halted.get(pid, now) for pid in running if _state(pid) in ("T", "t")}
+                halted = {pid: halted.get(pid, now) for pid in running if state_of(pid)[:1] in (["T"], ["t"])}
                 for pid in [p for p, since in halted.items() if now - since > _HALTED_S and p not in told]:
                     told.add(pid)
                     stopped(running[pid][0].name)
         finally:
-            with _undisturbed():
+            with _handlers(signal.SIG_IGN, (*_STOPS, signal.SIGINT)):  # a second one does not cut this short
                 for done in _end(running, grace_s):
                     ended[done.name] = done
     return Outcome(tuple(ended[t.name] for t in tasks if t.name in ended), timed_out, time.monotonic() - started)
@@ -146,44 +146,27 @@ def _handlers(handler: signal.Handlers | None, signals: Sequence[signal.Signals]
             signal.signal(number, before if before is not None else signal.SIG_DFL)
 
 
-def _interruptible() -> contextlib.AbstractContextManager[None]:
-    """SIGTERM and SIGHUP interrupt like Control-C does, so that what was started is ended."""
-    return _handlers(None, _STOPS)
-
-
-def _undisturbed() -> contextlib.AbstractContextManager[None]:
-    """A second signal does not cut the clean-up short."""
-    return _handlers(signal.SIG_IGN, (*_STOPS, signal.SIGINT))
-
-
 class _Guard:
     """Tells the guard process which groups to end when this process dies."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
-    def watch(self, group: int) -> None:
-        """The group is to be ended with this process."""
-        self._say(f"+{group}")
-
-    def forget(self, group: int) -> None:
-        """The group is gone; its number may be another's soon."""
-        self._say(f"-{group}")
+    def tell(self, text: str) -> None:
+        """``+7``: group 7 is to be ended with this process; ``-7``: it is gone, its number may be another's soon."""
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.write(f"{text}\n".encode())
+                self._process.stdin.flush()
 
     def close(self) -> None:
         """All groups are gone."""
-        self._say("done")
+        self.tell("done")
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_SETTLE_S)
-
-    def _say(self, text: str) -> None:
-        with contextlib.suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.write(f"{text}\n".encode())
-                self._process.stdin.flush()
 
 
 @contextlib.contextmanager
@@ -257,13 +240,12 @@ def _end(running: dict[int, tuple[Task, subprocess.Popen[bytes]]], grace_s: floa
     ]
 
 
-def _state(pid: int) -> str:
-    """Letter of the state of a process, as ``ps`` shows it; empty if it is gone."""
+def state_of(pid: int) -> list[str]:
+    """What the kernel tells of a process behind its name, its state first (``/proc/PID/stat``); none if it is gone."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
-        return ""
-    return text.rpartition(") ")[2][:1]
+        return []
 
 
 @dataclass(frozen=True)

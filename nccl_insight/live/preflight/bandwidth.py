@@ -1,7 +1,7 @@
 """Verdicts on measured bandwidths: against what the machine type gives, against siblings, node against node."""
 
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -140,6 +140,10 @@ def _pairwise(run: Run) -> list[Check]:
     nodes, rows = run.table("capture_nodes"), run.table("node_pairs")
     hosts = dict(nodes.select("node", "host").iter_rows()) if nodes.height else {}
     checks = []
+
+    def of(index: int) -> dict[str, Any]:
+        return {"of": f"node {hosts.get(index, index)}", "node": str(hosts.get(index, ""))}
+
     for index, host, verdict in nodes.select("node", "host", "verdict").iter_rows() if nodes.height else ():
         for text in verdict if index else ():
             if text:
@@ -157,13 +161,11 @@ def _pairwise(run: Run) -> list[Check]:
             continue  # no more than the share of the ranks that are named below
         locals_ = slow.pop(index, [])
         only = f"; by itself, {_locals(locals_)} is slow" if 0 < len(locals_) < len(ranks) else ""
-        of, host = f"node {hosts.get(index, index)}", str(hosts.get(index, ""))
-        where = {"of": of, "node": host, "status": status}
-        check = check_of("pairwise", **where, rate=rate, index=index, ranks=ranks, only=only, typical=typical)
-        checks.append(check)
+        said = {"status": status, "rate": rate, "index": index, "ranks": ranks, "only": only}
+        checks.append(check_of("pairwise", **of(index), **said, typical=typical))
     for index, locals_ in sorted(slow.items()):
-        of, host, shown = f"node {hosts.get(index, index)}", str(hosts.get(index, "")), _locals(locals_)
-        checks.append(check_of("pairwise-every-partner", of=of, node=host, locals=shown, rail_typical=rail_typical))
+        shown = _locals(locals_)
+        checks.append(check_of("pairwise-every-partner", **of(index), locals=shown, rail_typical=rail_typical))
     for m in found.pairs:
         first, second = (hosts.get(node, node) for node in (m.first, m.second))
         checks.append(check_of("node-pair", first_node=first, second_node=second, m=m, typical=typical))

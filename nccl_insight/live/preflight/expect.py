@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
-from nccl_insight.base.errors import UsageError
+from nccl_insight.base.errors import UsageError, as_usage
 from nccl_insight.base.versions import version_key
 from nccl_insight.base.words import words
 from nccl_insight.live.preflight.model import Check, Status, check_of
@@ -65,9 +65,8 @@ def load(path: Path) -> list[Expectation]:
     Raises UsageError: the file cannot be read or holds something else.
     """
     try:
-        table = toml.loads(path.read_text(encoding="utf-8")).get("expect", {})
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
+        with as_usage(f"{path}: cannot be read"):
+            table = toml.loads(path.read_text(encoding="utf-8")).get("expect", {})
     except ValueError as error:
         raise UsageError(f"{path}: cannot be read as TOML ({error})") from error
     if not isinstance(table, dict) or not table:
@@ -101,10 +100,8 @@ def save(path: Path, facts: Mapping[str, str | float | None], margin: float = 0.
             clean = re.sub(r'["\\\x00-\x1f]', "", value)
             rows.append(f'{key} = "{">=" if key in VERSIONS else "="}{clean}"')
     head = "# nccl-insight preflight: expectations recorded on a node known to be good\n[expect]\n"
-    try:
+    with as_usage(f"{path}: cannot be written"):
         path.write_text(head + "\n".join(rows) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror})") from error
     return len(rows)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from nccl_insight.advise.expect.hardware import find_gpu
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.units import plural
-from nccl_insight.live.capture.processes import Output
 from nccl_insight.live.preflight.health import TOOL_S, Answer, link_errors
 from nccl_insight.live.preflight.model import Check, Status, check_of
 from nccl_insight.live.preflight.node import Node
@@ -107,8 +106,10 @@ def port_checks(node: Node, ports: list[Port]) -> Iterator[Check]:
     if mixed:
         yield check_of("nic-firmware", mixed="; ".join(mixed[:3]))
     yield from _errors(node, active)
-    yield from _partitions(node, active)
-    yield from _addresses(node, active)
+    lacks = {"partition-key": ("InfiniBand", _without_full_key), "roce-address": ("Ethernet", _without_address)}
+    for key, (layer, lacking) in lacks.items():
+        if found := [port for port in active if port.layer == layer and lacking(node, port)]:
+            yield check_of(key, port=found[0])
 
 
 def odd_ports(ports: list[Port], gpus: int = 0) -> Iterator[Check]:
@@ -120,17 +121,22 @@ def odd_ports(ports: list[Port], gpus: int = 0) -> Iterator[Check]:
         same = [p for p in ports if p.board == board]
         active = [p for p in same if p.active]
         off = [p for p in same if not p.active and p.physical != "Disabled"]
-        if off and len(same) >= _LEAST_SIBLINGS and 4 * len(off) <= len(same):
-            shown = ", ".join(f"{p.name} is {p.state}{', ' + p.physical if p.physical else ''}" for p in off)
+        if _few(off, same):
+            shown = ", ".join(f"{p.name} is {', '.join(filter(None, (p.state, p.physical)))}" for p in off)
             waiting = any(p.state in ("INIT", "ARMED") for p in off)
             yield check_of("nic-down", shown=shown, active=active, waiting=waiting, off=off)
-        if gpus and len(same) >= _LEAST_SIBLINGS and gpus / 2 < len(same) < gpus:
+        if len(same) >= _LEAST_SIBLINGS and gpus / 2 < len(same) < gpus:
             yield check_of("nic-count", same=same, gpus=gpus)
         usual = statistics.mode(p.rate_gbit for p in active) if active else 0.0
         slow = [p for p in active if p.rate_gbit < usual]
-        if slow and len(active) >= _LEAST_SIBLINGS and 4 * len(slow) <= len(active):
+        if _few(slow, active):
             shown = ", ".join(f"{p.name} {p.rate_gbit:.0f} Gb/s" for p in slow)
             yield check_of("nic-rate", shown=shown, usual=usual, others=len(active) - len(slow), slow=slow)
+
+
+def _few(odd: list[Port], siblings: list[Port]) -> bool:
+    """Whether some, but few enough of enough siblings are odd to be out of order."""
+    return bool(odd) and len(siblings) >= _LEAST_SIBLINGS and 4 * len(odd) <= len(siblings)
 
 
 def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
@@ -145,31 +151,20 @@ def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
             yield check_of("nic-errors", name_said=name, shown=shown, typical=typical, device=device)
 
 
-def _partitions(node: Node, active: list[Port]) -> Iterator[Check]:
-    for port in active:
-        if port.layer != "InfiniBand":
-            continue
-        base = f"{port.base}/pkeys"
-        keys = [int(text, 16) for entry in node.entries(base) if (text := node.read(f"{base}/{entry}") or "0x0")]
-        used = [key for key in keys if key & 0x7FFF]
-        if used and not any(key & _FULL_MEMBER for key in used):
-            yield check_of("partition-key", port=port)
-            return
+def _without_full_key(node: Node, port: Port) -> bool:
+    base = f"{port.base}/pkeys"
+    keys = [int(node.read(f"{base}/{entry}") or "0x0", 16) for entry in node.entries(base)]
+    used = [key for key in keys if key & 0x7FFF]
+    return bool(used) and not any(key & _FULL_MEMBER for key in used)
 
 
-def _addresses(node: Node, active: list[Port]) -> Iterator[Check]:
-    for port in active:
-        if port.layer != "Ethernet":
-            continue
-        base = port.base
-        entries = node.entries(f"{base}/gids")
-        if not entries:
-            continue
-        valid = [e for e in entries if re.search(r"[1-9a-f]", (node.read(f"{base}/gids/{e}") or "").lower())]
-        second = [e for e in valid if "v2" in (node.read(f"{base}/gid_attrs/types/{e}") or "").lower()]
-        if not valid or (node.entries(f"{base}/gid_attrs/types") and not second):
-            yield check_of("roce-address", port=port)
-            return
+def _without_address(node: Node, port: Port) -> bool:
+    """Whether a port has no address at all, or none of RoCE version 2 where versions are told."""
+    gids, types = f"{port.base}/gids", f"{port.base}/gid_attrs/types"
+    entries = node.entries(gids)
+    valid = [e for e in entries if re.search(r"[1-9a-f]", (node.read(f"{gids}/{e}") or "").lower())]
+    second = any("v2" in (node.read(f"{types}/{e}") or "").lower() for e in valid)
+    return bool(entries) and (not valid or bool(node.entries(types) and not second))
 
 
 def switch_checks(node: Node, models: list[str]) -> Iterator[Check]:
@@ -201,48 +196,46 @@ def _processes(node: Node) -> set[str] | None:
 
 def link_checks(node: Node, answer: Answer) -> Iterator[Check]:
     """NVLinks that are down, fewer than the siblings or the model have, or repeat far more than the others."""
-    links: dict[str, list[bool]] = {g.index: [k.up for k in g.links] for g in answer.gpus if g.links}
-    speeds = [g.link_gbps for g in answer.gpus if g.link_gbps]
-    if answer.state == "hung":
+    have, speeds = _links(node, answer) if answer.state != "hung" else ({}, [])
+    most = max(have.values(), default=0)
+    if not most:
         return
-    if answer.source != "NVML":
-        links, speeds = _listed_links(node.tool("nvidia-smi", "nvlink", "-s", timeout_s=TOOL_S))
-    have = {gpu: sum(up) for gpu, up in links.items()}
-    if not any(have.values()):
-        return
-    most = max(have.values())
     short = {gpu: count for gpu, count in have.items() if count < most}
     model = find_gpu(next(iter(node.gpu_names()), ""))
     whole = model.links if model is not None and model.fabric == "nvswitch" else None
+    usual = model.get("nvlink_gbps") / whole if model is not None and whole else 0.0
+    each = statistics.median(speeds) if speeds else None
+    speed = "" if each is None else f", {each:g} GB/s each"
     look = "nvidia-smi nvlink -s; nvidia-smi nvlink -e; look for Xid 74"
     if short:
         shown = ", ".join(f"GPU {gpu} has {count}" for gpu, count in sorted(short.items()))
         yield check_of("nvlink-active-links", one_short=len(short) < len(have), shown=shown, most=most, look=look)
-    elif whole is not None and most < whole and len(have) > 1:
+    elif most < (whole or 0) and len(have) > 1:
         yield check_of("nvlink-fewer-than-built", most=most, have=have, whole=whole, look=look)
+    elif each and each < _LINK_SHARE * usual:
+        yield check_of("nvlink-links-per", most=most, speed=speed, usual=usual, look=look)
     else:
-        speed = f", {statistics.median(speeds):g} GB/s each" if speeds else ""
-        usual = model.get("nvlink_gbps") / whole if model is not None and whole else None
-        if usual and speeds and statistics.median(speeds) < _LINK_SHARE * usual:
-            yield check_of("nvlink-links-per", most=most, speed=speed, usual=usual, look=look)
-        else:
-            untold = answer.source == "NVML" and all(k.errors is None for g in answer.gpus for k in g.links)
-            yield check_of("nvlink", most=most, speed=speed, untold=untold)
+        untold = answer.source == "NVML" and all(k.errors is None for g in answer.gpus for k in g.links)
+        yield check_of("nvlink", most=most, speed=speed, untold=untold)
     yield from link_errors(answer)
 
 
-def _listed_links(done: Output) -> tuple[dict[str, list[bool]], list[float]]:
-    """Links and speeds that ``nvidia-smi nvlink -s`` lists."""
-    links: dict[str, list[bool]] = {}
+def _links(node: Node, answer: Answer) -> tuple[dict[str, int], list[float]]:
+    """How many links of each GPU are up, and their speeds, by NVML or else as ``nvidia-smi nvlink -s`` lists them."""
+    if answer.source == "NVML":
+        have = {g.index: sum(k.up for k in g.links) for g in answer.gpus if g.links}
+        return have, [g.link_gbps for g in answer.gpus if g.link_gbps]
+    done = node.tool("nvidia-smi", "nvlink", "-s", timeout_s=TOOL_S)
+    links: dict[str, int] = {}
     speeds: list[float] = []
     gpu = ""
     for line in done.text.splitlines() if done.state == "ok" else ():
-        if head := re.match(r"GPU ([0-9]+):", line.strip()):
+        if head := re.match(r"\s*GPU ([0-9]+):", line):
             gpu = head[1]
-            links[gpu] = []
-        elif gpu and (link := re.match(r"Link [0-9]+:\s*(?:([0-9]+(?:\.[0-9]+)?) GB/s|(\S.*))", line.strip())):
-            links[gpu].append(link[1] is not None)
-            speeds += [float(link[1])] if link[1] else []
+            links[gpu] = 0
+        elif gpu and (up := re.match(r"\s*Link [0-9]+:\s*([0-9]+(?:\.[0-9]+)?) GB/s", line)):
+            links[gpu] += 1
+            speeds.append(float(up[1]))
     return links, speeds
 
 

@@ -112,10 +112,6 @@ def deadline_s(level: str, world: World | None) -> float:
     return _DEADLINES[level] * (1 + math.log2(max(1.0, world.size / 8)) / 3 if world is not None else 1)
 
 
-def _number(value: str | float | None) -> float | None:
-    return value if isinstance(value, float) else None
-
-
 def _measured(
     asked: Asked, node: Node, world: World | None, facts: Facts, checks: Sequence[Check], domain: str
 ) -> Measured:
@@ -125,10 +121,11 @@ def _measured(
     from nccl_insight.live.preflight.fabric import layer_of, ports_of
 
     failing = [f"{c.name}: {c.observed}" for c in checks if c.status is Status.FAIL]
-    nics, generation = _number(facts["nics"]), _number(facts["pcie_gen"])
+    known = (facts[key] for key in ("nics", "nic_gbit", "pcie_gen"))
+    nics, gbit, generation = (value if isinstance(value, float) else None for value in known)
     around = Surroundings(
         nics=None if nics is None else int(nics),
-        nic_gbit=_number(facts["nic_gbit"]),
+        nic_gbit=gbit,
         layer=layer_of(ports_of(node)),
         pcie_generation=None if generation is None else int(generation),
         domain=domain,
@@ -139,10 +136,9 @@ def _measured(
     kept = world is not None or asked.output is not None
     if world is not None:
         directory = parent.join_directory(asked.output, world)
-    elif asked.output is not None:
-        directory = parent.make_directory(asked.output)
     else:
-        directory = Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))
+        own = asked.output or Path(tempfile.mkdtemp(prefix="nccl-insight-preflight-"))
+        directory = parent.make_directory(own)
     limit_s = asked.deadline_s or deadline_s(asked.level, world)
     launch = parent.Launch(directory, asked.nproc or gpus, limit_s, node.environ, world)
     passed = False

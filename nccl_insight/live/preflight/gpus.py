@@ -173,22 +173,15 @@ def _count(gpus: list[Gpu]) -> Iterator[Check]:
 
 def _amd(node: Node) -> Iterator[Check]:
     """What the amdgpu driver shows in files: errors by block, link widths, power limits, memory in use."""
-    cards = [
-        (entry, f"/sys/class/drm/{entry}/device")
-        for entry in node.entries("/sys/class/drm")
-        if entry.startswith("renderD") and node.read(f"/sys/class/drm/{entry}/device/vendor") == _AMD
-    ]
     broken, narrow, busy, capped, counted = [], [], [], [], 0
-    for entry, base in cards:
-        blocks = {}
-        for name in node.entries(f"{base}/ras"):
-            errors = re.search(r"ue:\s*([0-9]+)", node.read(f"{base}/ras/{name}") or "")
-            if name.endswith("_err_count") and errors is not None:
-                blocks[name.removesuffix("_err_count")] = int(errors[1])
+    for entry in node.entries("/sys/class/drm"):
+        base = f"/sys/class/drm/{entry}/device"
+        if not entry.startswith("renderD") or node.read(f"{base}/vendor") != _AMD:
+            continue
+        blocks = _errors_of(node, f"{base}/ras")
         counted += bool(blocks)
         broken += [f"{entry} {_BLOCKS.get(block, block)} {count}" for block, count in blocks.items() if count]
-        width = _number(node.read(f"{base}/current_link_width"))
-        widest = _number(node.read(f"{base}/max_link_width"))
+        width, widest = (_number(node.read(f"{base}/{name}_link_width")) for name in ("current", "max"))
         if width and widest and width < widest:
             narrow.append(f"{entry} x{width} of x{widest}")
         for sensor in node.entries(f"{base}/hwmon"):
@@ -198,18 +191,21 @@ def _amd(node: Node) -> Iterator[Check]:
         used = node.read(f"{base}/mem_info_vram_used") or ""
         if used.isdigit() and int(used) > _USED_BYTES:
             busy.append(f"{entry} {int(used) / (1 << 30):.1f} GiB")
-    if broken:
-        yield check_of("ecc", broken=", ".join(broken[:8]))
-    if narrow:
-        yield check_of("pcie-width-width-gpu", narrow=", ".join(narrow))
-    if capped:
-        yield check_of("power-limit-default", capped=", ".join(capped))
-    if busy:
-        yield check_of("gpu-memory-use-before", busy=", ".join(busy))
+    odd = {"ecc": broken[:8], "pcie-width-width-gpu": narrow, "power-limit-default": capped}
+    for key, shown in {**odd, "gpu-memory-use-before": busy}.items():
+        if shown:
+            yield check_of(key, shown=", ".join(shown))
     if not counted:
         yield Check("gpu health", Status.SKIP, "the driver shows no error counters here (see amd-smi metric --ecc)")
     elif not broken:
         yield Check("gpu health", Status.PASS, f"{plural(counted, 'GPU')}: no uncorrected error in memory and links")
+
+
+def _errors_of(node: Node, folder: str) -> dict[str, int]:
+    """Uncorrected errors by block."""
+    names = [name for name in node.entries(folder) if name.endswith("_err_count")]
+    told = {name: re.search(r"ue:\s*([0-9]+)", node.read(f"{folder}/{name}") or "") for name in names}
+    return {name.removesuffix("_err_count"): int(errors[1]) for name, errors in told.items() if errors is not None}
 
 
 def _number(text: str | None) -> int | None:

@@ -116,7 +116,7 @@ def ask(node: Node) -> Answer:
         answer = object_of(done.text)
         if "gpus" in answer:
             return Answer("ok", "NVML", gpus=tuple(_of_nvml(item) for item in answer["gpus"]))
-        if answer and not nvml.unavailable(answer):
+        if answer and answer.get("code") not in nvml.NO_LIBRARY:
             return Answer("failed", "NVML", str(answer.get("error", "no answer")))
     return _of_tool(
         node.tool("nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", timeout_s=TOOL_S)

@@ -20,7 +20,8 @@ _LINK_FIELDS = (208, 215)
 _UNSIGNED_64 = 3
 _MOST_LINKS = 36
 _SPEED_FIELD, _RECOVERY_FIELD = 90, 230
-_NO_LIBRARY = {9, 12}  # driver not loaded, library not found
+#: Codes that say nothing about the GPUs: driver not loaded, library not found.
+NO_LIBRARY = frozenset({9, 12})
 _MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 
 
@@ -29,45 +30,28 @@ def survey(library: Any) -> dict[str, Any]:
 
     What a GPU or a release of the library does not support is None. A GPU that does not answer has ``error``.
     """
-    failure: type[Exception] = library.NVMLError
     try:
         library.nvmlInit()
-    except failure as error:
-        return {"error": str(error), "code": getattr(error, "value", None)}
-    try:
         count = int(library.nvmlDeviceGetCount())
-        return {
-            "driver": _text(library.nvmlSystemGetDriverVersion()),
-            "gpus": [_gpu(library, failure, index) for index in range(count)],
-        }
-    except failure as error:
+        driver = _text(library.nvmlSystemGetDriverVersion())
+        return {"driver": driver, "gpus": [_gpu(library, index) for index in range(count)]}
+    except library.NVMLError as error:
         return {"error": str(error), "code": getattr(error, "value", None)}
 
 
-def unavailable(answer: dict[str, Any]) -> bool:
-    """Whether there is no NVML to ask, which says nothing about the GPUs."""
-    return answer.get("code") in _NO_LIBRARY
-
-
-def _gpu(library: Any, failure: type[Exception], index: int) -> dict[str, Any]:
+def _gpu(library: Any, index: int) -> dict[str, Any]:
     try:
         handle = library.nvmlDeviceGetHandleByIndex(index)
-    except failure as error:
+        uuid = _text(library.nvmlDeviceGetUUID(handle))
+    except library.NVMLError as error:
         return {"index": index, "error": str(error)}
 
     def ask(name: str, *arguments: object) -> Any:
-        call: Callable[..., Any] | None = getattr(library, name, None)
-        if call is None:
-            return None
         try:
-            return call(handle, *arguments)
-        except failure:
+            return getattr(library, name)(handle, *arguments)
+        except (library.NVMLError, AttributeError, IndexError):
             return None
 
-    try:
-        uuid = _text(library.nvmlDeviceGetUUID(handle))
-    except failure as error:
-        return {"index": index, "error": str(error)}
     rows = ask("nvmlDeviceGetRemappedRows")
     reasons = ask("nvmlDeviceGetCurrentClocksEventReasons")
     reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons") if reasons is None else reasons
@@ -86,7 +70,7 @@ def _gpu(library: Any, failure: type[Exception], index: int) -> dict[str, Any]:
         "slowed": None
         if reasons is None
         else reasons & (_HARDWARE_SLOWDOWN | _THERMAL | _POWER_BRAKE) == _HARDWARE_SLOWDOWN,
-        "sram_exceeded": _sram(library, failure, handle),
+        "sram_exceeded": _sram(library, handle),
         "bare_banks": getattr(ask("nvmlDeviceGetRowRemapperHistogram"), "none", None),
         "vbios": _text(ask("nvmlDeviceGetVbiosVersion")),
         "compute_mode": _MODES.get(ask("nvmlDeviceGetComputeMode")),
@@ -104,35 +88,30 @@ def _gpu(library: Any, failure: type[Exception], index: int) -> dict[str, Any]:
         "power_limit_w": _scaled(ask("nvmlDeviceGetPowerManagementLimit"), 1e-3),
         "power_default_w": _scaled(ask("nvmlDeviceGetPowerManagementDefaultLimit"), 1e-3),
         "clock_mhz": ask("nvmlDeviceGetMaxClockInfo", _SM_CLOCK),
-        "links": _links(library, failure, handle),
-        "link_gbps": _scaled(_field(library, failure, handle, _SPEED_FIELD), 1e-3),
-        "fabric": _fabric(library, failure, handle),
-        "recovery": _field(library, failure, handle, _RECOVERY_FIELD),
+        "links": _links(ask),
+        "link_gbps": _scaled(_field(ask, _SPEED_FIELD), 1e-3),
+        "fabric": _fabric(library, handle),
+        "recovery": _field(ask, _RECOVERY_FIELD),
     }
 
 
-def _links(library: Any, failure: type[Exception], handle: Any) -> list[dict[str, Any]]:
+def _links(ask: Callable[..., Any]) -> list[dict[str, Any]]:
     """NVLinks that the GPU has: whether each is up, and its errors since the driver started (None: not told)."""
     found = []
     for link in range(_MOST_LINKS):
-        try:
-            up = bool(library.nvmlDeviceGetNvLinkState(handle, link))
-        except failure:
+        if (up := ask("nvmlDeviceGetNvLinkState", link)) is None:
             continue
-        counts: list[int | None] = []
-        for counter in (_REPLAYS, _RECOVERIES) if up else ():
-            try:
-                counts.append(int(library.nvmlDeviceGetNvLinkErrorCounter(handle, link, counter)))
-            except (failure, AttributeError):
-                continue
-        if up and not counts:
-            counts = [_field(library, failure, handle, number, link) for number in _LINK_FIELDS]
-        read = [count for count in counts if count is not None]
-        found.append({"link": link, "up": up, "errors": sum(read) if read else None})
+        read: list[int] = []
+        if up:
+            counts = [ask("nvmlDeviceGetNvLinkErrorCounter", link, counter) for counter in (_REPLAYS, _RECOVERIES)]
+            read = [int(count) for count in counts if count is not None]
+            counts = [] if read else [_field(ask, number, link) for number in _LINK_FIELDS]
+            read += [count for count in counts if count is not None]
+        found.append({"link": link, "up": bool(up), "errors": sum(read) if read else None})
     return found
 
 
-def _fabric(library: Any, failure: type[Exception], handle: Any) -> dict[str, Any] | None:
+def _fabric(library: Any, handle: Any) -> dict[str, Any] | None:
     """Registration with the NVLink fabric, by the newest form that library and driver share.
 
     ``state`` (0 none, 1 not started, 2 in progress, 3 completed), ``status``, ``cluster`` and ``clique`` (GPUs with the
@@ -149,7 +128,7 @@ def _fabric(library: Any, failure: type[Exception], handle: Any) -> dict[str, An
         info = getattr(library, form)()
         try:
             getattr(library, call)(handle, ctypes.byref(info))
-        except failure:
+        except library.NVMLError:
             continue
         return {
             "state": int(info.state),
@@ -161,25 +140,22 @@ def _fabric(library: Any, failure: type[Exception], handle: Any) -> dict[str, An
     return None
 
 
-def _sram(library: Any, failure: type[Exception], handle: Any) -> bool | None:
+def _sram(library: Any, handle: Any) -> bool | None:
     """Whether errors of the SRAM exceed the limit for a replacement."""
     if not hasattr(library, "c_nvmlEccSramErrorStatus_v1_t"):
         return None
     status = library.c_nvmlEccSramErrorStatus_v1_t()
     try:
         library.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
-    except (failure, AttributeError):
+    except (library.NVMLError, AttributeError):
         return None
     return bool(status.bThresholdExceeded)
 
 
-def _field(library: Any, failure: type[Exception], handle: Any, number: int, scope: int | None = None) -> int | None:
+def _field(ask: Callable[..., Any], number: int, scope: int | None = None) -> int | None:
     """A value by number; ``scope`` is a link."""
-    try:
-        value = library.nvmlDeviceGetFieldValues(handle, [number if scope is None else (number, scope)])[0]
-    except (failure, AttributeError, IndexError):
-        return None
-    if value.nvmlReturn != 0:
+    value = next(iter(ask("nvmlDeviceGetFieldValues", [number if scope is None else (number, scope)]) or ()), None)
+    if value is None or value.nvmlReturn != 0:
         return None
     wide = getattr(value, "valueType", None) == _UNSIGNED_64
     return int(value.value.ullVal if wide else value.value.uiVal)

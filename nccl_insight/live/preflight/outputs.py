@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from nccl_insight.base.errors import UsageError
+from nccl_insight.base.errors import as_usage
 from nccl_insight.base.objects import object_of
 from nccl_insight.live.preflight.expect import RATES
 from nccl_insight.live.preflight.model import Check, Result, Status, check_of
@@ -58,31 +58,27 @@ def to_junit(result: Result) -> str:
 
 def to_prometheus(result: Result) -> str:
     """Metrics for node_exporter's textfile collector."""
-    node = _label(result.node)
-    lines = [
-        "# HELP nccl_insight_preflight_exit_code Exit code of the last preflight.",
-        "# TYPE nccl_insight_preflight_exit_code gauge",
-        f'nccl_insight_preflight_exit_code{{node="{node}",level="{result.level}"}} {int(result.code)}',
-        "# HELP nccl_insight_preflight_check Outcome of a check: 0 pass, 1 warning, 2 failed, 3 skipped.",
-        "# TYPE nccl_insight_preflight_check gauge",
-    ]
     order = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.SKIP: 3}
     worst: dict[tuple[str, str], Status] = {}
     for check in result.checks:
         key = (check.name, check.code)
         if key not in worst or order[check.status] % 3 > order[worst[key]] % 3:
             worst[key] = check.status
-    for (name, code), status in worst.items():
-        lines.append(
-            f'nccl_insight_preflight_check{{node="{node}",check="{_label(name)}",code="{code}"}} {order[status]}'
-        )
-    lines += [
-        "# HELP nccl_insight_preflight_fact What the node has; bandwidths in GB/s (1e9 bytes).",
-        "# TYPE nccl_insight_preflight_fact gauge",
-    ]
-    for name, value in sorted(result.facts.items()):
-        if isinstance(value, float) and math.isfinite(value):
-            lines.append(f'nccl_insight_preflight_fact{{node="{node}",fact="{_label(name)}"}} {value:g}')
+    told = ((name, value) for name, value in sorted(result.facts.items()) if isinstance(value, float))
+    outcomes = "Outcome of a check: 0 pass, 1 warning, 2 failed, 3 skipped."
+    metrics: dict[tuple[str, str], list[tuple[dict[str, str], float]]] = {
+        ("exit_code", "Exit code of the last preflight."): [({"level": result.level}, int(result.code))],
+        ("check", outcomes): [({"check": name, "code": code}, order[s]) for (name, code), s in worst.items()],
+        ("fact", "What the node has; bandwidths in GB/s (1e9 bytes)."): [
+            ({"fact": name}, value) for name, value in told if math.isfinite(value)
+        ],
+    }
+    lines = []
+    for (name, about), samples in metrics.items():
+        lines += [f"# HELP nccl_insight_preflight_{name} {about}", f"# TYPE nccl_insight_preflight_{name} gauge"]
+        for labels, value in samples:
+            said = ",".join(f'{key}="{_label(text)}"' for key, text in {"node": result.node, **labels}.items())
+            lines.append(f"nccl_insight_preflight_{name}{{{said}}} {value:g}")
     return "\n".join(lines) + "\n"
 
 
@@ -91,10 +87,8 @@ def trend(path: Path, node: str, facts: Mapping[str, str | float | None]) -> lis
 
     Raises UsageError: the file cannot be read.
     """
-    try:
+    with as_usage(f"{path}: cannot be read"):
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
     entries = map(object_of, text.splitlines())
     earlier = [item for item in entries if item.get("node") == node and isinstance(item.get("facts"), dict)]
     checks = []
@@ -119,11 +113,8 @@ def remember(path: Path, result: Result, time_text: str) -> None:
         "verdict": result.verdict.value,
         "facts": {k: v for k, v in result.facts.items() if not isinstance(v, float) or math.isfinite(v)},
     }
-    try:
-        with path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(entry) + "\n")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
+    with as_usage(f"{path}: cannot be written"), path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(entry) + "\n")
 
 
 def _clean(text: str) -> str:

@@ -18,6 +18,7 @@ from nccl_insight.base.data import dataclass, field
 from nccl_insight.base.errors import InsightError, NotJudgedError, UsageError
 from nccl_insight.inputs import temporary
 from nccl_insight.inputs.find import discard
+from nccl_insight.live.capture.processes import state_of
 from nccl_insight.live.watch import ras
 from nccl_insight.live.watch.files import Follower, Growth
 from nccl_insight.live.watch.progress import Event, Watch
@@ -89,11 +90,8 @@ class _Processes:
 
 def _start_of(pid: int) -> str:
     """When a process began; empty if there is none. A dead one that waits for its parent is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
+    fields = state_of(pid)
+    return "" if not fields or fields[0] in "ZX" else fields[19]
 
 
 def _writes(pid: int, file: str) -> bool:

@@ -1,7 +1,7 @@
 """What one look at a job shows: a report of RAS, new lines of logs, new records of Inspector."""
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -158,31 +158,34 @@ def _steps(run: Run, seen: Seen) -> None:
 
 
 def _ras(run: Run, seen: Seen) -> None:
-    ranks, numbers, facts = run.table("ras_ranks"), run.table("ras_counts"), run.table("ras")
+    ranks, numbers = run.table("ras_ranks"), run.table("ras_counts")
     seen.alike = ranks.is_empty()
     if ranks.height:
         seen.report = frozenset(ranks["comm_hash"].drop_nulls().to_list())
-        for row in ranks.iter_rows(named=True):
-            if row["rank"] is not None:
-                seen.places[row["comm_hash"], row["rank"]] = (row["host"] or "", row["pid"])
-                if row["missing"]:
-                    seen.gone[row["comm_hash"], row["rank"]] = _WHY[bool(row["considered_dead"])]
-    if numbers.height:
-        for comm, rank, count in numbers.select("comm_hash", "rank", "op_count").iter_rows():
-            if rank is not None:
-                mine = seen.counts.setdefault(comm, {})
-                mine[rank] = mine.get(rank, 0) + (count or 0)
-    for row in facts.iter_rows(named=True):
-        event, comm, rank = row["event"], row["comm_hash"], row["rank"]
-        if event in ("mismatch", "mismatch_member") and row["op_count"] is not None and comm is not None:
+    for row in ranks.drop_nulls("rank").iter_rows(named=True) if ranks.height else ():
+        key = row["comm_hash"], row["rank"]
+        seen.places[key] = (row["host"] or "", row["pid"])
+        if row["missing"]:
+            seen.gone[key] = _WHY[bool(row["considered_dead"])]
+    for comm, rank, count in numbers.select("comm_hash", "rank", "op_count").iter_rows() if numbers.height else ():
+        if rank is not None:
             mine = seen.counts.setdefault(comm, {})
-            if event == "mismatch":
-                mine[OTHERS] = max(row["op_count"], mine.get(OTHERS, 0))
-            elif rank is not None:
-                mine[rank] = row["op_count"]
-                seen.places[comm, rank] = (row["host"] or "", row["pid"])
-        elif event in ("incomplete_member", "dead_member") and not ranks.height:
-            of = f"process {row['pid']}" + (f" on {row['host']}" if row["host"] else "")
-            seen.gone[comm or "", of if rank is None else rank] = _WHY[event == "dead_member"]
-            if rank is not None and row["host"]:
-                seen.places[comm or "", rank] = (row["host"], row["pid"])
+            mine[rank] = mine.get(rank, 0) + (count or 0)
+    for row in run.table("ras").iter_rows(named=True):
+        _ras_fact(row, seen)
+
+
+def _ras_fact(row: Mapping[str, Any], seen: Seen) -> None:
+    event, comm, rank, place = row["event"], row["comm_hash"], row["rank"], (row["host"] or "", row["pid"])
+    if event in ("mismatch", "mismatch_member") and row["op_count"] is not None and comm is not None:
+        mine = seen.counts.setdefault(comm, {})
+        if event == "mismatch":
+            mine[OTHERS] = max(row["op_count"], mine.get(OTHERS, 0))
+        elif rank is not None:
+            mine[rank] = row["op_count"]
+            seen.places[comm, rank] = place
+    elif event in ("incomplete_member", "dead_member") and seen.alike:
+        of = f"process {row['pid']}" + (f" on {row['host']}" if row["host"] else "")
+        seen.gone[comm or "", of if rank is None else rank] = _WHY[event == "dead_member"]
+        if rank is not None and row["host"]:
+            seen.places[comm or "", rank] = place

@@ -2,12 +2,12 @@
 complaint, progress, or that a program came to its end. What is known of single programs is in the grammar.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts, toml
+from nccl_insight.base.objects import object_of
 from nccl_insight.readers.embedded.tracebacks import exception_in
 
 EXCEPTION: Final = "exception"
@@ -37,6 +37,14 @@ _LEVELS: Final = ("level", "levelname", "severity", "lvl", "log_level")
 _TEXTS: Final = ("message", "msg", "event", "error", "err", "exception", "exc_info", "exc")
 
 
+#: What other lines say: form, exit code and signal by their patterns, the first three also of warnings.
+_TOLD: Final[tuple[tuple[str, str, int | None, int | None], ...]] = (
+    ("killed", SIGNAL, None, 9), ("nonzero", EXIT, 1, None), ("failed", EXIT, None, None),
+    ("stated", EXIT, None, None), ("fatal", FATAL, None, None), ("error", COMPLAINT, None, None),
+)  # fmt: skip
+_BARE: Final = frozenset({"failed", "stated"})  # which the words do not deny
+
+
 def told_signal(text: str) -> int | None:
     """The signal that a line's words mean (``signals.toml``)."""
     return next((number for word, number in SIGNAL_OF["told"].items() if word in text), None)
@@ -46,10 +54,7 @@ def plain(text: str) -> str:
     """A line of a structured log (one JSON object) as words, ``ERROR: message: exception``; others as they are."""
     if not text.startswith("{") or not text.endswith("}"):
         return text
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    said = object_of(text)
     level = next((said[k] for k in _LEVELS if isinstance(said.get(k), str)), None)
     inner = said.get("fields")
     said = {**said, **inner} if isinstance(inner, dict) else said
@@ -76,21 +81,13 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
         return EXCEPTION, None, None, raised
     if _RE["core"].search(text):
         return SIGNAL, None, told_signal(text) or 11, None
-    if _RE["killed"].search(text):
-        return SIGNAL, None, 9, None
-    if _RE["nonzero"].search(text):
-        return EXIT, 1, None, None
-    if _RE["failed"].search(_RE["none"].sub("", text)):
-        return EXIT, None, None, None
-    if mentions or _RE["warning"].search(text):
-        return None
-    if _RE["stated"].search(_RE["none"].sub("", text)):
-        return EXIT, None, None, None
-    if _RE["fatal"].search(text):
-        return FATAL, None, None, None
-    if _RE["error"].search(text) or (_RE["negative"].search(text) and not _RE["none"].search(text)):
-        return COMPLAINT, None, None, None
-    return None
+    bare = _RE["none"].sub("", text)
+    quiet = bool(mentions) or _RE["warning"].search(text) is not None
+    for name, form, status, number in _TOLD[:3] if quiet else _TOLD:
+        if _RE[name].search(bare if name in _BARE else text):
+            return form, status, number, None
+    negative = not quiet and bare == text and _RE["negative"].search(text)
+    return (COMPLAINT, None, None, None) if negative else None
 
 
 def ended_well(text: str) -> bool:

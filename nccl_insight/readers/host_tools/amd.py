@@ -1,12 +1,15 @@
 """rocm-smi and amd-smi: values of GPUs, and the matrices of how they are linked."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed, slug
 
+Cell: TypeAlias = tuple[int, str, str, str]  # line, row, column, text
 _VALUE: Final = re.compile(r"(?:GPU|CPU)\[([0-9]+)\]\s*: (?P<key>.*?):\s+(?P<value>\S.*)$")
 # A row of the table of links of amd-smi.
 _METRIC: Final = re.compile(r"GPU([0-9]+)\s+[0-9a-f:.]{7,14}\s+([0-9]+) Gb/s\s+[0-9]+ Gb/s\s+([A-Z]+)\s*$")
@@ -15,18 +18,15 @@ _SECTION: Final = re.compile(r"=+\s+(\S.*?)\s+=+$")
 
 def _rocm(out: Output, found: Found) -> str:
     gpus: set[str] = set()
-    links: dict[str, int] = {}
+    links: Counter[str] = Counter()
     section = ""
     part: list[tuple[int, str]] = []
     sections: list[str] = []
     for line, text in [*out.lines, (0, "=== end ===")]:
         if match := _SECTION.match(text):
-            if "Link Type" in section or "Hops" in section or "Weight" in section or "Accessib" in section:
-                name = "p2p.link" if "Type" in section else f"p2p.{slug(section.split()[0])}"
-                for at, row, column, cell in shapes.matrix(part, r"GPU[0-9]+"):
-                    gpus.add(row)
-                    if row != column and found.fact(at, f"{row}->{column}", name, cell) and name == "p2p.link":
-                        links[cell] = links.get(cell, 0) + 1
+            if re.search("Link Type|Hops|Weight|Accessib", section):
+                name = "link" if "Type" in section else slug(section.split()[0])
+                _pairs(found, name, shapes.matrix(part, r"GPU[0-9]+"), gpus, links)
             section, part = match[1], []
             if not re.search(r"ROCm? System Management|End of ROCm|ROCm SMI|^end$", section):
                 sections.append(section)
@@ -50,8 +50,19 @@ def _rocm(out: Output, found: Found) -> str:
             cells = re.split(r"\s{2,}", text.strip())
             for key, cell in zip(re.split(r"\s{2,}", head.strip())[1:], cells[1:], strict=False):
                 found.fact(line, f"GPU {index}", f"gpu.{slug(key)}", cell)
-    says = [count(len(gpus), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))]
-    return "; ".join([*says, listed(sections, 3)] if sections else says)
+    return "; ".join([*_linked(gpus, links), *([listed(sections, 3)] if sections else [])])
+
+
+def _pairs(found: Found, name: str, cells: Iterable[Cell], devices: set[str], links: Counter[str]) -> None:
+    """Facts of pairs, the cells of a matrix; its rows are added to ``devices``, kinds of links counted."""
+    for line, row, column, cell in cells:
+        devices.add(row)
+        if row != column and found.fact(line, f"{row}->{column}", f"p2p.{name}", cell) and name == "link":
+            links[cell] += 1
+
+
+def _linked(devices: set[str], links: Counter[str]) -> list[str]:
+    return [count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))]
 
 
 def _amd(out: Output, found: Found) -> str:
@@ -59,21 +70,19 @@ def _amd(out: Output, found: Found) -> str:
     device: str | None = None
     devices: set[str] = set()
     title = ""
-    links: dict[str, int] = {}
+    links: Counter[str] = Counter()
     part: list[tuple[int, str]] = []
     for item in shapes.tree([(n, t) for n, t in out.lines if not re.match(r"[|+]", t)]):
         if item.key == "GPU" and item.value.isdigit() and not item.above:
             device = f"GPU {item.value}"
             devices.add(device)
         elif device and item.value:
-            path = [a for a in item.above if a != "GPU"]
-            name = slug("/".join(["gpu", *path, item.key]))
+            name = slug("/".join(["gpu", *(a for a in item.above if a != "GPU"), item.key]))
             if errors := re.fullmatch(r"gpu\.ecc(?:_blocks\.(\w+)\.|\.(total)_)((?:un)?correctable)_count", name):
                 name = f"gpu.ecc.{errors[3]}.{errors[1] or errors[2]}"
-            value, _, unit = item.value.partition(" GT/s") if item.value.endswith("GT/s") else (item.value, "", None)
-            found.fact(
-                item.line, device, vocabulary.table("amd").get(name, name), value, "GT/s" if unit is not None else None
-            )
+            unit = "GT/s" if item.value.endswith("GT/s") else None
+            value = item.value.partition(" GT/s")[0] if unit else item.value
+            found.fact(item.line, device, vocabulary.table("amd").get(name, name), value, unit)
     for line, text in [*out.lines, (0, "END TABLE:")]:
         if metric := _METRIC.match(text):
             device = f"GPU {metric[1]}"
@@ -81,16 +90,12 @@ def _amd(out: Output, found: Found) -> str:
             found.fact(line, device, "xgmi.rate", metric[2], "Gbit/s")
             found.fact(line, device, "xgmi.type", metric[3])
         if match := re.match(r"([A-Z0-9 -]+ TABLE):", text.strip()):
-            name = f"p2p.{slug(title.removesuffix(' TABLE'))}"
-            name = "p2p.link" if "LINK TYPE" in title else name
-            for at, row, column, cell in _addresses(part):
-                devices.add(row)
-                if row != column and found.fact(at, f"{row}->{column}", name, cell) and name == "p2p.link":
-                    links[cell] = links.get(cell, 0) + 1
+            name = "link" if "LINK TYPE" in title else slug(title.removesuffix(" TABLE"))
+            _pairs(found, name, _addresses(part), devices, links)
             title, part = match[1], []
         else:
             part.append((line, text))
-    return "; ".join([count(len(devices), "GPU"), *(f"{n} pairs over {link}" for link, n in sorted(links.items()))])
+    return "; ".join(_linked(devices, links))
 
 
 def _monitor(out: Output, found: Found) -> str:
@@ -108,7 +113,7 @@ def _monitor(out: Output, found: Found) -> str:
     return f"{count(len(gpus), 'GPU')}: {listed([name for name, *_ in ends[1:]], 8)}"
 
 
-def _addresses(lines: list[tuple[int, str]]) -> list[tuple[int, str, str, str]]:
+def _addresses(lines: list[tuple[int, str]]) -> list[Cell]:
     """Cells of a matrix whose rows and columns are PCI addresses."""
     columns: list[str] = []
     cells = []

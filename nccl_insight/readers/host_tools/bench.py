@@ -41,26 +41,27 @@ def _p2p(out: Output, found: Found) -> str:
         elif match := re.match(r"Device=([0-9]+) (CAN(?:NOT)?) Access Peer Device=([0-9]+)", text):
             found.fact(line, f"{match[1]}->{match[3]}", "p2p.access", "yes" if match[2] == "CAN" else "no")
     for title, lines in _matrices(out, _RE["p2p_title"]):
-        if title is None:
-            continue
-        access = title["on"] == "Enabled"
-        kind = "latency" if title["what"] == "Latency" else "bandwidth"
-        one_way = title["dir"] != "Bidirectional"
-        values: list[float] = []
-        # Latencies as the CPU sees them stand in a second matrix under the same title.
-        end = next((at for at, (_, text) in enumerate(lines) if re.match(r"\s*CPU\s", text)), len(lines))
-        for line, src, dst, cell in shapes.matrix(lines[:end], r"[0-9]+"):
-            value = number(cell)
-            if src == dst or value is None:
-                continue
-            suffix = f"{'' if one_way else '.both_ways'}{'.peer' if access else '.through_host'}"
-            found.fact(line, f"{src}->{dst}", f"p2p.{kind}{suffix}", cell, "us" if kind == "latency" else "GB/s")
-            values.append(value)
-            if kind == "bandwidth" and one_way and "Reads" not in (title["how"] or ""):
-                _copy(found, line, src, dst, value, access, "p2pBandwidthLatencyTest")
-        if values and one_way:
-            says.append(f"{kind} with P2P {'on' if access else 'off'} {_range(values)} {title['unit']}")
+        says += _p2p_matrix(found, title, lines) if title else []
     return "; ".join(says) or "no complete matrix"
+
+
+def _p2p_matrix(found: Found, title: re.Match[str], lines: list[tuple[int, str]]) -> list[str]:
+    access, kind = title["on"] == "Enabled", title["what"].lower()
+    one_way = title["dir"] != "Bidirectional"
+    name = f"p2p.{kind}{'' if one_way else '.both_ways'}{'.peer' if access else '.through_host'}"
+    values: list[float] = []
+    # Latencies as the CPU sees them stand in a second matrix under the same title.
+    end = next((at for at, (_, text) in enumerate(lines) if re.match(r"\s*CPU\s", text)), len(lines))
+    for line, src, dst, cell in shapes.matrix(lines[:end], r"[0-9]+"):
+        value = number(cell)
+        if src == dst or value is None:
+            continue
+        found.fact(line, f"{src}->{dst}", name, cell, "us" if kind == "latency" else "GB/s")
+        values.append(value)
+        if kind == "bandwidth" and one_way and "Reads" not in (title["how"] or ""):
+            _copy(found, line, src, dst, value, access, "p2pBandwidthLatencyTest")
+    told = bool(values) and one_way
+    return [f"{kind} with P2P {'on' if access else 'off'} {_range(values)} {title['unit']}"] if told else []
 
 
 def _nvbandwidth(out: Output, found: Found) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from typing import Final
 
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, count, listed, slug
@@ -25,13 +26,11 @@ def _describe(out: Output, found: Found) -> str:
             says += [f"{item.key} {item.value}"] if read and item.key in ("Reason", "Exit Code") else []
         elif item.key in vocabulary.table("pod") and item.value:
             found.fact(item.line, pod, vocabulary.table("pod")[item.key], item.value)
-        elif re.search(r"Limits|Requests|Capacity|Allocatable", above) and item.value:
-            part = re.search(r"(Limits|Requests|Capacity|Allocatable)", above)
-            found.fact(item.line, pod, f"pod.{part[1].lower() if part else ''}.{slug(item.key)}", item.value)
+        elif item.value and (part := re.search(r"Limits|Requests|Capacity|Allocatable", above)):
+            found.fact(item.line, pod, f"pod.{part[0].lower()}.{slug(item.key)}", item.value)
     for line, row in shapes.table(out.lines, r"Type\s+Reason\s+Age\s+From\s+Message"):
         _event(found, line, pod, row, says)
-    conditions = [r for r in shapes.table(out.lines, r"Type\s+Status\s+LastHeartbeatTime") if r[1]]
-    for line, row in conditions:
+    for line, row in shapes.table(out.lines, r"Type\s+Status\s+LastHeartbeatTime"):
         found.fact(line, pod, f"node.condition.{slug(row.get('Type', ''))}", row.get("Status", ""))
     return "; ".join([pod, *dict.fromkeys(says)][:8])
 
@@ -69,15 +68,16 @@ def _pods(out: Output, found: Found) -> str:
     )
 
 
+_OF_PODS: Final = {"nodeName": "pod.node", "phase": "pod.status", "restartCount": "pod.restarts"}
+
+
 def _yaml(out: Output, found: Found) -> str:
     """``kubectl get -o yaml`` of pods: what the status says; only lines, so a cut file is read to its cut."""
     pod, says = "", []
-    metadata = ""
     begun = [n for n, t in out.lines if t.lstrip().startswith(("- ", "{"))]
     for item in shapes.tree([(n, _unquoted(t)) for n, t in out.lines]):
         above = "/".join(item.above)
         value = item.value.strip("\"'")
-        metadata = above if item.key == "metadata" else metadata
         if item.key == "name" and re.search(r"(?:^|/)metadata$", above):
             pod = value
         elif item.key == "name" and re.search(r"(?:^|/)(?:containers|containerStatuses)$", above):
@@ -85,11 +85,9 @@ def _yaml(out: Output, found: Found) -> str:
             found.fact(begun[bisect_right(begun, item.line) - 1] if begun else item.line, pod, "pod.container", value)
         elif item.key.endswith(".com/gpu") and above.endswith("/limits"):
             found.fact(item.line, pod, f"pod.limits.{slug(item.key)}", value)
-        elif item.key == "nodeName":
-            found.fact(item.line, pod, "pod.node", value)
-        elif item.key == "phase":
-            found.fact(item.line, pod, "pod.status", value)
-            says.append(f"{pod} {value}")
+        elif name := _OF_PODS.get(item.key):
+            found.fact(item.line, pod, name, value)
+            says += [f"{pod} {value}"] if item.key == "phase" else []
         elif item.key in ("reason", "exitCode", "signal", "message") and re.search(
             r"[sS]tate|terminated|waiting|status", above
         ):
@@ -97,8 +95,6 @@ def _yaml(out: Output, found: Found) -> str:
             key = {"exitCode": "exit_code"}.get(item.key, item.key)
             found.fact(item.line, pod, f"pod.{which}.{key}", value)
             says += [f"{item.key} {value}"] if item.key in ("reason", "exitCode") else []
-        elif item.key == "restartCount":
-            found.fact(item.line, pod, "pod.restarts", value)
     return "; ".join(dict.fromkeys(says)) or count(len(out.lines), "line")
 
 

@@ -22,38 +22,34 @@ def _diag(out: Output, found: Found) -> str:
             found.fact(at, who or None, f"dcgm.{slug(test)}.warning", "".join(text))
         text.clear()
 
+    rows = dict(out.lines)
     for line, cells in shapes.boxes(out.lines):
         if len(cells) != 2 or re.match(r"-{3,}", cells[0]):
             flush()
             continue
         # The raw cell tells whether the cut stood between words.
-        raw = out.lines[line - out.line][1].split("|")[2][1:] if line - out.line < len(out.lines) else cells[1]
+        raw = rows[line].split("|")[2][1:].rstrip()
         key, value = cells
+        entity = None if key else _ENTITY.fullmatch(value)
+        if sub == "text" and not key and entity is None:
+            text.append(raw)
+            continue
+        flush()
         if key.startswith(("Warning", "Info")):
-            flush()
-            device = _WHO.search(key) or _WHO.search(value)
-            at, who = line, device[0].strip(" :,") if device else who
-            text += [raw.rstrip()] if key.startswith("Warning") else []
-            sub = "text"
-        elif not key and (entity := _ENTITY.fullmatch(value)):
-            flush()
+            device = _WHO.search(f"{key}\n{value}")
+            at, who, sub = line, device[0].strip(" :,") if device else who, "text"
+            text += [raw] if key.startswith("Warning") else []
+        elif entity:
             who, sub = entity["who"], ""
             found.fact(line, who, f"dcgm.{slug(test)}", entity["what"])
-        elif not key and sub == "text":
-            text.append(raw.rstrip())
         elif result := _RESULT.match(value):
-            flush()
             test, sub, who = key, "", (result["who"] or "").strip()
-            if who.lower() == "all":
-                who = ""
+            who = "" if who.lower() == "all" else who
             found.fact(line, who or None, f"dcgm.{slug(key)}", result["what"])
             passed += result["what"] == "Pass"
-            if result["what"] in ("Fail", "Warn"):
-                bad.append(f"{key}: {value}")
-        elif key:
-            flush()
-            if found.fact(line, None, f"dcgm.{slug(key)}", value) and "Version" in key:
-                versions.append(f"{key} {value}")
+            bad += [f"{key}: {value}"] if result["what"] in ("Fail", "Warn") else []
+        elif key and found.fact(line, None, f"dcgm.{slug(key)}", value) and "Version" in key:
+            versions.append(f"{key} {value}")
     flush()
     return "; ".join([*versions[:2], f"{count(passed, 'test')} Pass", *bad[:4]])
 

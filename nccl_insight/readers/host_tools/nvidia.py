@@ -1,20 +1,22 @@
 """nvidia-smi (tables, -q, dmon, pmon, --query-gpu, topo -p2p) and what it prints when a GPU or the driver is gone."""
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 from nccl_insight.base import texts
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed, number, slug
 
 _RE: Final = texts.compiled(__file__)
+_Fact: TypeAlias = tuple[str, str, str | None]  # name behind ``gpu.``, value, unit
+# What nvidia-smi prints in the table of a GPU that it cannot read.
+_BROKEN: Final = {"ERR!": "ERR!", "requires reset": "GPU requires reset", "is lost": "GPU is lost"}
 
 
 def _table(out: Output, found: Found) -> str:
     gpus: list[str] = []
     broken: list[str] = []
-    device = None
-    index, pids, driver = "", 0, ""
+    device, pids, driver = None, 0, ""
     for line, text in out.lines:
         for what, version in _RE["versions"].findall(text):
             found.fact(line, None, f"host.{what.lower()}_version", version)
@@ -33,29 +35,36 @@ def _table(out: Output, found: Found) -> str:
             continue
         first = re.match(r"([0-9]+)  (\S.*?)\s+(?:On|Off|N/A)$", cells[0])
         if first and bus_id(cells[1]):
-            device, index = bus_id(cells[1]), first[1]
-            found.fact(line, device, "gpu.index", index)
-            found.fact(line, device, "gpu.name", first[2])
+            device = bus_id(cells[1])
             gpus.append(first[2])
-            if (ecc := cells[2].split()[:1]) and ecc[0].isdigit():
-                found.fact(line, device, "gpu.ecc.uncorrectable", ecc[0], "errors")
-        elif device and (used := _RE["used"].search(cells[1])):
-            found.fact(line, device, "gpu.memory_used", used[1], "MiB")
-            found.fact(line, device, "gpu.memory_total", used[2], "MiB")
-            state = next((w for w in cells[0].split() if re.fullmatch(r"P[0-9]+", w)), "")
-            found.fact(line, device, "gpu.performance_state", state)
-            if "%" in cells[2]:
-                found.fact(line, device, "gpu.utilization", cells[2].split("%")[0].split()[-1], "%")
-        low = text.lower()
-        if device and ("ERR!" in text or "requires reset" in low or "is lost" in low):
-            word = "ERR!" if "ERR!" in text else "GPU requires reset" if "reset" in low else "GPU is lost"
-            if not any(b.startswith(device) for b in broken):
-                found.fact(line, device, "gpu.unreadable", f"nvidia-smi prints {word}")
-                broken.append(f"{device} {word}")
+            facts: list[_Fact] = [("index", first[1], None), ("name", first[2], None)]
+            facts += [("ecc.uncorrectable", n, "errors") for n in cells[2].split()[:1] if n.isdigit()]
+        else:
+            facts = _usage(cells)
+        for name, value, unit in facts if device else ():
+            found.fact(line, device, f"gpu.{name}", value, unit)
+        word = next((said for sign, said in _BROKEN.items() if sign in text or sign in text.lower()), "")
+        if device and word and not any(b.startswith(device) for b in broken):
+            found.fact(line, device, "gpu.unreadable", f"nvidia-smi prints {word}")
+            broken.append(f"{device} {word}")
     parts = [f"{count(len(gpus), 'GPU')} ({listed(sorted(set(gpus)), 2)})"] if gpus else []
     parts += [f"driver {driver}"] if driver else []
-    parts += [count(pids, "process").replace("processs", "processes")] if gpus else []
+    parts += [f"{pids} {'process' if pids == 1 else 'processes'}"] if gpus else []
     return "; ".join((*parts, *broken[:3]))
+
+
+def _usage(cells: list[str]) -> list[_Fact]:
+    """Facts of the second row of a GPU: memory, performance state, utilization."""
+    if (used := _RE["used"].search(cells[1])) is None:
+        return []
+    state = next((w for w in cells[0].split() if re.fullmatch(r"P[0-9]+", w)), "")
+    facts: list[_Fact] = [
+        ("memory_used", used[1], "MiB"),
+        ("memory_total", used[2], "MiB"),
+        ("performance_state", state, None),
+    ]
+    share = cells[2].partition("%")
+    return [*facts, ("utilization", share[0].split()[-1], "%")] if share[1] else facts
 
 
 def _lost(found: Found, line: int, lost: re.Match[str]) -> None:

@@ -1,6 +1,7 @@
 """``lspci -vv``: links, access control services, which bridge a device stands under."""
 
 import re
+from collections import Counter
 from typing import Final
 
 from nccl_insight.base import late, texts
@@ -16,57 +17,53 @@ _PLAIN: Final = (
     (late.compiled(r"NUMA node: ([0-9]+)"), "pci.numa_node", None),
     (late.compiled(r"Kernel driver in use: (\S+)"), "pci.driver", None),
     (late.compiled(r"MaxPayload ([0-9]+) bytes, MaxReadReq"), "pci.max_payload", "bytes"),
+    (_RE["acs"], "pci.acs", None),
+    (_RE["type"], "pci.port", None),
 )
 
 
 def _lspci(out: Output, found: Found) -> str:
     device: str | None = None
-    kinds: dict[str, str] = {}
+    kinds: dict[str | None, str] = {}
     says: list[str] = []
     redirected: list[str] = []
     hidden = 0
     for line, text in out.lines:
-        head = _DEVICE.match(text)
-        if head:
+        if head := _DEVICE.match(text):
             device = bus_id(head["id"])
-            kind = _kind(head["class"], head["name"])
-            kinds[device or ""] = kind
-            found.fact(line, device, "pci.class", head["class"])
-            found.fact(line, device, "pci.name", head["name"])
-            found.fact(line, device, "pci.kind", kind)
+            kinds[device] = _kind(head["class"], head["name"])
+            for name, value in (("class", head["class"]), ("name", head["name"]), ("kind", kinds[device])):
+                found.fact(line, device, f"pci.{name}", value)
             continue
-        link = _RE["link"].search(text)
-        if link:
-            what = "link_max" if link[1] == "Cap" else "link"
-            found.fact(line, device, f"pci.{what}_speed", link[2], "GT/s")
-            found.fact(line, device, f"pci.{what}_width", link[4], "lanes")
-            if "downgraded" in (link[3], link[5]):
-                found.fact(line, device, "pci.link_downgraded", "speed" if link[3] == "downgraded" else "width")
-            if link[1] == "Sta" and kinds.get(device or "") in ("gpu", "nic"):
-                says.append(f"{(device or '')[5:]} {link[2]} GT/s x{link[4]}")
-        elif acs := _RE["acs"].search(text):
-            found.fact(line, device, "pci.acs", acs[1])
-            if "ReqRedir+" in acs[1]:
-                redirected.append((device or "a device")[5:])
+        hidden += "<access denied>" in text
+        shown = (device or "a device")[5:]
+        if link := _RE["link"].search(text):
+            _link(found, line, device, link)
+            if link[1] == "Sta" and kinds.get(device) in ("gpu", "nic"):
+                says.append(f"{shown} {link[2]} GT/s x{link[4]}")
         elif buses := _RE["buses"].search(text):
             found.fact(line, device, "pci.buses", f"{buses[2]}-{buses[3]}")
-        elif (kind_ := _RE["type"].search(text)) and device:
-            found.fact(line, device, "pci.port", kind_[1])
-        else:
-            hidden += "<access denied>" in text
-            for pattern, name, unit in _PLAIN:
-                if match := pattern.search(text):
-                    found.fact(line, device, name, match[1], unit)
+        redirected += [shown] if "ACSCtl:" in text and "ReqRedir+" in text else []
+        for pattern, name, unit in _PLAIN:
+            if match := pattern.search(text):
+                found.fact(line, device, name, match[1], unit)
     found.unread += hidden
-    parts = [
-        count(sum(k == kind for k in kinds.values()), word)
-        for kind, word in (("gpu", "GPU"), ("nic", "NIC"), ("bridge", "bridge"))
-        if kind in kinds.values()
-    ]
+    words = {"gpu": "GPU", "nic": "NIC", "bridge": "bridge"}
+    numbers = Counter(kinds.values())
+    parts = [count(numbers[kind], word) for kind, word in words.items() if numbers[kind]]
     parts += [f"links: {listed(says)}"] if says else []
     parts += [f"ACS redirects requests at {listed(redirected)}"] if redirected else []
     parts += [f"capabilities of {count(hidden, 'device')} hidden (run it as root)"] if hidden else []
     return ", ".join(parts) or count(len(kinds), "device")
+
+
+def _link(found: Found, line: int, device: str | None, link: re.Match[str]) -> None:
+    """What a link can do, or does: its speed and width, and which of them is less than it can."""
+    what = "link_max" if link[1] == "Cap" else "link"
+    found.fact(line, device, f"pci.{what}_speed", link[2], "GT/s")
+    found.fact(line, device, f"pci.{what}_width", link[4], "lanes")
+    if "downgraded" in (link[3], link[5]):
+        found.fact(line, device, "pci.link_downgraded", "speed" if link[3] == "downgraded" else "width")
 
 
 def _kind(class_: str, name: str) -> str:

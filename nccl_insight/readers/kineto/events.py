@@ -37,6 +37,7 @@ _PEER_COPY: Final = late.compiled(r"(?i)\bPtoP\b|\bPeer\b|P2P")
 CPU_BACKENDS: Final = ("gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "oneccl")
 _STEP: Final = late.compiled(r"ProfilerStep#?\s*([0-9]{1,9})")
 _LATEST: Final = 1 << 61
+_MICROSECONDS: Final = late.compiled(r"(-)?(\d{1,19})(?:\.(\d*))?")
 _FLOAT_LIMIT: Final = float(1 << 51)
 _LARGEST: Final = 1 << 62
 _FLUSH_ROWS: Final = 50_000
@@ -49,25 +50,25 @@ def to_ns(value: object) -> int | None:
     """Microseconds as Kineto writes them (integer, float or text) in nanoseconds; None if not a time."""
     if type(value) is float and -_FLOAT_LIMIT < value < _FLOAT_LIMIT:  # by far the most common
         return round(value * 1000)
-    time = _to_ns(value)
+    time: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        time = value * 1000
+    elif isinstance(value, float) and math.isfinite(value * 1000):
+        time = round(value * 1000)
+    elif isinstance(value, str) and (parts := _MICROSECONDS.fullmatch(value.strip())):
+        time = (-1 if parts[1] else 1) * (int(parts[2]) * 1000 + int(f"{parts[3] or ''}000"[:3]))
     return time if time is not None and -_LATEST < time < _LATEST else None
 
 
-def _to_ns(value: object) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value * 1000
-    if isinstance(value, float):
-        time = value * 1000
-        return round(time) if math.isfinite(time) else None
-    if isinstance(value, str):
-        whole, _, part = value.strip().partition(".")
-        sign = -1 if whole.startswith("-") else 1
-        digits = whole.removeprefix("-")
-        if digits.isdecimal() and len(digits) < 20 and (not part or part.isdecimal()):
-            return sign * (int(digits) * 1000 + int((part + "000")[:3]))
-    return None
+def _args(event: Event) -> dict[str, Any]:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}
+
+
+def _span(event: Event) -> tuple[int, int] | None:
+    """Start and end; None where they are no times."""
+    start, duration = to_ns(event.get("ts")), to_ns(event.get("dur"))
+    return None if start is None or duration is None or duration < 0 else (start, start + duration)
 
 
 @dataclass
@@ -139,95 +140,70 @@ class Events:
         return self._names.setdefault(name, len(self._names))
 
     def _add_launch(self, event: Event) -> None:
-        args = event.get("args")
-        correlation = args.get("correlation") if type(args) is dict else None
+        correlation = _args(event).get("correlation")
         start = to_ns(event.get("ts"))
         if type(correlation) is int and 0 <= correlation < _LARGEST and start is not None:
             self._launched.append(correlation)
             self._launched_at.append(start)
 
     def _add_gpu(self, event: Event, kind: int) -> None:
-        start, duration = to_ns(event.get("ts")), to_ns(event.get("dur"))
-        if start is None or duration is None or duration < 0:
+        span = _span(event)
+        if span is None:
             self.rejected += 1
             return
-        args = event.get("args")
-        if not isinstance(args, dict):
-            args = {}
+        args = _args(event)
         text = event.get("name")
         name = text if isinstance(text, str) else ""
         meta = -1
         if kind < 0:
-            known_kind = self._kinds.get(name)
-            if known_kind is None:
-                known_kind = self._kinds[name] = classify(name, self.communication).kind
-            kind = known_kind
-            if kind == COMM:
-                known: Meta | int | None = Meta.of(args)
-                known = known if known is not None else integer(args.get("External id"))
-                if known is not None:
-                    meta = len(self.metas)
-                    self.metas.append(known)
-        device = args.get("device")
+            if name not in self._kinds:
+                self._kinds[name] = classify(name, self.communication).kind
+            kind = self._kinds[name]
+            known: Meta | int | None = Meta.of(args) or integer(args.get("External id")) if kind == COMM else None
+            if known is not None:
+                meta = len(self.metas)
+                self.metas.append(known)
+        device, stream = args.get("device"), args.get("stream")
         if type(device) is not int:
             device = event.get("pid")
-        stream = args.get("stream")
         if type(stream) is not int or not 0 <= stream < _LARGEST:
             stream = integer(stream if type(stream) is int else event.get("tid"))
+        correlation = args.get("correlation")
+        if type(correlation) is not int or not 0 <= correlation < _LARGEST:
+            correlation = integer(correlation)
         self.kind.append(kind)
-        self.start.append(start)
-        self.end.append(start + duration)
+        self.start.append(span[0])
+        self.end.append(span[1])
         self.device.append(device if type(device) is int and 0 <= device < 1 << 31 else -1)
         self.stream.append(stream)
         self.name.append(self.name_id(name))
         self.size.append(integer(args.get("bytes")) if kind == MEMCPY else None)
-        correlation = args.get("correlation")
-        self.correlation.append(
-            correlation if type(correlation) is int and 0 <= correlation < _LARGEST else integer(correlation)
-        )
+        self.correlation.append(correlation)
         self.meta.append(meta)
         self.external.append(integer(args.get("External id")) if kind == MEMCPY and _PEER_COPY.search(name) else None)
-
-    def _add_gpu_step(self, event: Event, step: int) -> None:
-        start, duration, args = to_ns(event.get("ts")), to_ns(event.get("dur")), event.get("args")
-        if start is None or duration is None or duration <= 0:
-            return
-        args = args if isinstance(args, dict) else {}
-        device, stream = args.get("device", event.get("pid")), args.get("stream", event.get("tid"))
-        number = device if type(device) is int and 0 <= device < 1 << 31 else -1
-        self.gpu_steps.append((step, number, integer(stream), start, start + duration))
 
     def _add_cpu(self, event: Event, category: str) -> None:
         name = event.get("name")
         if not isinstance(name, str):
             return
+        span, args, step = _span(event), _args(event), _STEP.match(name)
         if category.lower().startswith("gpu_"):
-            marked = _STEP.match(name)
-            if marked:
-                self._add_gpu_step(event, int(marked[1]))
-            return
-        if name == "record_param_comms":
+            if step and span and span[0] < span[1]:
+                device, stream = args.get("device", event.get("pid")), args.get("stream", event.get("tid"))
+                number = device if type(device) is int and 0 <= device < 1 << 31 else -1
+                self.gpu_steps.append((int(step[1]), number, integer(stream), *span))
+        elif name == "record_param_comms":
             self.param_comms += 1
-            args = event.get("args")
-            meta = Meta.of(args) if isinstance(args, dict) else None
-            external = integer(args.get("External id")) if isinstance(args, dict) else None
+            meta, external = Meta.of(args), integer(args.get("External id"))
             if meta is not None and external is not None:
                 self.by_external_id[external] = meta
-            return
-        start = to_ns(event.get("ts"))
-        if start is None:
-            return
-        if name.startswith("nccl:"):
-            self.ranges.append((start, Meta.of_range(event)))
-            return
-        duration = to_ns(event.get("dur"))
-        if duration is None or duration < 0:
-            return
-        step = _STEP.match(name)
-        if step:
-            self.steps.append((int(step[1]), start, start + duration))
-        elif name.startswith(CPU_BACKENDS) and collective_op(name):
-            self.cpu_ops.append((start, start + duration, integer(event.get("tid")), Meta.of_range(event)))
+        elif name.startswith("nccl:"):
+            if (start := to_ns(event.get("ts"))) is not None:
+                self.ranges.append((start, Meta.of_range(event)))
+        elif span and step:
+            self.steps.append((int(step[1]), *span))
+        elif span and name.startswith(CPU_BACKENDS) and collective_op(name):
+            self.cpu_ops.append((*span, integer(event.get("tid")), Meta.of_range(event)))
 
     def _flush(self) -> None:
         """Moves the collected GPU events into a frame, which takes a tenth of the memory of the lists."""

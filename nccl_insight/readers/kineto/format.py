@@ -115,7 +115,6 @@ class _Builder:
         base = header.get("baseTimeNanoseconds")
         self.base = base if isinstance(base, int) and 0 <= base < 1 << 61 else 0
         self.groups = process_groups(self.info)
-        self.notes: list[tuple[str, str]] = []
         self.step_by: str | None = None
         self.outside = pl.DataFrame()
 
@@ -138,12 +137,12 @@ class _Builder:
         table = gpu_activity.step_table(with_cpu_collectives(activity, collectives), steps)
         if activity.is_empty():
             table = cpu_step_table(collectives, steps)
-        self._notes(rank, origin, activity, collectives)
+        notes = list(self._notes(rank, origin, activity, collectives))
         tables = gpu_activity.tables_of(self._with_hashes(activity), collectives, table)
         tables["process_groups"] = _group_table(self.groups.listed)
         named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width}
         named["trace_info"] = self._info(rank, origin, activity, duplicates)
-        return side.noted(self.source, named, self.notes)
+        return side.noted(self.source, named, notes)
 
     def _with_hashes(self, activity: pl.DataFrame) -> pl.DataFrame:
         names = pl.DataFrame({"name": self.events.names}, schema={"name": pl.String})
@@ -184,33 +183,35 @@ class _Builder:
         named = gpu_activity.rank_in_name(self.source.display)
         return named, "file_name" if named is not None else None
 
-    def _notes(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> None:
+    def _notes(
+        self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame
+    ) -> Iterator[tuple[str, str]]:
         damage: Damage = self.scan.damage
         if damage.no_events:
             lacks = "there is no list of events (traceEvents) in it" if self.scan.size else "the file is empty"
-            self._note(CUT, damage.truncated or lacks)
+            yield CUT, damage.truncated or lacks
             return
         if damage.truncated:
-            self._note(CUT, f"{damage.truncated}; {self.scan.events:,} events were read")
+            yield CUT, f"{damage.truncated}; {self.scan.events:,} events were read"
         elif not self.scan.events:
-            self._note(CUT, "the list of events is empty")
+            yield CUT, "the list of events is empty"
         if damage.unreadable_events:
             at = f"the first near byte {damage.first_unreadable:,}"
-            self._note(CUT, f"{damage.unreadable_events:,} events are not valid JSON and were left out, {at}")
+            yield CUT, f"{damage.unreadable_events:,} events are not valid JSON and were left out, {at}"
         if self.events.rejected:
-            self._note(CUT, f"{self.events.rejected:,} GPU events have no valid time or duration and were left out")
+            yield CUT, f"{self.events.rejected:,} GPU events have no valid time or duration and were left out"
         if origin == "file_name":
             taken = f"rank {rank} was taken from the name of the file"
-            self._note(LACKS, f"the trace names no rank (distributedInfo); {taken}")
+            yield LACKS, f"the trace names no rank (distributedInfo); {taken}"
         elif rank is None and self.whose is not None and activity.height:
             names = "-".join(f"{kind}{number}" for kind, number in self.whose[1]) or "events without a mark"
-            self._note(
+            yield (
                 LACKS,
                 f"the file holds several ranks and does not tell the rank of {names}: cross-rank figures leave it out; "
                 "give the traces of the ranks as they were before they were merged",
             )
         elif rank is None and not damage.truncated and (found.height or activity.height):
-            self._note(
+            yield (
                 LACKS,
                 "the trace names no rank (distributedInfo): cross-rank figures leave it out; start the profiler after "
                 "torch.distributed.init_process_group",
@@ -220,20 +221,17 @@ class _Builder:
             pl.col("op").is_null() | (pl.col("size_bytes").is_null() & (pl.col("op") != "Barrier"))
         ).height
         if bare:
-            self._note(
+            yield (
                 LACKS,
                 f"{bare:,} of {kernels.height:,} communication kernels have no message size or operation, so no "
                 f"bandwidth is known for them; {_RECORD}",
             )
         if activity.is_empty() and not damage.truncated and (self.events.param_comms or self.events.ranges):
-            self._note(
+            yield (
                 LACKS,
                 f"{max(self.events.param_comms, len(self.events.ranges)):,} calls of collectives but no GPU activity "
                 "was recorded, so their duration is unknown; record with ProfilerActivity.CUDA",
             )
-
-    def _note(self, kind: str, detail: str) -> None:
-        self.notes.append((kind, detail))
 
     def _info(self, rank: int | None, origin: str | None, activity: pl.DataFrame, duplicates: int) -> pl.DataFrame:
         devices = self.header.get("deviceProperties")

@@ -90,9 +90,10 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
 
 def _take_irregular(work: Work, others: pl.DataFrame) -> tuple[pl.DataFrame, set[int]]:
     """Lines with a record in an unusual place; returns records that no rule accepts, and all lines seen."""
-    text = pl.col("_text")
-    odd = others.filter(text.str.contains(likely.RECORD)).filter(text.str.contains(recover.SOME_RECORD))
-    pieces = recover.pieces_of(zip(odd["_line"].to_list(), odd["_text"].to_list(), strict=True))
+    said = pl.col("_text").str
+    odd = others.filter(said.contains(likely.RECORD)).filter(said.contains(recover.SOME_RECORD))
+    lines = odd.select("_line", "_text").iter_rows()
+    pieces = [piece for line, text in lines for piece in recover.split_line(line, text)]
     if not pieces:
         return pl.DataFrame(schema=RECORD), set()
     left = take_classified(work, records(work, pieces))

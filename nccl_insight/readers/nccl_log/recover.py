@@ -386,8 +386,3 @@ def rejoin(catalog: Catalog, body: str, following: Sequence[str]) -> tuple[Match
             if found is not None:
                 return found, taken
     return None
-
-
-def pieces_of(lines: Iterator[tuple[int, str]]) -> list[Piece]:
-    """Records of many irregular lines."""
-    return [piece for number, text in lines for piece in split_line(number, text)]

@@ -73,16 +73,21 @@ def read(source: InputFile) -> Partial:
     return side.noted(source, {n: f for n, f in tables.items() if f.height or n == "trace_info"}, notes)
 
 
-def _scan(data: bytes) -> _Found:
-    found = _Found()
+def _sound(data: bytes, found: _Found) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message as far as it is sound."""
     try:
-        for number, value in fields(data):
-            if number == 1 and isinstance(value, bytes):
-                _take_plane(value, found)
-            elif number == 4 and isinstance(value, bytes) and found.host is None:
-                found.host = value.decode("utf-8", "replace")[:200]
+        yield from fields(data)
     except DamagedMessage as error:
         found.damage = found.damage or str(error)
+
+
+def _scan(data: bytes) -> _Found:
+    found = _Found()
+    for number, value in _sound(data, found):
+        if number == 1 and isinstance(value, bytes):
+            _take_plane(value, found)
+        elif number == 4 and isinstance(value, bytes) and found.host is None:
+            found.host = value.decode("utf-8", "replace")[:200]
     return found
 
 
@@ -90,29 +95,23 @@ def _take_plane(data: bytes, found: _Found) -> None:
     plane = _Plane()
     try:
         for number, value in fields(data):
-            if not isinstance(value, bytes):
-                continue
-            if number == 2:
+            if number == 2 and isinstance(value, bytes):
                 plane.name = value.decode("utf-8", "replace")
-            elif number == 3:
-                plane.lines.append(value)
-            elif number in (4, 5):
+            elif number in (3, 6) and isinstance(value, bytes):
+                (plane.lines if number == 3 else plane.own).append(value)
+            elif number in (4, 5) and isinstance(value, bytes):
                 (plane.events if number == 4 else plane.stats).update([_named(value)])
-            elif number == 6:
-                plane.own.append(value)
     except DamagedMessage as error:
         found.damage = found.damage or str(error)
-    gpu = _GPU.match(plane.name)
     try:
-        if gpu:
+        if gpu := _GPU.match(plane.name):
             for line in plane.lines:
                 found.activity += _activity(plane, line, int(gpu[1]))
         elif plane.name.startswith("/host:CPU"):
             for line in plane.lines:
                 _take_host(plane, line, found)
         elif plane.name == "Task Environment":
-            values = dict(_stat(plane, own) for own in plane.own)
-            start = values.get("profile_start_time")
+            start = dict(_stat(plane, own) for own in plane.own).get("profile_start_time")
             found.start_ns = start if isinstance(start, int) and 0 <= start < _MOST_PS else 0
         elif plane.name.startswith("/device:") and plane.lines:
             found.other_devices.add(plane.name.split(":")[1])
@@ -122,15 +121,11 @@ def _take_plane(data: bytes, found: _Found) -> None:
 
 def _named(entry: bytes) -> tuple[int, str]:
     """Number and name of an entry of a plane's map of events or of stats."""
-    number, name = 0, ""
-    for place, value in fields(entry):
-        if place == 1 and isinstance(value, int):
-            number = signed(value)
-        elif place == 2 and isinstance(value, bytes):
-            for inner, text in fields(value):
-                if inner == 2 and isinstance(text, bytes):
-                    name = text.decode("utf-8", "replace")
-    return number, name
+    parts = dict(fields(entry))
+    number, inner = parts.get(1), parts.get(2)
+    name = dict(fields(inner)).get(2) if isinstance(inner, bytes) else None
+    text = name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
+    return signed(number) if isinstance(number, int) else 0, text
 
 
 def _stat(plane: _Plane, data: bytes) -> tuple[str, int | str | None]:

@@ -29,23 +29,20 @@ def journey(analysis: Analysis) -> Figure | None:
         return None  # all alike: the sentence says it
     steps = [(key, label) for key, label in _STEPS if any(getattr(m, key) is not None for m in progress.ranks)]
     left = svg.room((f"> {name}" for name, _ in rows[:_SHOWN]), _NAME)
-    wide = left + _CELL * len(steps) + 110
+    right = left + _CELL * len(steps)
     parts = [svg.text(left + _CELL * (i + 0.5), 20, label, "t c") for i, (_, label) in enumerate(steps)]
-    parts.append(svg.text(left + _CELL * len(steps) + 8, 20, "ends", "t"))
+    parts.append(svg.text(right + 8, 20, "ends", "t"))
     table: list[tuple[str, ...]] = []
     for number, (name, members) in enumerate(rows[:_SHOWN]):
-        y = _TOP + _ROW * number
-        marked = any(m.rank in named for m in members)
-        css, shown = ("t e hot", f"> {name}") if marked else ("t e", name)
+        y, best = _TOP + _ROW * number, members[0]
+        css, shown = ("t e hot", f"> {name}") if any(m.rank in named for m in members) else ("t e", name)
         parts.append(svg.text(left - 10, y + 18, shown, css, _NAME, ranks=[m.rank for m in members]))
-        best = members[0]
-        reached = {key for key, _ in steps for m in progress.ranks if m.comm_id == best.comm_id and getattr(m, key)}
+        others = [m for m in progress.ranks if m.comm_id == best.comm_id]
         for i, (key, label) in enumerate(steps):
-            parts += _cell(left + _CELL * i, y, label, getattr(best, key), key in reached, len(members) == 1)
-        parts.append(
-            svg.text(left + _CELL * len(steps) + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t")
-        )
-        table.append((name, *("yes" if getattr(best, key) is not None else "no" for key, _ in steps), best.end))
+            reached = any(getattr(m, key) for m in others)
+            parts += _cell(left + _CELL * i, y, label, getattr(best, key), reached, len(members) == 1)
+        parts.append(svg.text(right + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t"))
+        table.append((name, *("no" if getattr(best, key) is None else "yes" for key, _ in steps), best.end))
     height = _TOP + _ROW * min(len(rows), _SHOWN) + 10
     if len(rows) > _SHOWN:
         parts.append(svg.text(left, height + 10, f"and {len(rows) - _SHOWN} more rows in the table", "t"))
@@ -57,7 +54,7 @@ def journey(analysis: Analysis) -> Figure | None:
         summary + ".",
         listing("|".join(("rank", *(label for _, label in steps), "ends")), table, "Milestones by rank", len(rows)),
         wide=True,
-        svg=svg.drawing(wide, height, "How far each rank got", parts),
+        svg=svg.drawing(right + 110, height, "How far each rank got", parts),
     )
 
 
@@ -73,13 +70,12 @@ def _cell(x: float, y: float, label: str, line: int | None, reached: bool, singl
 def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:
     """Few ranks one by one; many in classes of those that got equally far, the odd ones first."""
     comms = {m.comm_id for m in ranks}
-    steps = {(m.end, *(getattr(m, step) is not None for step, _ in _STEPS)) for m in ranks}
-    if len(ranks) <= _SINGLE and len(comms) == 1 and len(steps) > 1:
-        return [(f"rank {m.rank}" + (f" on {m.host}" if m.host else ""), [m]) for m in ranks]
     classes: dict[tuple[object, ...], list[Milestones]] = defaultdict(list)
     for item in ranks:
         key = (item.comm_id, item.end, *(getattr(item, step) is not None for step, _ in _STEPS))
         classes[key].append(item)
+    if len(ranks) <= _SINGLE and len(comms) == 1 and len(classes) > 1:
+        return [(f"rank {m.rank}" + (f" on {m.host}" if m.host else ""), [m]) for m in ranks]
     rows = []
     order = {comm: n for n, comm in enumerate(dict.fromkeys(m.comm_id for m in ranks))}
     for members in sorted(classes.values(), key=lambda g: (order[g[0].comm_id], len(g), g[0].rank)):

@@ -57,14 +57,16 @@ def _key(x: float, y: float, kinds: Iterable[str]) -> tuple[list[str], float]:
     return svg.legend(x, y, [(f"k-{k.key}", f"{k.letter}  {k.name}") for k in KINDS if k.key in present])
 
 
-def _squares(points: Sequence[tuple[int, int]], css: str, left: float, top: float, cell: float) -> str:
-    """All cells of one kind as one path: a tenth of the bytes of an element each."""
-    side = max(cell - (1.5 if cell > 6 else 0.4), 0.6)
-    return svg.path(
-        "".join(f"M{left + cell * x:.4g} {top + cell * y:.4g}h{side:.3g}v{side:.3g}h-{side:.3g}z" for x, y in points),
-        css,
-        0,
-    )
+def _grid(points: _Points, left: float, top: float, side: float, cell: float) -> list[str]:
+    """Cells by kind, all of one kind as one path: a tenth of the bytes of an element each."""
+    wide = max(cell - (1.5 if cell > 6 else 0.4), 0.6)
+    parts = [svg.rect(left, top, side, side, "cell none", radius=0)]
+    for kind in KINDS:
+        if places := points.get(kind.key):
+            square = f"h{wide:.3g}v{wide:.3g}h-{wide:.3g}z"
+            path = "".join(f"M{left + cell * x:.4g} {top + cell * y:.4g}{square}" for x, y in places)
+            parts.append(svg.path(path, f"k-{kind.key}", 0))
+    return parts
 
 
 def _by_rank(view: Matrix, ranks: list[int], named: frozenset[int], outlined: frozenset[tuple[int, int]]) -> str:
@@ -75,19 +77,18 @@ def _by_rank(view: Matrix, ranks: list[int], named: frozenset[int], outlined: fr
     spot = {r: n for n, r in enumerate(ranks)}
     size = len(ranks)
     cell = min(28.0, _CELLS / size)
-    hosts = list(where.hosts) if where else []
     left, top = 64.0 + (120.0 if len(set(node.values())) > 1 else 0.0), 44.0
     side = cell * size
     points: _Points = defaultdict(list)
     for pair in view.pairs:
         if pair.src in spot and pair.dst in spot:
             points[pair.kind].append((spot[pair.dst], spot[pair.src]))
-    parts = [svg.rect(left, top, side, side, "cell none", radius=0)]
+    ground, *squares = _grid(points, left, top, side, cell)
+    parts = [ground]
     for rank, n in spot.items():
-        parts.append(
-            svg.rect(left, top + cell * n, side, cell, "band hot" if rank in named else "band", ranks=(rank,), radius=0)
-        )
-    parts += [_squares(points[k.key], f"k-{k.key}", left, top, cell) for k in KINDS if k.key in points]
+        css = "band hot" if rank in named else "band"
+        parts.append(svg.rect(left, top + cell * n, side, cell, css, ranks=(rank,), radius=0))
+    parts += squares
     if cell >= 15:
         for k in KINDS:
             parts += [
@@ -100,21 +101,25 @@ def _by_rank(view: Matrix, ranks: list[int], named: frozenset[int], outlined: fr
         if s in spot and d in spot
     ]
     parts += _numbers(spot, named, left, top, cell)
-    runs = [(place, len(list(alike))) for place, alike in groupby(ranks, key=node.__getitem__)]
+    parts += _borders([node[r] for r in ranks], list(where.hosts) if where else [], left, top, cell)
+    keys, wide = _key(left, top + side + 26, points)
+    return svg.drawing(left + max(side, wide) + 12, top + side + 38, "Transport matrix", [*parts, *keys])
+
+
+def _borders(nodes: Sequence[int], hosts: Sequence[str], left: float, top: float, cell: float) -> Iterator[str]:
+    """Lines between the ranks of different nodes, and the hosts at the side where there is room."""
+    side = cell * len(nodes)
+    runs = [(place, len(list(alike))) for place, alike in groupby(nodes)]
     end = 0
     for place, count in runs if len(runs) > 1 else ():
         start, end = end, end + count
         a, b = top + cell * start, top + cell * end
-        if end < size:
-            parts += [
-                svg.line(left, b, left + side, b, "grid", 1.5),
-                svg.line(left + (b - top), top, left + (b - top), top + side, "grid", 1.5),
-            ]
+        if end < len(nodes):
+            yield svg.line(left, b, left + side, b, "grid", 1.5)
+            yield svg.line(left + (b - top), top, left + (b - top), top + side, "grid", 1.5)
         if b - a >= 11:
             name = hosts[place] if 0 <= place < len(hosts) else "host unknown"
-            parts.append(svg.text(left - 40, (a + b) / 2 + 4, name, "t e s", 22))
-    keys, wide = _key(left, top + side + 26, points)
-    return svg.drawing(left + max(side, wide) + 12, top + side + 38, "Transport matrix", [*parts, *keys])
+            yield svg.text(left - 40, (a + b) / 2 + 4, name, "t e s", 22)
 
 
 def _numbers(spot: dict[int, int], named: frozenset[int], left: float, top: float, cell: float) -> Iterator[str]:
@@ -141,12 +146,11 @@ def _by_node(view: Matrix, where: Place) -> str:
         count = len(members)
         title = f"inside each of {count} nodes" if count > 1 else f"inside {where.hosts[members[0]]}"
         parts.append(svg.text(20, y - 10, title, "t b", 34))
-        parts.append(svg.rect(20, y, cell * gpus, cell * gpus, "cell none", radius=0))
         points: _Points = defaultdict(list)
         for src, dst, kind in pattern.links:
             points[kind].append((dst, src))
         kinds |= set(points)
-        parts += [_squares(points[k.key], f"k-{k.key}", 20, y, cell) for k in KINDS if k.key in points]
+        parts += _grid(points, 20, y, cell * gpus, cell)
         if not points:
             parts.append(svg.text(20 + cell * gpus / 2, y + cell * gpus / 2, "none printed", "t c s"))
         y += cell * gpus + 48
@@ -166,13 +170,8 @@ def _by_node(view: Matrix, where: Place) -> str:
     cell = min(16.0, 560 / max(1, size))
     side = cell * size
     shared = f", {each} neighbors per cell" if each > 1 else ""
-    parts.append(
-        svg.text(
-            left, top - 10, f"between {len(where.hosts)} nodes{shared}: the slowest transport of each pair", "t b", 90
-        )
-    )
-    parts.append(svg.rect(left, top, side, side, "cell none", radius=0))
-    parts += [_squares(between[k.key], f"k-{k.key}", left, top, cell) for k in KINDS if k.key in between]
+    said = f"between {len(where.hosts)} nodes{shared}: the slowest transport of each pair"
+    parts += [svg.text(left, top - 10, said, "t b", 90), *_grid(between, left, top, side, cell)]
     parts += [
         svg.text(left + side + 8, top + 10, where.hosts[0], "t s", 24),
         svg.text(left + side + 8, top + side, where.hosts[-1], "t s", 24),

@@ -4,7 +4,7 @@ from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import plural
 from nccl_insight.report.figures import node_topology, svg
 from nccl_insight.report.figures.base import Figure, listing
-from nccl_insight.report.figures.node_topology import BOX, GAP, LEFT
+from nccl_insight.report.figures.node_topology import BOX, GAP, LEFT, gpu_box, nic_box
 from nccl_insight.report.figures.nodes import named_ranks
 from nccl_insight.views.node import Node, NodeGpu, NodeNic, Nodes
 
@@ -69,40 +69,22 @@ def _joined(view: Nodes) -> str:
 
 def _draw(node: Node, joined: bool, how: str, named: frozenset[int]) -> str:
     columns = max(len(node.gpus), len(node.nics), 2)
-    width = 2 * LEFT + columns * BOX + (columns - 1) * GAP
-    parts: list[str] = []
-
-    def place(index: int, count: int) -> float:
-        room = columns * BOX + (columns - 1) * GAP
-        step = room / count
-        return LEFT + step * index + (step - BOX) / 2
-
+    room = columns * BOX + (columns - 1) * GAP
     top, gpu_y, nic_y = 14.0, 84.0, 214.0
-    xs = {gpu.rank: place(i, len(node.gpus)) for i, gpu in enumerate(node.gpus)}
-    ys = {nic.index: place(i, len(node.nics)) for i, nic in enumerate(node.nics)}
+    xs = {gpu.rank: LEFT + room * (i + 0.5) / len(node.gpus) for i, gpu in enumerate(node.gpus)}
+    ys = {nic.index: LEFT + room * (i + 0.5) / len(node.nics) for i, nic in enumerate(node.nics)}
+    width = 2 * LEFT + room
+    parts: list[str] = []
     if how:
-        for x in xs.values():
-            parts.append(svg.line(x + BOX / 2, top + 34, x + BOX / 2, gpu_y, "wire fast" if joined else "wire", 3))
-        parts.append(svg.rect(LEFT, top, width - 2 * LEFT, 34, "box switch" if joined else "box plain"))
+        parts += [svg.line(x, top + 34, x, gpu_y, "wire fast" if joined else "wire", 3) for x in xs.values()]
+        parts.append(svg.rect(LEFT, top, room, 34, "box switch" if joined else "box plain"))
         parts.append(svg.text(width / 2, top + 22, how, "t c b", 90))
     for (rank, index), count in sorted(node.uses.items()):
         if rank in xs and index in ys:
-            thick = min(1.5 + count / 8, 5)
-            parts.append(svg.line(xs[rank] + BOX / 2, gpu_y + 52, ys[index] + BOX / 2, nic_y, "wire net", thick))
+            parts.append(svg.line(xs[rank], gpu_y + 52, ys[index], nic_y, "wire net", min(1.5 + count / 8, 5)))
     for gpu in node.gpus:
-        rank = gpu.rank
-        hot = rank in named
-        parts.append(svg.rect(xs[rank], gpu_y, BOX, 52, "box gpu hot" if hot else "box gpu", ranks=(rank,)))
-        parts.append(svg.text(xs[rank] + BOX / 2, gpu_y + 22, f"rank {rank}" + (" (!)" if hot else ""), "t c b"))
-        parts.append(svg.text(xs[rank] + BOX / 2, gpu_y + 41, _gpu(gpu), "t c s", 20))
-    used = {nic for _, nic in node.uses}
+        parts += gpu_box(xs[gpu.rank], gpu_y, gpu.rank, _gpu(gpu), named)
     for nic in node.nics:
-        speed = f"{nic.speed_gbit} Gb/s" if nic.speed_gbit else ""
-        total = sum(count for (_, other), count in node.uses.items() if other == nic.index)
-        idle = bool(node.uses) and nic.index not in used
-        parts.append(svg.rect(ys[nic.index], nic_y, BOX, 52, "box idle" if idle else "box nic"))
-        parts.append(svg.text(ys[nic.index] + BOX / 2, nic_y + 22, _name(nic), "t c b", 18))
-        state = "idle" if idle else (f"{speed} {total} conn." if total else speed)
-        parts.append(svg.text(ys[nic.index] + BOX / 2, nic_y + 41, state.strip(), "t c s", 22))
+        parts += nic_box(ys[nic.index], nic_y, node, nic, _name(nic), 18)
     height = (nic_y if node.nics else gpu_y) + 66
     return svg.drawing(width, height, f"Inside {node.host}: GPUs, ranks and NICs", parts)

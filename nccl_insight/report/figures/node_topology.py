@@ -6,7 +6,7 @@ from typing import Final
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.report.figures import svg
-from nccl_insight.views.node import Node, Topology
+from nccl_insight.views.node import Nic, Node, NodeNic, Topology
 
 BOX: Final = 118
 GAP: Final = 14
@@ -95,30 +95,39 @@ def _nvlink(plan: _Plan, known: Topology, nvls: bool) -> Iterator[str]:
 def _gpus(plan: _Plan, node: Node, known: Topology, named: frozenset[int]) -> Iterator[str]:
     joined = _joined(known)
     for gpu, used in zip(known.gpus, node.gpus, strict=True):
-        center, rank = plan.centers[gpu.node], used.rank
-        hot = rank in named
+        center = plan.centers[gpu.node]
         if joined and known.nvlinks.get(gpu.index, 0):
             yield svg.line(center, _NVLINK_Y + 34, center, _GPU_Y, "wire fast", 3)
         yield svg.line(center, _GPU_Y + 52, center, _PCI_Y, "wire", 2)
-        yield svg.rect(center - BOX / 2, _GPU_Y, BOX, 52, "box gpu hot" if hot else "box gpu", ranks=(rank,))
-        yield svg.text(center, _GPU_Y + 22, f"rank {rank}" + (" (!)" if hot else ""), "t c b")
-        bus_id = gpu.bus_id.removeprefix("0000:")
-        yield svg.text(center, _GPU_Y + 41, f"GPU {gpu.index} {bus_id}", "t c s", 20)
+        yield from gpu_box(center, _GPU_Y, used.rank, f"GPU {gpu.index} {gpu.bus_id.removeprefix('0000:')}", named)
+
+
+def gpu_box(center: float, y: float, rank: int, said: str, named: frozenset[int]) -> Iterator[str]:
+    """A GPU with its rank, marked where findings name that."""
+    hot = rank in named
+    yield svg.rect(center - BOX / 2, y, BOX, 52, "box gpu hot" if hot else "box gpu", ranks=(rank,))
+    yield svg.text(center, y + 22, f"rank {rank}" + (" (!)" if hot else ""), "t c b")
+    yield svg.text(center, y + 41, said, "t c s", 20)
+
+
+def nic_box(center: float, y: float, node: Node, nic: NodeNic | Nic, name: str, limit: int) -> Iterator[str]:
+    """A NIC with its name, speed and connections; pale where others are used and it is not."""
+    total = sum(count for (_, other), count in node.uses.items() if other == nic.index)
+    idle = bool(node.uses) and all(other != nic.index for _, other in node.uses)
+    speed = f"{nic.speed_gbit} Gb/s" if nic.speed_gbit else ""
+    state = "idle" if idle else " ".join(filter(None, (speed, f"{total} conn." if total else "")))
+    yield svg.rect(center - BOX / 2, y, BOX, 52, "box idle" if idle else "box nic")
+    yield svg.text(center, y + 22, name, "t c b", limit)
+    yield svg.text(center, y + 41, state, "t c s", 22)
 
 
 def _nics(plan: _Plan, node: Node, known: Topology, names: Mapping[int, str]) -> Iterator[str]:
-    used = {nic for _, nic in node.uses}
     for nic in known.nics:
         center = plan.centers[nic.node]
-        idle = bool(node.uses) and nic.index not in used
         total = sum(count for (_, other), count in node.uses.items() if other == nic.index)
-        speed = f"{nic.speed_gbit} Gb/s" if nic.speed_gbit else ""
-        state = "idle" if idle else " ".join(filter(None, (speed, f"{total} conn." if total else "")))
         wire, thickness = ("wire net", 3.0) if total else ("wire", 1.5)
         yield svg.line(center, _PCI_Y + 28, center, _NIC_Y, wire, thickness)
-        yield svg.rect(center - BOX / 2, _NIC_Y, BOX, 52, "box idle" if idle else "box nic")
-        yield svg.text(center, _NIC_Y + 22, names.get(nic.index, nic.name), "t c b", 16)
-        yield svg.text(center, _NIC_Y + 41, state, "t c s", 22)
+        yield from nic_box(center, _NIC_Y, node, nic, names.get(nic.index, nic.name), 16)
 
 
 def _switches(plan: _Plan) -> Iterator[str]:

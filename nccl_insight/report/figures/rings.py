@@ -24,15 +24,9 @@ def rings(analysis: Analysis, view: Rings) -> Figure:
     for ring in view.rings:
         order = " > ".join(map(str, ring.order[:24])) + (" ..." if len(ring.order) > 24 else "")
         crossings = "" if ring.crossings is None else str(ring.crossings)
-        rows.append(
-            (
-                str(ring.channel),
-                f"{len(ring.order)} of {ring.nranks}",
-                crossings,
-                ", ".join(f"{n} {KIND[k].name}" for k, n in ring.kinds) or "not printed",
-                order + ("" if ring.whole else " (cut in the log)"),
-            )
-        )
+        kinds = ", ".join(f"{n} {KIND[k].name}" for k, n in ring.kinds) or "not printed"
+        order += "" if ring.whole else " (cut in the log)"
+        rows.append((str(ring.channel), f"{len(ring.order)} of {ring.nranks}", crossings, kinds, order))
     return Figure(
         "rings",
         "Rings",
@@ -80,16 +74,15 @@ def _draw(classes: Sequence[Sequence[Ring]], named: frozenset[int]) -> str:
             parts.append(svg.text(x + 12, y + 42, chain, "t s", _CHAIN))
             x += _BOX
             more = visit is not boxes[-1][1]
-            if more or (ring.whole and len(visits) > 1) or not ring.whole:
-                cut = not more and not ring.whole
-                way = "cut in the log" if cut else visit.nic
-                parts.append(svg.line(x, y + 29, x + _GAP - 10, y + 29, "wire dashed" if cut else "wire net", 2))
-                if not cut:
-                    parts.append(svg.path(f"M{x + _GAP - 12:g} {y + 24:g}l9 5l-9 5z", "tip", 0))
-                if cut:
-                    parts.append(svg.text(x + 8, y + 48, way, "t s hot"))
-                    x += 24
-                parts.append(svg.text(x + (_GAP - 10) / 2, y + 21, "" if cut else way, "t c s", 14))
+            if not ring.whole and not more:
+                parts.append(svg.line(x, y + 29, x + _GAP - 10, y + 29, "wire dashed", 2))
+                parts.append(svg.text(x + 8, y + 48, "cut in the log", "t s hot"))
+                parts.append(svg.text(x + 24 + (_GAP - 10) / 2, y + 21, "", "t c s", 14))
+                x += 24 + _GAP
+            elif more or len(visits) > 1:
+                parts.append(svg.line(x, y + 29, x + _GAP - 10, y + 29, "wire net", 2))
+                parts.append(svg.path(f"M{x + _GAP - 12:g} {y + 24:g}l9 5l-9 5z", "tip", 0))
+                parts.append(svg.text(x + (_GAP - 10) / 2, y + 21, visit.nic, "t c s", 14))
                 x += _GAP
         if ring.whole and len(boxes) < len(visits):
             hosts = " > ".join(v.host or "host unknown" for v in visits[:12]) + (" ..." if len(visits) > 12 else "")
@@ -97,15 +90,14 @@ def _draw(classes: Sequence[Sequence[Ring]], named: frozenset[int]) -> str:
             parts.append(svg.text(_LEFT, y + 76, order, "t s", _ORDER))
             widest = max(widest, _LEFT + _LETTER * min(len(order), _ORDER))
         elif ring.whole:
-            back = "back to the first rank" if len(visits) < 2 else "back to the first node"
-            parts.append(svg.text(x + 4 if len(visits) > 1 else x + 10, y + 33, back, "t s"))
+            beside, what = (4, "node") if len(visits) > 1 else (10, "rank")
+            parts.append(svg.text(x + beside, y + 33, f"back to the first {what}", "t s"))
             x += 140
         widest = max(widest, x)
     height = 10 + _ROW * len(shown)
     if len(classes) > len(shown):
-        parts.append(
-            svg.text(_LEFT, height + 10, f"and {len(classes) - len(shown)} more kinds of rings in the table", "t s")
-        )
+        more_kinds = f"and {len(classes) - len(shown)} more kinds of rings in the table"
+        parts.append(svg.text(_LEFT, height + 10, more_kinds, "t s"))
         height += 24
     return svg.drawing(max(widest, 560) + 12, height, "Rings by node", parts)
 

@@ -104,7 +104,7 @@ def _findings(analysis: Analysis, where: Place) -> Layer:
 
 def _words(item: Class) -> str:
     """What is on nodes of a class and how it is used."""
-    used = f", {item.nics_used} used" if item.used else ""
+    used = f", {len({nic for _, nic in item.used})} used" if item.used else ""
     parts = [plural(item.ranks, "rank")]
     parts += [plural(item.nics, "NIC") + used] if item.nics else []
     parts += ["inside " + " and ".join(sorted(KIND[k].name for k in item.inside))] if item.inside else []

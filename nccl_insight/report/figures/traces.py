@@ -4,6 +4,7 @@ from typing import Any
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import capital, format_bytes, format_gbps, format_ns, plural
+from nccl_insight.base.words import pairs
 from nccl_insight.report.figures import base
 from nccl_insight.report.figures.base import Figure, Trace, axis, bars, dots, grid, label, listing, plot, rounded
 from nccl_insight.views.traces import Bandwidth, Durations, Excess
@@ -20,13 +21,7 @@ def durations(analysis: Analysis, view: Durations) -> Figure:
         "name": "5%, 25%, 50%, 75%, 95%",
         "marker": {"color": base.BLUE},
     }
-    for quantile, field in (
-        ("lowerfence", "low"),
-        ("q1", "q1"),
-        ("median", "median"),
-        ("q3", "q3"),
-        ("upperfence", "high"),
-    ):
+    for quantile, field in pairs("lowerfence=low q1=q1 median=median q3=q3 upperfence=high").items():
         box[quantile] = rounded([getattr(d, f"{field}_ns") / 1e3 for d in shown])
     longest = rounded([d.longest_ns / 1e3 for d in shown])
     worst = dots("longest", longest, names, {"symbol": "x", "color": base.RED, "size": 9}, "%{y}<br>longest %{x} us")

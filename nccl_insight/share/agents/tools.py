@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nccl_insight.advise.settings.lint import lint_text
 from nccl_insight.base.data import dataclass, field
-from nccl_insight.base.errors import UsageError
+from nccl_insight.base.errors import UsageError, as_usage
 from nccl_insight.engine.compare import compare
 from nccl_insight.facts.relations import with_facts
 from nccl_insight.report import diff as diff_report
@@ -104,13 +104,11 @@ class Desk:
         Raises UsageError: the file is outside of the folder that may be read, or cannot be read.
         """
         file, shown = self._inside(path), one_line(path, PATH_CAP)
-        try:
+        with as_usage(f"{shown}: cannot be read"):
             if not file.is_file():
                 raise UsageError(f"{shown}: no file, so no launch script")
             with file.open("rb") as stream:
                 data = stream.read(SCRIPT_CAP + 1)
-        except OSError as error:
-            raise UsageError(f"{shown}: cannot be read ({error.strerror or error})") from error
         if len(data) > SCRIPT_CAP:
             raise UsageError(f"{shown}: larger than {SCRIPT_CAP >> 20} MiB, which is no launch script")
         text = data.decode("utf-8", errors="replace")

@@ -123,22 +123,26 @@ class Words:
         if replaced != found:
             return replaced
         if "." in found:
-            if patterns.RE["pod"].fullmatch(found.partition(".")[0]):
-                return self._names.host(found)
-            if found.lower() in self._names.domains:
-                return self._names.host(found.lower())
-            if found.lower().endswith(tuple("." + d for d in self._names.parents(found))):
-                return self._names.host(found)
-            if patterns.RE["domain"].fullmatch(found):
-                return found if _known_domain(found) else self._names.host(found)
-            labels = found.split(".")
-            return ".".join(self._word(label) for label in labels) if all(labels) else found
+            return self._dotted(found)
         if re.fullmatch(r"ip(?:-[0-9]{1,3}){4}", found) or self._names.sibling(found):
             return self._names.host(found)
         for start in range(1, len(found) - 2):
             if found[start:] in self._names.hosts and certain(found[start:]):
                 return found[:start] + self._names.hosts[found[start:]]
         return found
+
+    def _dotted(self, found: str) -> str:
+        """A name with dots: a host of a known or unknown domain, or words one after the other."""
+        if patterns.RE["pod"].fullmatch(found.partition(".")[0]):
+            return self._names.host(found)
+        if found.lower() in self._names.domains:
+            return self._names.host(found.lower())
+        if found.lower().endswith(tuple("." + d for d in self._names.parents(found))):
+            return self._names.host(found)
+        if patterns.RE["domain"].fullmatch(found):
+            return found if _known_domain(found) else self._names.host(found)
+        labels = found.split(".")
+        return ".".join(self._word(label) for label in labels) if all(labels) else found
 
     def _parts(self, found: str) -> str | None:
         """A word with known names among its parts (``run_alice_7b``, ``log-node7-rank3``), ``None`` without one."""

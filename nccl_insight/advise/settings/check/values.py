@@ -156,23 +156,12 @@ def _problem(variable: Variable, value: str, version: str | None) -> tuple[Sever
 def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str] | None:
     text = value.strip()
     low, high = variable.min, variable.max
-    expected = "0 or 1" if variable.type == "bool" else "an integer"
-    if low is not None or high is not None:
-        least = f"at most {high}" if low is None else f"{low} or more"
-        expected = least if low is None or high is None else f"{low} to {high}"
+    expected = _range(variable)
     number = as_number(value)
     if not -(1 << 63) <= number < 1 << 63:
         return (Severity.WARNING, "does not fit into 64 bits: NCCL takes its default", expected)
-    if variable.library == "torch" and not NUMBER.fullmatch(text):
-        return (Severity.WARNING, "not a number: PyTorch refuses it", expected)
     if not NUMBER.fullmatch(text):
-        suffix = _SUFFIX.search(text)
-        if NUMBER.match(text) and suffix:
-            meant = number * _FACTOR[suffix[1].lower()]
-            return (Severity.ERROR, f"NCCL knows no unit suffixes and reads {number}", f"{meant}")
-        if NUMBER.match(text):
-            return (Severity.WARNING, f"NCCL reads {number} and drops the rest", expected)
-        return (Severity.ERROR, f"not a number: NCCL reads 0 ({_effect(variable)})", expected)
+        return _no_number(variable, text, number, expected)
     if variable.name == "NCCL_IB_TIMEOUT" and (number == 0 or number >= _INFINITE_IB_TIMEOUT):
         what = "an infinite time: when a peer dies, its partners hang forever"
         return (Severity.WARNING, what, "1 to 31 (20 unless set)")
@@ -181,6 +170,26 @@ def _number_problem(variable: Variable, value: str) -> tuple[Severity, str, str]
     if (low is not None and number < low) or (high is not None and number > high):
         return (Severity.WARNING, f"outside {expected}", expected)
     return None
+
+
+def _range(variable: Variable) -> str:
+    """The numbers that a variable takes, in words."""
+    low, high = variable.min, variable.max
+    if low is not None:
+        return f"{low} or more" if high is None else f"{low} to {high}"
+    return f"at most {high}" if high is not None else "0 or 1" if variable.type == "bool" else "an integer"
+
+
+def _no_number(variable: Variable, text: str, number: int, expected: str) -> tuple[Severity, str, str]:
+    """What is made of a text that is no number; ``number``: what NCCL reads."""
+    if variable.library == "torch":
+        return (Severity.WARNING, "not a number: PyTorch refuses it", expected)
+    if not NUMBER.match(text):
+        return (Severity.ERROR, f"not a number: NCCL reads 0 ({_effect(variable)})", expected)
+    if suffix := _SUFFIX.search(text):
+        meant = number * _FACTOR[suffix[1].lower()]
+        return (Severity.ERROR, f"NCCL knows no unit suffixes and reads {number}", str(meant))
+    return (Severity.WARNING, f"NCCL reads {number} and drops the rest", expected)
 
 
 def _effect(variable: Variable) -> str:

@@ -77,28 +77,24 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
     pure = PurePath(path or script.path)
     deepspeed = pure.name == ".deepspeed_env"
     literal = pure.name.lower().endswith(("nccl.conf", "rccl.conf")) or (script.kind == "nccl.conf" and not path)
+    strict = literal or deepspeed
     # Who reads these expands nothing: PAM, DeepSpeed, NCCL.
-    plain = literal or deepspeed or str(pure).endswith("etc/environment") or pure.name == "environment"
+    plain = strict or str(pure).endswith("etc/environment") or pure.name == "environment"
     whose = "DeepSpeed" if deepspeed else "NCCL" if literal else "PAM"
     for number, row in enumerate(text.split("\n"), first_line):
-        row = row.rstrip("\r")
-        if not row.strip() or row.lstrip().startswith("#"):
-            continue
-        name, equals, value = row.partition("=")
+        name, equals, value = row.rstrip("\r").partition("=")
         bare = name.strip().removeprefix("export ").strip()
-        if not equals or not catalog().relevant(bare):
+        if not equals or bare.startswith("#") or not catalog().relevant(bare):
             continue
-        said = list[str]()
-        if (literal or deepspeed) and name != bare:
-            said.append(f"{whose} takes the text before = as the name, blanks and all")
-        if (literal or deepspeed) and re.search(r"\s#", value):
-            said.append(f"{whose} takes the comment behind the value as part of it")
-            value = re.split(r"\s#", value, maxsplit=1)[0]
+        said = ["takes the text before = as the name, blanks and all"] if strict and name != bare else []
+        if strict and (comment := re.search(r"\s#", value)):
+            said.append("takes the comment behind the value as part of it")
+            value = value[: comment.start()]
         if plain and not filled and re.search(r"\$\{?\w|\$\(|`", value):
-            said.append(f"{whose} expands nothing here: the value is literally {value.strip()[:60]}")
-        script.problems += [(number, issue_of("conf-line", bare, why=why)) for why in said]
+            said.append(f"expands nothing here: the value is literally {value.strip()[:60]}")
+        script.problems += [(number, issue_of("conf-line", bare, why=f"{whose} {why}")) for why in said]
         complete = "$" not in value and "{{" not in value
-        if not literal and not plain and not deepspeed:
+        if not plain:
             value, complete = expand(value.strip(), Known(script.room))
         shown = value if literal else value.strip().strip("\"'")
         script.settings.append(Setting(bare, shown, number, "configuration file", complete=complete))

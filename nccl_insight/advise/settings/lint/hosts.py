@@ -21,6 +21,13 @@ _ADDRESS: Final = frozenset(
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
 _NODE_RANK: Final = frozenset({"--node_rank", "--node-rank", "--machine_rank", "--machine-rank"})
 _GPUS_USED: Final = machine.LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
+#: A word, among so many behind a program, with which it starts others afresh (True), or without which it does.
+_LOGIN: Final = ("-|-l|--login", None, True)
+_AFRESH: Final[Mapping[str, tuple[str, int | None, bool]]] = {
+    "sudo": ("-S?E|-nE|-En|--preserve-env.*", None, False), "ssh": (".*SendEnv.*", None, False), "su": _LOGIN,
+    "runuser": _LOGIN, "docker": ("exec", 2, True), "podman": ("exec", 2, True), "kubectl": ("exec", 6, True),
+    "env": ("-i|-|--ignore-environment", 2, True), "parallel": ("(?:-S|--slf|--sshlogin(?:file)?)(?:=.*)?", None, True),
+}  # fmt: skip
 _FRESH: Final[Mapping[str, str]] = toml.beside(__file__)["fresh"]
 
 
@@ -39,56 +46,42 @@ def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[mach
 
 def fresh_environment(words: Sequence[str]) -> str | None:
     """``sudo``, ``su``, ``env``, ``ssh`` ... when the words start a program without the caller's environment."""
-    if not words:
+    program, rest = words[0].rsplit("/", 1)[-1] if words else "", words[1:]
+    form, most, afresh = _AFRESH.get(program, ("", 0, False))
+    if any(re.fullmatch(form, word, re.S) for word in rest[:most]) is not afresh:
         return None
-    program, rest = words[0].rsplit("/", 1)[-1], words[1:]
-    if program == "sudo":
-        kept = any(w in {"-E", "-SE", "-nE", "-En"} or w.startswith("--preserve-env") for w in rest)
-        return None if kept else program
-    if program in {"docker", "podman"}:
-        return f"{program} exec" if "exec" in rest[:2] or rest[:2] == ["compose", "exec"] else None
-    if program == "parallel":  # GNU parallel, on other hosts
-        away = any(w.partition("=")[0] in {"-S", "--slf", "--sshlogin", "--sshloginfile"} for w in rest)
-        return program if away else None
-    if program == "kubectl":
-        return program if "exec" in rest[:6] else None
-    if program in {"su", "runuser"}:
-        login = any(w in {"-", "-l", "--login"} for w in rest)
-        return program if login else None
-    if program == "env":
-        return program if any(w in {"-i", "-", "--ignore-environment"} for w in rest[:2]) else None
-    if program == "ssh" and any("SendEnv" in w for w in rest):
-        return None
-    return program if program in _FRESH else None
+    name = f"{program} exec" if program in {"docker", "podman"} else program
+    return name if name in _FRESH else None
 
 
 def _fresh(script: Script, launch: Launch) -> Iterator[machine.Found]:
     how = fresh_environment(launch.words)
-    if how is None:
-        return
     line = " ".join(launch.words[1:])
-    started = any(
-        _RE["programs"].fullmatch(w.rsplit("/", 1)[-1])
-        for part in re.split(r"[;&|\n]+", line)
-        if _RE["starts_nothing"].search(part) is None
-        for w in re.split(r"[\s'\"]+", part)
-    )
+    if how is None or not _starts(line):
+        return
     if how == "sudo" and re.search(r"^(?:-\S+ )*(?:docker|podman|nerdctl) ", line):
         return  # what the container gets is another question
-    if not started or re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|(?<!-)\benv\b.*NCCL_", line):
+    if re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|(?<!-)\benv\b.*NCCL_", line):
         return
     if any(re.search(r"(?<!\S)\$x(?!\S)", w) for w in launch.words[1:] if " " in w):
         return  # what a Python program fills in may set it
     ways = {"export", "setenv", "declare", "typeset", "assignment", "os.environ"}
     earlier = (s for s in script.settings if s.exported and not s.scope and s.seq < launch.seq)
     lost = [s for s in earlier if not s.conditional and not s.dead and s.how in ways and s.name not in line]
-    if not lost or ("$" in line and re.search(r"\$\{?!?NCCL|\$\{?ENV|\$\{?EXPORT", line)):
+    if not lost or re.search(r"\$(?:\{?!?NCCL|\{?ENV|\{?EXPORT)", line):
         return
     # What chooses the network matters most.
     lost.sort(key=lambda s: s.name.startswith(("NCCL_DEBUG", "TORCH_")))
     names = ", ".join(list(dict.fromkeys(s.name for s in lost))[:4])
     repair = _repair(how, lost[0])
     yield launch.line, issue_of("fresh-drops", lost[0].name, how=how, names=names, fresh=_FRESH[how], repair=repair)
+
+
+def _starts(line: str) -> bool:
+    """Whether one of several commands starts a program that runs a job."""
+    parts = (part for part in re.split(r"[;&|\n]+", line) if _RE["starts_nothing"].search(part) is None)
+    words = (word for part in parts for word in re.split(r"[\s'\"]+", part))
+    return any(_RE["programs"].fullmatch(word.rsplit("/", 1)[-1]) for word in words)
 
 
 def _repair(how: str, setting: Setting) -> str:

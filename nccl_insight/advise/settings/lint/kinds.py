@@ -45,17 +45,8 @@ def kind_of(path: str, text: str) -> str:
     pure = PurePath(path)
     if (template := _TEMPLATES.search(pure.name)) is not None and "." in pure.name[: template.start()]:
         return kind_of(pure.name[: template.start()], text)
-    name = pure.name.lower()
-    if name.startswith(("dockerfile", "containerfile")):
-        return "dockerfile"
-    if name.endswith(("nccl.conf", "rccl.conf")):
-        return "nccl.conf"
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    if name.startswith("makefile."):
-        return "make"
-    if name.startswith(".env.") or any(part in {"environment.d", "environ.d"} for part in pure.parts[:-1]):
-        return "env-file"
+    if kind := _by_name(pure):
+        return kind
     suffix = pure.suffix.lower()
     if suffix.isascii() and suffix[1:].replace(".", "").isdigit():
         suffix = ""  # a version, as in modulefiles/nccl/2.27.7
@@ -63,24 +54,37 @@ def kind_of(path: str, text: str) -> str:
         said = _SHEBANG.match(text)
         return _INTERPRETERS.get(said[1], UNKNOWN) if said else _BY_SUFFIX.get(suffix, UNKNOWN)
     if suffix in _BY_SUFFIX:
-        kind = _BY_SUFFIX[suffix]
-        if suffix == ".sub" and _looks(text, "condor"):
-            return "condor"
-        if suffix == ".conf" and _SECTIONS.match(text) and not _looks(text, "unit"):
-            return "ini"
-        if kind == "ini" and not _SECTIONS.match(text) and suffix == ".cfg":
-            return "env-file"
-        if kind == "env-file" and _looks(text, "unit"):
-            return "unit"
-        return kind
-    content = _looks(text)
-    if content is not None:
+        return _by_suffix(suffix, text)
+    if content := _looks(text):
         return content
-    if DIRECTIVE.search(text):
-        return "shell"
-    if suffix:
+    if suffix and not DIRECTIVE.search(text):
         return "env-file" if _pairs_only(text) else UNKNOWN
     return "shell"
+
+
+def _by_name(path: PurePath) -> str:
+    """The kind that a name tells, whatever its suffix; empty for none."""
+    name = path.name.lower()
+    if name.startswith(("dockerfile", "containerfile")):
+        return "dockerfile"
+    if name.endswith(("nccl.conf", "rccl.conf")):
+        return "nccl.conf"
+    if name in _BY_NAME or name.startswith("makefile."):
+        return _BY_NAME.get(name, "make")
+    return "env-file" if name.startswith(".env.") or {"environment.d", "environ.d"} & {*path.parts[:-1]} else ""
+
+
+def _by_suffix(suffix: str, text: str) -> str:
+    """The kind of a suffix that has several, by the text."""
+    kind = _BY_SUFFIX[suffix]
+    sections, unit = _SECTIONS.match(text), _looks(text, "unit")
+    if suffix == ".sub" and _looks(text, "condor"):
+        return "condor"
+    if suffix == ".conf" and sections and not unit:
+        return "ini"
+    if suffix == ".cfg" and not sections:
+        return "env-file"
+    return "unit" if kind == "env-file" and unit else kind
 
 
 def _looks(text: str, only: str = "") -> str | None:
@@ -99,27 +103,29 @@ def _pairs_only(text: str) -> bool:
     return 0 < len(rows) < _MOST_ROWS and all(_PAIR.fullmatch(row) for row in rows)
 
 
-def kind_of_target(target: str, text: str, *, piped: bool = False) -> str | None:
-    """What text becomes that a script writes to ``target`` or hands to the program ``target``; None: not ours."""
-    if piped:
-        words = [w.rsplit("/", 1)[-1] for w in target.split()]
-        if any(w in {"kubectl", "oc"} for w in words[:2]) or words[:3] == ["podman", "kube", "play"]:
-            return "yaml" if {"apply", "create", "replace", "play"} & set(words) else "shell"
-        if words[:1] == ["docker"] and "build" in words:
-            return "dockerfile"
-        if any(w.startswith("python") for w in words[:2]):
-            return "python"
-        shells = {"bash", "sh", "zsh", "ssh", "sbatch", "qsub", "bsub", "srun"}
-        return "shell" if shells & set(words[:6]) else None
+def kind_of_input(command: str) -> str | None:
+    """What text is that a command reads; None: not ours."""
+    words = [w.rsplit("/", 1)[-1] for w in command.split()]
+    if {"kubectl", "oc"} & {*words[:2]} or words[:3] == ["podman", "kube", "play"]:
+        return "yaml" if {"apply", "create", "replace", "play"} & set(words) else "shell"
+    if words[:1] == ["docker"] and "build" in words:
+        return "dockerfile"
+    if any(w.startswith("python") for w in words[:2]):
+        return "python"
+    shells = {"bash", "sh", "zsh", "ssh", "sbatch", "qsub", "bsub", "srun"}
+    return "shell" if shells & set(words[:6]) else None
+
+
+def kind_of_target(target: str, text: str) -> str | None:
+    """What text becomes that a script writes to ``target``; None: not ours."""
     if "GITHUB_ENV" in target:
         return "env-file"
     pure = PurePath(target)
-    if not target or target.startswith("/dev/") or "$" in (pure.suffix or pure.name):
+    if not target or target.startswith("/dev/") or "$" in (pure.suffix or pure.name) or pure.suffix == ".txt":
         return None
-    telling = pure.suffix or pure.name.lower() in _BY_NAME or pure.name.startswith(".") or text.startswith("#!")
-    if not telling and not pure.name.lower().startswith("dockerfile"):
+    name, own = pure.name.lower(), pure.name.lower() in _BY_NAME or text.startswith("#!")
+    if not (pure.suffix or own or name.startswith((".", "dockerfile"))):
         return None
     kind = kind_of(target, text)
-    known = pure.suffix.lower() in _BY_SUFFIX or pure.name.lower() in _BY_NAME or text.startswith("#!")
-    fits = (known or kind in {"nccl.conf", "env-file", "dockerfile"}) and kind != UNKNOWN
-    return kind if fits and pure.suffix != ".txt" else None
+    fits = own or pure.suffix.lower() in _BY_SUFFIX or kind in {"nccl.conf", "env-file", "dockerfile"}
+    return kind if fits and kind != UNKNOWN else None

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from nccl_insight.advise.settings.check import issue_of, switched_on
 from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint.machine import LEAST_SHM_BYTES, Found, size_bytes, small_shm, values_of
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
 from nccl_insight.advise.settings.lint.shell import not_exported
+from nccl_insight.base.units import listed
 from nccl_insight.base.words import words
 
 _STARTERS = frozenset(
@@ -63,13 +65,10 @@ def _without(script: Script, launch: Launch) -> Iterator[Found]:
     """Launchers told to take variables away."""
     said = " ".join(launch.words)
     option = _TAKES_AWAY.search(said)
-    lost = [
-        s
-        for s in _ours(script, launch.seq)
-        if option and f"{s.name}=" not in said and fnmatchcase(s.name, option[1] or "*")
-    ]
+    ours = [s for s in _ours(script, launch.seq) if f"{s.name}=" not in said] if option else []
+    lost = [s for s in ours if option and fnmatchcase(s.name, option[1] or "*")]
     if option and lost:
-        said, names = option[0].strip(), _names(lost)
+        said, names = option[0].strip(), listed(s.name for s in lost)
         yield launch.line, issue_of("keeps-from-processes", lost[0].name, launch=launch, option=said, names=names)
 
 
@@ -77,11 +76,6 @@ def _ours(script: Script, before: int = 1 << 62) -> list[Setting]:
     """Settings of the script itself, not those inside containers or of one command; ``before`` a place of it."""
     shell = (s for s in script.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead)
     return [setting for setting in shell if setting.seq < before]
-
-
-def _names(settings: Sequence[Setting]) -> str:
-    names = list(dict.fromkeys(s.name for s in settings))
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _options(option: str, settings: Sequence[Setting]) -> str:
@@ -97,7 +91,10 @@ def _order(script: Script) -> Iterator[Found]:
     late = [s for s in _ours(script) if s.seq > last.seq and not s.conditional]
     if late:
         one = len(late) == 1
-        yield late[0].line, issue_of("set-after-last", late[0].name, names=_names(late), one_late=one, last=last)
+        yield (
+            late[0].line,
+            issue_of("set-after-last", late[0].name, names=listed(s.name for s in late), one_late=one, last=last),
+        )
 
 
 def _not_exported(script: Script) -> Iterator[Found]:
@@ -122,26 +119,26 @@ def _sbatch_export(script: Script) -> Iterator[Found]:
     for line, text in script.directives:
         match = re.search(r"--export[= ](\S+)", text)
         if match is not None and "ALL" not in match[1].split(","):
-            yield line, issue_of("sbatch-export-also", ours[0].name, match=match, names=_names(ours))
+            yield line, issue_of("sbatch-export-also", ours[0].name, match=match, names=listed(s.name for s in ours))
 
 
 def _srun(script: Script, launch: Launch) -> Iterator[Found]:
     given = next((w for w in launch.words if w.startswith("--export=")), None)
     if given is None:
         return
-    listed = {part.partition("=")[0] for part in given.removeprefix("--export=").split(",")}
-    if "ALL" in listed or "$" in given:
+    passed = {part.partition("=")[0] for part in given.removeprefix("--export=").split(",")}
+    if "ALL" in passed or "$" in given:
         return
-    missing = [s for s in _ours(script, launch.seq) if s.name not in listed]
+    missing = [s for s in _ours(script, launch.seq) if s.name not in passed]
     if missing:
-        yield launch.line, issue_of("srun-pass", missing[0].name, given=given, names=_names(missing))
+        yield launch.line, issue_of("srun-pass", missing[0].name, given=given, names=listed(s.name for s in missing))
 
 
 def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
     words = launch.words
-    if any(w in words for w in _HYDRA) or any("mca_base_env_list" in w for w in words):
+    if any(w in _HYDRA or "mca_base_env_list" in w for w in words):
         return
-    hosts = [i for i, w in enumerate(words) if w in _HOSTS or w.partition("=")[0] in _HOSTS]
+    hosts = [i for i, w in enumerate(words) if w.partition("=")[0] in _HOSTS]
     if not hosts or (not launch.complete and any(w.startswith("$") and "HOST" not in w for w in words)):
         return
     value = words[hosts[0] + 1] if hosts[0] + 1 < len(words) else ""
@@ -150,13 +147,12 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
     passed = {words[i + 1].partition("=")[0] for i, w in enumerate(words[:-1]) if w == "-x"}
     missing = [s for s in _ours(script, launch.seq + 1) if s.name not in passed]
     if missing:
-        names, one, options = _names(missing), len(missing) == 1, _options("-x", missing)
-        yield (
-            launch.line,
-            issue_of(
-                "passes-other-hosts", missing[0].name, launch=launch, names=names, one_missing=one, options=options
-            ),
-        )
+        given: dict[str, Any] = {
+            "names": listed(s.name for s in missing),
+            "options": _options("-x", missing),
+            "one_missing": len(missing) == 1,
+        }
+        yield launch.line, issue_of("passes-other-hosts", missing[0].name, **given, launch=launch)
 
 
 def _docker(script: Script, launch: Launch) -> Iterator[Found]:
@@ -174,17 +170,20 @@ def _docker(script: Script, launch: Launch) -> Iterator[Found]:
         yield launch.line, issue_of("run-neither-shm", launch=launch, gpus=gpus)
     locked = re.search(r"memlock=(-?\d+|\w+)", text)
     small = locked is not None and locked[1].isdigit() and int(locked[1]) < 1 << 30
-    # A root with CAP_IPC_LOCK may pin more than the limit (ib_umem_get in the kernel).
-    may_lock = re.search(r"--privileged(?= |$|=true)|--cap-add[= ](?:CAP_)?(?:IPC_LOCK|ALL)\b", " ".join(options))
-    as_root = next(values_of(options, _USER), "root").partition(":")[0] in {"0", "root"}
-    if "/dev/infiniband" in text and (small or not (locked or opaque)) and not (may_lock and as_root):
+    if "/dev/infiniband" in text and (small or not (locked or opaque)) and not _may_lock(options):
         kib = int(locked[1]) >> 10 if locked else 0
         yield launch.line, issue_of("memlock-of-container", launch=launch, locked=locked, kib=kib)
     ours = _ours(script, launch.seq)
     forwarded = re.search(r"(?:-e|--env)[= ]?(?:NCCL|RCCL|TORCH_NCCL|OFI|FI)_|--env-file|--env-host", text)
     if ours and not forwarded and not opaque:
-        names, options = _names(ours), _options("-e", ours)
+        names, options = listed(s.name for s in ours), _options("-e", ours)
         yield launch.line, issue_of("run-gets-container", ours[0].name, launch=launch, names=names, options=options)
+
+
+def _may_lock(options: Sequence[str]) -> bool:
+    """A root with CAP_IPC_LOCK may pin more than the limit (ib_umem_get in the kernel)."""
+    capable = re.search(r"--privileged(?= |$|=true)|--cap-add[= ](?:CAP_)?(?:IPC_LOCK|ALL)\b", " ".join(options))
+    return bool(capable) and next(values_of(options, _USER), "root").partition(":")[0] in {"0", "root"}
 
 
 def _run_options(words: Sequence[str]) -> tuple[Sequence[str], bool]:
@@ -207,7 +206,10 @@ def _clean(script: Script, launch: Launch) -> Iterator[Found]:
     lost = [s for s in _ours(script, launch.seq) if s.name not in said]
     if lost and "--env-file" not in said and (clean := _CLEAN.search(said)) is not None:
         how = f"{clean[1]} {clean[2]}"
-        yield launch.line, issue_of("drops-container-starts", lost[0].name, how=how, names=_names(lost), lost=lost)
+        yield (
+            launch.line,
+            issue_of("drops-container-starts", lost[0].name, how=how, names=listed(s.name for s in lost), lost=lost),
+        )
 
 
 def _deepspeed(script: Script) -> Iterator[Found]:
@@ -220,7 +222,10 @@ def _deepspeed(script: Script) -> Iterator[Found]:
             continue
         lost = [s for s in _ours(script, launch.seq) if not s.name.startswith(_DEEPSPEED)]
         if lost:
-            yield launch.line, issue_of("deepspeed-pass-other", lost[0].name, names=_names(lost), lost=lost)
+            yield (
+                launch.line,
+                issue_of("deepspeed-pass-other", lost[0].name, names=listed(s.name for s in lost), lost=lost),
+            )
 
 
 def _gpus(words: Sequence[str]) -> str | None:

@@ -138,31 +138,27 @@ def _small_volumes(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
 def _compose(root: yaml.Node) -> Iterator[Found]:
     for name, service in entries(child(root, "services")):
         gpus = _compose_gpus(service)
-        ipc = _said(service, "ipc")
-        mounted = "/dev/shm" in "".join(
-            (text_of(v) or "") + _said(v, "target")
-            for key in ("volumes", "tmpfs")
-            for v in [*_items(service, key), *([child(service, key)] if text_of(child(service, key)) else [])]
-            if v is not None
-        )
         low = _said(service, "ulimits", "memlock") or _said(service, "ulimits", "memlock", "soft")
         infiniband = any("/dev/infiniband" in (text_of(d) or "") for d in _items(service, "devices"))
         if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or infiniband):
             line = line_of(child(service, "ulimits", "memlock") or service)
             yield line, issue_of("memlock-limits-locked", low=low, low_kib=int(low) >> 10)
-        given = child(service, "shm_size")
-        # Where a container starts more than one process of a job on its GPUs.
-        started = next((place for place, count in _processes(service) if count > 1), None)
-        several = gpus if gpus is not None else started
-        size = size_bytes(text_of(given) or "")
-        if several is not None and given is not None and size is not None and size < LEAST_SHM_BYTES:
-            yield line_of(given), small_shm(f"service {name[:60]}", text_of(given) or "", "shm_size: 16gb")
-        if gpus is None or given is not None or mounted:
-            continue
-        if ipc == "host" or ipc == "shareable" or ipc.startswith(("container:", "service:")):
-            continue
-        who, step = f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."
-        yield line_of(gpus), issue_of("shared-memory-dev", who=who, step=step)
+        if given := child(service, "shm_size"):
+            # Where a container starts more than one process of a job on its GPUs.
+            several = gpus is not None or any(count > 1 for _, count in _processes(service))
+            size = size_bytes(text_of(given) or "")
+            if several and size is not None and size < LEAST_SHM_BYTES:
+                yield line_of(given), small_shm(f"service {name[:60]}", text_of(given) or "", "shm_size: 16gb")
+        elif gpus is not None and not _own_memory(service):
+            who, step = f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."
+            yield line_of(gpus), issue_of("shared-memory-dev", who=who, step=step)
+
+
+def _own_memory(service: yaml.Node) -> bool:
+    """Whether a service gets shared memory from elsewhere: another one's, or a mount."""
+    mounts = [m for key in ("volumes", "tmpfs") for m in (*_items(service, key), child(service, key)) if m is not None]
+    mounted = any("/dev/shm" in (text_of(m) or "") + _said(m, "target") for m in mounts)
+    return mounted or re.match(r"(?:host|shareable)$|container:|service:", _said(service, "ipc")) is not None
 
 
 def _processes(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:

@@ -22,7 +22,7 @@ from nccl_insight.advise.settings.lint.arguments import (
 )
 from nccl_insight.advise.settings.lint.commands import Command, commands
 from nccl_insight.advise.settings.lint.hosts import fresh_environment
-from nccl_insight.advise.settings.lint.kinds import DIRECTIVE, kind_of_target
+from nccl_insight.advise.settings.lint.kinds import DIRECTIVE, kind_of_input, kind_of_target
 from nccl_insight.advise.settings.lint.model import Embedded, Launch, Script, Setting
 from nccl_insight.advise.settings.lint.words import Known, Token, expand, substitute, substitutions
 from nccl_insight.base import texts
@@ -277,25 +277,29 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
     program = expand(words[0].text, state.known)[0].rsplit("/", 1)[-1]
     if program in state.functions:
         _call(program, state, everything)
-        return
-    if program in _EXPORTERS and _export(program, words, state):
-        return
-    if program == "set":
+    elif program == "set":
         _set(words, state)
-        return
-    if len(words) > 1 and words[1].text.startswith("=") and catalog().relevant(program):
-        _blanks(words[0].text, words[0].line, state)
-        return
+    elif not (program in _EXPORTERS and _export(program, words, state)):
+        if len(words) > 1 and words[1].text.startswith("=") and catalog().relevant(program):
+            _blanks(words[0].text, words[0].line, state)
+        elif not _quiet(program, command, words, state):
+            _starts(command, words, state)
+
+
+def _quiet(program: str, command: Command, words: list[Token], state: _State) -> bool:
+    """Takes what a command of the shell does; whether it starts nothing."""
     if program in _WRITERS:
-        _writes(program, command, words, state, everything)
-        if program != "tee":
-            return
+        _writes(program, command, words, state)
+        return program != "tee"
     if program == "read" and command.bodies:
         body, name = command.bodies[0], words[-1].text
         _remember(state, name, body.text if body.quoted else substitute(body.text, state.known), True, False)
         state.begun[name] = body.line
-    if program in _QUIET and not (program == "conda" and "vars" in {w.text for w in words}):
-        return
+    return program in _QUIET and not (program == "conda" and "vars" in {w.text for w in words})
+
+
+def _starts(command: Command, words: list[Token], state: _State) -> None:
+    """A program with its settings, and what it starts in turn."""
     state.script.ran.append(state.script.seq)
     expanded = [expand(w.text, state.known) for w in words]
     texts = [text for text, _ in expanded]
@@ -307,10 +311,9 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
             _tell(state, line, given.problem)
     launcher = program_of(texts) or fresh_environment(texts)
     if launcher is not None and not state.dead:
-        complete = all(whole for _, whole in expanded)
-        state.script.launches.append(
-            Launch(launcher, tuple(texts), words[0].line, state.conditional, complete, state.script.seq)
-        )
+        whole, line = all(whole for _, whole in expanded), words[0].line
+        launch = Launch(launcher, tuple(texts), line, state.conditional, whole, state.script.seq)
+        state.script.launches.append(launch)
     for index, text in runtime_environments(texts):
         if _RE["put_in"].search(words[index].text) is None:  # else read where the variable was set
             state.script.embedded.append(Embedded(words[index].line, text, "yaml"))
@@ -325,59 +328,60 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
     said = " ".join(texts)
     lost = state.local - state.exported | (state.exported if launcher in _REMOTE else set())
     lost = {name for name in lost if f"{name}=" not in said}
-    lines = (
-        texts
-        if not any("\\\n" in w.text for w in words)
-        else [expand(w.text, state.known, joined=False)[0] for w in words]
-    )
+    lines = texts
+    if any("\\\n" in w.text for w in words):
+        lines = [expand(w.text, state.known, joined=False)[0] for w in words]
     for index, text in nested_scripts(lines):
         raw = words[index].text
-        literal = len(raw) > 1 and raw[0] == raw[-1] == "'" and raw.count("'") == 2
-        empty = frozenset(lost if literal else ())
+        literal = re.fullmatch(r"(?s)'[^']*'", raw) is not None
         line = state.begun.get(raw.strip('"${}'), words[index].line)
+        empty = frozenset(lost if literal else ())
         read_shell(state.script, text, line, state.nesting + 1, inside, empty=empty)
     for body in command.bodies:
-        kind = kind_of_target(" ".join(texts), body.text, piped=True)
-        kind = kind or ("yaml" if body.text.lstrip()[:1] == "{" else None)
-        if kind not in {None, "shell"}:
-            state.script.embedded.append(Embedded(body.line, body.text, kind or "", open=not body.quoted))
-        elif program in _BODY_READERS or launcher in _BODY_READERS:
+        kind = kind_of_input(said) or ("yaml" if body.text.lstrip()[:1] == "{" else "shell")
+        if kind != "shell":
+            state.script.embedded.append(Embedded(body.line, body.text, kind, open=not body.quoted))
+        elif {program, launcher} & _BODY_READERS:
             empty = frozenset(lost if body.quoted and texts[0] not in {"sbatch", "qsub", "bsub"} else ())
             read_shell(state.script, body.text, body.line, state.nesting + 1, inside, empty=empty)
 
 
-def _writes(program: str, command: Command, words: list[Token], state: _State, everything: Sequence[Command]) -> None:
+def _writes(program: str, command: Command, words: list[Token], state: _State) -> None:
     """``cat``, ``echo``, ``printf``, ``tee`` whose text ends in a file that NCCL or a launcher reads."""
     expanded = [expand(w.text, state.known)[0] for w in words[1:]]
     targets = [expand(t, state.known)[0] for t in command.targets]
-    piped = False
-    if program == "tee":
-        targets += [w for w in expanded if not w.startswith("-")]
-    follower = command.pipe
-    if follower is not None and follower.words:
-        said = [expand(w.text, state.known)[0] for w in follower.words]
-        if "tee" in said[:3]:
-            targets += [w for w in said[said.index("tee") + 1 :] if not w.startswith("-")]
-        else:
-            targets, piped = [" ".join(said)], True
+    targets += _files(expanded) if program == "tee" else []
+    reader = [expand(w.text, state.known)[0] for w in command.pipe.words] if command.pipe else []
+    piped = bool(reader) and "tee" not in reader[:3]
+    if piped:
+        targets = [" ".join(reader)]
+    elif reader:
+        targets += _files(reader[reader.index("tee") + 1 :])
     texts = [(b.text, b.line, not b.quoted) for b in command.bodies]
     if program in {"echo", "printf"}:
-        plain = [w for w in expanded if not re.fullmatch(r"-[neE]+", w)]
-        each = plain[0].count("%s") if program == "printf" and plain else 0
-        if each:  # the format is used again until nothing is left
-            parts = [plain[at : at + each] for at in range(1, len(plain), each)]
-            plain = ["".join(_printed(plain[0], part) for part in parts)]
-        said_text = " ".join(plain).replace("\\n", "\n")
-        texts.append((said_text, words[0].line, False))
-        if not targets and state.prolog:
-            for match in re.finditer(r"(?m)^export ([A-Za-z_]\w*)=(.*)$", said_text):
-                _add(state, Setting(match[1], match[2], words[0].line, "printed for the task"))
-    for target in targets:
+        said = _echoed(program, expanded)
+        texts.append((said, words[0].line, False))
+        for name, value in _RE["export_row"].findall(said) if state.prolog and not targets else ():
+            _add(state, Setting(name, value, words[0].line, "printed for the task"))
+    for target in targets if state.nesting < _MAX_NESTING and not state.dead else ():
         for text, line, unquoted in texts:
-            kind = kind_of_target(target, text, piped=piped)
-            if kind is not None and state.nesting < _MAX_NESTING and not state.dead:
+            kind = kind_of_input(target) if piped else kind_of_target(target, text)
+            if kind is not None:
                 filled = substitute(text, state.known) if unquoted else text
                 state.script.embedded.append(Embedded(line, filled, kind, target, unquoted))
+
+
+def _files(words: Sequence[str]) -> list[str]:
+    return [w for w in words if not w.startswith("-")]
+
+
+def _echoed(program: str, words: Sequence[str]) -> str:
+    """What ``echo`` or ``printf`` prints; a format is used again until nothing is left."""
+    plain = [w for w in words if not re.fullmatch(r"-[neE]+", w)]
+    each = plain[0].count("%s") if program == "printf" and plain else 0
+    if each:
+        plain = [_printed(plain[0], plain[at : at + each]) for at in range(1, len(plain), each)]
+    return ("" if each else " ").join(plain).replace("\\n", "\n")
 
 
 def _printed(form: str, given: Sequence[str]) -> str:
@@ -422,37 +426,33 @@ def _fish_set(words: list[Token], state: _State) -> None:
 def _export(program: str, tokens: list[Token], state: _State) -> bool:
     """Settings by ``export`` and its kin; False where the shell has no such command."""
     words = [replace(token, text=_RE["quoted"].sub(r"\2\1\3\1", token.text)) for token in tokens[1:]]
-    if program == "setenv":
-        if words:
+    flags = {w.text for w in words if w.text.startswith("-")}
+    if program == "setenv" or state.dialect == "csh":
+        name = words[0].text.partition("=")[0] if words else ""
+        if words and program == "setenv":
             _setenv(tokens[0].line, words, state)
-        return True
-    if state.dialect == "csh":
-        if words and catalog().relevant(words[0].text.partition("=")[0]):
-            name = words[0].text.partition("=")[0]
+        elif words and catalog().relevant(name):
             _foreign(name, words[0].line, f"{program} is no command of csh", state)
         return True
-    exported = program == "export" or any(w.text.startswith("-") and "x" in w.text for w in words)
-    if program == "export" and any(w.text in {"-n", "-f"} for w in words):
+    if program == "export" and flags & {"-n", "-f"}:
         return True
-    for position, word in enumerate(words):
-        following = words[position + 1].text if position + 1 < len(words) else ""
+    exported = program == "export" or any("x" in flag for flag in flags)
+    for word, following in zip(words, [*(w.text for w in words[1:]), ""], strict=True):
         match = _RE["assignment"].fullmatch(word.text)
-        if following.startswith("=") and match is None:
-            if catalog().relevant(word.text):
-                _blanks(word.text, word.line, state)
+        name = match[1] if match else word.text
+        apart = following.startswith("=") if match is None else following and not _RE["next"].match(following)
+        if apart and catalog().relevant(name):
+            _blanks(name, word.line, state)
+        if apart and (match is None or catalog().relevant(name)):
             return True
-        if match is None:
-            if exported and not word.text.startswith("-"):
-                state.script.exported_later.add(word.text)
-                state.exported.add(word.text)
-            continue
-        if following and catalog().relevant(match[1]) and not _RE["next"].match(following):
-            _blanks(match[1], word.line, state)
-            return True
-        value, complete = expand(match[2], state.known)
-        known = exported or state.allexport
-        _remember(state, match[1], value, complete, known)
-        _add(state, Setting(match[1], value, word.line, program, complete=complete, exported=known))
+        if match is not None:
+            value, complete = expand(match[2], state.known)
+            known = exported or state.allexport
+            _remember(state, name, value, complete, known)
+            _add(state, Setting(name, value, word.line, program, complete=complete, exported=known))
+        elif exported and name not in flags:
+            state.script.exported_later.add(name)
+            state.exported.add(name)
     return True
 
 
