@@ -174,9 +174,11 @@ def _take_floods(work: Work, others: pl.DataFrame) -> pl.DataFrame:
         return others
     text = pl.col("_text")
     sample = others.gather_every(others.height // LEAST).with_columns(_thrown=pl.lit(None, pl.String))
+    sample = sample.filter(_plain).with_columns(_shape=shape_of(text))
     signs = likely.headless_signs(work.classifier.catalog)
-    sample = sample.filter(likely.holding(sample["_text"], signs) & _plain).with_columns(_shape=shape_of(text))
     for rows, match, label in _alike(work, sample):
+        if not likely.holding(rows["_text"].head(1), signs)[0]:
+            continue
         body = rows["_text"][0][len(label) :].rstrip()
         opening = re.split("[0-9]", body, maxsplit=1)[0]
         guess = work.classifier.guess(opening, body)

@@ -124,19 +124,31 @@ class Heads:
         self._known = pl.DataFrame(schema={"head": pl.String, **COLUMNS})
 
     def parsed(self, heads: pl.Series) -> pl.DataFrame:
-        """As :func:`parse_heads` for these distinct heads, and maybe for others."""
-        known = self._known
-        new = heads.filter(~heads.is_in(known["head"].implode()))
-        if new.is_empty():
-            return known
+        """As :func:`parse_heads`, a row for each of these heads, which may repeat."""
+        both = self._known
+        new = heads.filter(~heads.is_in(both["head"].implode()))
         if new.len() > _KNOWN_MOST:
-            return parse_heads(heads)
-        # A text of its own: the heads of a chunk keep all of its bytes in memory.
-        more = parse_heads(pl.Series(new.to_list(), dtype=pl.String))
-        both = known.vstack(more)
-        if both.height <= _KNOWN_MOST:
-            self._known = both
-        return both
+            return self._parsed_by_form(heads)
+        if new.len():
+            # A text of its own: the heads of a chunk keep all of its bytes in memory.
+            both = both.vstack(parse_heads(pl.Series(new.unique().to_list(), dtype=pl.String)))
+            if both.height <= _KNOWN_MOST:
+                self._known = both
+        return _looked_up(heads, both)
+
+    def _parsed_by_form(self, heads: pl.Series) -> pl.DataFrame:
+        """The same of many: those that are nothing but a launcher's text differ in their times alone."""
+        same = heads.str.replace(_RE["clock"], "00:00:00.0")
+        forms = same.unique()
+        if forms.len() <= heads.len() // 2:
+            told = self.parsed(forms)
+            if told["timestamp"].null_count() == told["launcher"].eq(forms.str.strip_chars()).sum() == forms.len():
+                return _looked_up(same, told).with_columns(head=heads, launcher=heads.str.strip_chars())
+        return _looked_up(heads, parse_heads(heads.unique()))
+
+
+def _looked_up(heads: pl.Series, parsed: pl.DataFrame) -> pl.DataFrame:
+    return heads.to_frame("head").join(parsed, on="head", how="left", maintain_order="left")
 
 
 def undated(heads: pl.Series) -> pl.Series:

@@ -70,11 +70,12 @@ def with_heads(work: Work, frame: pl.DataFrame) -> pl.DataFrame:
     if unique["_key"].n_unique() < unique.height:
         place, count = pl.col("_head", "_line").first(), pl.col("_lines").sum()
         unique = unique.group_by("_key", maintain_order=True).agg(place, count)
-    parsed = work.classifier.heads.parsed(unique["_head"].unique())
-    parsed = parsed.rename({c: f"_{c}" for c in ("head", *head.COLUMNS)})
-    heads = unique.join(parsed, on="_head", how="left", maintain_order="left")
-    first = work.add_heads(heads.select(*HEAD, "_line", "_lines"))
+    parsed = work.classifier.heads.parsed(unique["_head"])
+    heads = parsed.select(pl.col(c).alias(f"_{c}") for c in head.COLUMNS)
+    first = work.add_heads(heads.hstack(unique[["_line", "_lines"]]))
     numbers = unique.select("_key", _hid=pl.int_range(first, first + unique.height, dtype=pl.UInt32))
+    if unique.height == keyed.height:
+        return keyed.drop("_head", "_key").hstack(numbers[["_hid"]])
     return keyed.drop("_head").join(numbers, on="_key", how="left", maintain_order="left").drop("_key")
 
 
