@@ -66,13 +66,14 @@ class Trouble:
     @property
     def first(self) -> dict[str, Any]:
         """The values of the first loud line, else of the first."""
-        row = self.rows.sort(pl.col("loud").not_(), maintain_order=True).row(0, named=True)
+        row = self.rows.row(self.rows["loud"].arg_max() or 0, named=True)
         return {name: value for name, value in row.items() if value is not None}
 
     @cached_property
     def text(self) -> str:
         """The first loud line's text on one line, else the first."""
-        texts = self.rows.sort(pl.col("loud").not_(), maintain_order=True)["text"].drop_nulls()
+        said = self.rows.select("text", "loud").drop_nulls("text")
+        texts = said.sort(pl.col("loud").not_(), maintain_order=True)["text"]
         head, behind, said = str(texts[0] if len(texts) else "").partition("] ")
         words = said if behind and head[-1:].isdigit() and " " not in head else f"{head}{behind}{said}"  # glog's place
         return " ".join(words.split())[:_EXCERPT]
@@ -81,7 +82,8 @@ class Trouble:
     def evidence(self) -> tuple[Ref, ...]:
         """The first lines, one per process before a second of any, loud ones first, then reading order."""
         ordered = (
-            self.rows.drop_nulls(["input_id", "line"])
+            self.rows.select("input_id", "line", "host", "pid", "loud")
+            .drop_nulls(["input_id", "line"])
             .with_columns(nth=pl.int_range(pl.len()).over("input_id", "host", "pid"), quiet=pl.col("loud").not_())
             .sort("quiet", "nth", "input_id", "line", maintain_order=True)
             .head(_EVIDENCE)[["quiet", "input_id", "line"]]

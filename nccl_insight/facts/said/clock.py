@@ -112,17 +112,17 @@ def _behind(run: Run) -> pl.DataFrame:
 
 
 def _seconds(frame: pl.DataFrame, text: pl.Expr, year: int) -> pl.Series:
-    found = frame.select(
-        dated=text.str.extract_groups(_DATED),
-        glog=text.str.extract_groups(_GLOG),
-        syslog=text.str.extract_groups(_SYSLOG_YEAR),
-    )
-    forms = {form.name: form.struct.unnest() for form in found.iter_columns()}
-    some = {name: form for name, form in forms.items() if form["day"].null_count() < form.height}
-    times = [_epoch(form, year, name == "syslog").alias("time_s") for name, form in some.items()]
-    if len(times) == 1:
-        return times[0]
-    return found.select(time_s=pl.coalesce(*times, pl.repeat(None, pl.len(), dtype=pl.Float64))).to_series()
+    texts = frame.select(text.alias("time_s")).to_series()
+    times = pl.Series("time_s", [None], pl.Float64).new_from_index(0, texts.len())
+    for pattern in (_DATED, _GLOG, _SYSLOG_YEAR):
+        # A form is looked for where none was found before.
+        at = times.is_null().arg_true()
+        if at.is_empty():
+            break
+        form = (texts if len(at) == texts.len() else texts[at]).str.extract_groups(pattern).struct.unnest()
+        if form["day"].null_count() < form.height:
+            times = times.scatter(at, _epoch(form, year, pattern == _SYSLOG_YEAR))
+    return times
 
 
 def _epoch(stamps: pl.DataFrame, default: int, named: bool) -> pl.Series:

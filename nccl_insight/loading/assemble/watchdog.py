@@ -65,7 +65,7 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
         completed.alias("completed_seq"),
         pl.col("numel_in").alias("numel"),
         _members().alias("group_size"),
-        pl.coalesce("timestamp", tag.str.extract(_STAMP)).alias("timestamp"),
+        pl.coalesce("timestamp", pl.when(tag.str.contains(_STAMP)).then(tag)).alias("timestamp"),
     ).filter(pl.col("of").is_not_null() | pl.col("global_rank").is_not_null())
     if marked.is_empty():
         return None
@@ -81,8 +81,9 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     for key in (["of", "global_rank", "seq"], ["of", "global_rank"]):
         own = marked.filter(pl.col("group").is_not_null()).group_by(key).agg(pl.col("group").unique().alias("only"))
         own = own.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
-        marked = marked.join(own, on=key, how="left", nulls_equal=True, maintain_order="left")
-        marked = marked.with_columns(pl.coalesce("group", "only").alias("group")).drop("only")
+        if own.height and marked["group"].null_count():
+            marked = marked.join(own, on=key, how="left", nulls_equal=True, maintain_order="left")
+            marked = marked.with_columns(pl.coalesce("group", "only").alias("group")).drop("only")
     above = pl.when(told).then(pl.col("group").forward_fill().over("input_id"))
     marked = marked.with_columns(pl.coalesce("group", above, pl.lit(UNKNOWN)).alias("group"))
     alike = pl.col("of").eq(pl.col("global_rank")).all().over("group") & pl.col("group").is_in([DEFAULT, UNKNOWN])
@@ -123,6 +124,7 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
             pl.col("timeout_ms").drop_nulls().first(),
             pl.col("duration_ms").drop_nulls().first().alias("ran_ms"),
         )
+        .with_columns(pl.coalesce(pl.col("timestamp").str.extract(_STAMP), "timestamp"))
         .drop("_input", "_seq", "_again")
         .rename({"of": "rank"})
     )
