@@ -67,7 +67,7 @@ class Owners:
             .group_by("_host", "_pid", "comm_id")
             .agg(pl.col("rank").n_unique().alias("_ranks"), pl.col("rank").first().alias("_single_rank"))
             .filter(pl.col("_ranks") == 1)
-            .drop("_ranks")
+            .select(_member_of(), "_single_rank")
         )
 
     @cached_property
@@ -147,12 +147,14 @@ class Owners:
         if has_pointer:
             pointed = self._pointers.resolve(out.select("input_id", "_host", "_pid", "_pos", "comm"))
             out = out.with_columns(comm_id=pl.coalesce(pointed["comm_id"], pl.col("comm_id")))
-            out = out.join(
-                self._single, on=["_host", "_pid", "comm_id"], how="left", nulls_equal=True, maintain_order="left"
-            )
-            single = out.drop_in_place("_single_rank")
-            out = out.with_columns(_own_rank=pl.coalesce(single, "_own_rank"))
+            single = out.select(_member_of()).join(self._single, on="_member", how="left", maintain_order="left")
+            out = out.with_columns(_own_rank=pl.coalesce(single["_single_rank"], "_own_rank"))
         return out
+
+
+def _member_of() -> pl.Expr:
+    """A process in a communicator, as one number."""
+    return pl.struct("_host", "_pid", "comm_id").hash().alias("_member")
 
 
 def _intervals(ranks: pl.DataFrame, by: list[str]) -> pl.DataFrame:

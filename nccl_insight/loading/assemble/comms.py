@@ -25,13 +25,16 @@ _INIT: Final = ("init_start", "init_complete")
 
 def _instances(events: pl.DataFrame) -> pl.DataFrame:
     """Numbers the lives of a pointer within its process: a new one begins at a start, or a second completion."""
-    key = [*_OWNER, "comm", "rank"]
     starts = pl.col("event") == "init_start"
     done = pl.col("event") == "init_complete"
-    had_start = starts.cum_sum().over(key)
-    had_done = done.cum_sum().over(key)
-    life = pl.when(starts.any().over(key)).then(had_start).otherwise(had_done)
-    return events.with_columns(_life=life.cast(pl.Int64).clip(1))
+    had_start = starts.cum_sum().over("_key")
+    had_done = done.cum_sum().over("_key")
+    life = pl.when(starts.any().over("_key")).then(had_start).otherwise(had_done)
+    events = events.with_columns(_key=pl.struct(*_OWNER, "comm", "rank").hash())
+    told = (events.filter(event)["_key"] for event in (starts, done))
+    if not any(keys.is_duplicated().any() for keys in told):
+        return events.with_columns(_life=pl.lit(1, pl.Int64)).drop("_key")
+    return events.with_columns(_life=life.cast(pl.Int64).clip(1)).drop("_key")
 
 
 def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:

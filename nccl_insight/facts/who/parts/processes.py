@@ -47,12 +47,6 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
             for name in ("processes", "errors", "versions", "networks")
         ),
     ]
-    extents = (
-        pl.concat(lines, how="vertical_relaxed")
-        .drop_nulls(["line", "pid", "input_id"])
-        .group_by(key, maintain_order=True)
-        .agg(pl.col("line").unique().sort())
-    )
     banners = run.table("versions").drop_nulls(["nccl_version", "pid"]).select(*key, "line")
     starts = grouped(((i, host, pid), int(line)) for i, host, pid, line in banners.iter_rows())
     members = grouped((row[: len(key)], row[len(key) :]) for row in ranks.select(*key, *_OF_RANKS).iter_rows())
@@ -61,8 +55,17 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     for (input_id, _, _), told in starts.items():
         again.setdefault(input_id, []).extend(sorted(told)[1:])
     again = {input_id: sorted(told) for input_id, told in again.items()}
+    # Taking a list out of a frame costs more than all else of a process.
+    at = pl.col("line")
+    extents = (
+        pl.concat(lines, how="vertical_relaxed")
+        .drop_nulls(["line", "pid", "input_id"])
+        .group_by(key, maintain_order=True)
+        .agg([at.unique().sort()] if any(again.values()) else [at.min(), at.max().alias("last")])
+    )
     found: dict[int, list[Process]] = {}
-    for input_id, host, pid, seen in extents.iter_rows():
+    for input_id, host, pid, *ends in extents.iter_rows():
+        seen = ends if len(ends) > 1 else ends[0]
         rows = members.get((input_id, host, pid), [])
         lines_again = again.get(input_id)
         lives = lives_of(rows, lines_again) if lines_again and len(rows) > 1 else ()
