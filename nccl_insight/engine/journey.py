@@ -49,9 +49,7 @@ def _world(run: Run) -> int:
 def _ranks_by_step(rows: pl.DataFrame) -> dict[str, int]:
     """How many ranks took each step."""
     rank = pl.struct("comm_id", "rank").hash()
-    counts = rows.select(rank.alias("_rank"), *STEPS).select(
-        pl.col("_rank").filter(pl.col(step).is_not_null()).n_unique().alias(step) for step in STEPS
-    )
+    counts = rows.select(rank.filter(pl.col(step).is_not_null()).n_unique().alias(step) for step in STEPS)
     return {step: int(counts[step][0]) for step in STEPS}
 
 

@@ -72,8 +72,7 @@ class Trouble:
     @cached_property
     def text(self) -> str:
         """The first loud line's text on one line, else the first."""
-        said = self.rows.select("text", "loud").drop_nulls("text")
-        texts = said.sort(pl.col("loud").not_(), maintain_order=True)["text"]
+        texts = self.rows[["text", "loud"]].sort(pl.col("loud").not_(), maintain_order=True)["text"].drop_nulls()
         head, behind, said = str(texts[0] if len(texts) else "").partition("] ")
         words = said if behind and head[-1:].isdigit() and " " not in head else f"{head}{behind}{said}"  # glog's place
         return " ".join(words.split())[:_EXCERPT]

@@ -113,7 +113,7 @@ def _behind(run: Run) -> pl.DataFrame:
 
 def _seconds(frame: pl.DataFrame, text: pl.Expr, year: int) -> pl.Series:
     texts = frame.select(text.alias("time_s")).to_series()
-    times = pl.Series("time_s", [None], pl.Float64).new_from_index(0, texts.len())
+    times: pl.Series = pl.Series("time_s", [None], pl.Float64).new_from_index(0, texts.len())
     for pattern in (_DATED, _GLOG, _SYSLOG_YEAR):
         # A form is looked for where none was found before.
         at = times.is_null().arg_true()

@@ -159,8 +159,9 @@ def _member_of() -> pl.Expr:
 
 def _intervals(ranks: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Where each rank's life begins for lines of a key: its start, or behind the previous completion."""
-    ordered = ranks.sort("_pos")
-    previous = pl.col("_done").shift(1).over(by).fill_null(0) + 1
+    key = pl.struct(by).hash()
+    ordered = ranks.sort("_pos").sort(key, maintain_order=True)
+    previous = pl.when(key == key.shift(1)).then(pl.col("_done").shift(1)).fill_null(0) + 1
     started = pl.col("init_started") & (pl.col("_done").is_null() | (pl.col("_done") > pl.col("_pos")))
     begin = pl.when(started).then(pl.col("_pos")).otherwise(previous)
     return keyed(ordered.select(*by, begin.cast(pl.UInt64).alias("_pos"), "comm_id", pl.col("rank").alias("_rank")), by)

@@ -212,7 +212,7 @@ def resolve(rows: pl.DataFrame, ranks: pl.DataFrame, pointer: str, name: str = "
 def keyed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """The right side of :func:`asof`: ``_by``, a hash of the group, instead of its columns."""
     kept = [name for name in rows.columns if name not in (*by, *_PROCESS)]
-    ordered = rows.select(*kept, pl.struct(by).hash().alias("_by")).sort("_pos")
+    ordered = rows.select(*kept, pl.struct(by).hash().alias("_by")).sort("_pos", maintain_order=True)
     return ordered.unique(["_by", "_pos"], keep="first", maintain_order=True)
 
 

@@ -26,8 +26,7 @@ _TEST_PLACE: Final = r"(?:^|\s)\.\. (\S+) pid ([0-9]{1,9}):\s*$"
 _TEST_ROW: Final = r"^\s*[0-9]+\s+[0-9]+\s+\w+\s+(?:sum|prod|m[ai][xn]|avg|mulsum|none)(?:\s+-?[0-9]+)?"
 _TEST_HOST: Final = rf"(?:{_TEST_ROW})?([A-Za-z0-9_.-]*[A-Za-z][A-Za-z0-9_.-]*):\s*$"
 # Not the numbers behind a name, as in UCX's tags, and no address.
-_TIME: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
-_BEFORE_TIME: Final = {"^": "", " ": " ", "T": "T"}
+_TIME: Final = r"(^|[ T])[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
 _PID: Final = r"pid='?([0-9]{1,9})"
 _MEMBER: Final = ["comm_hash", "rank", "pid", "host"]
 _BARE: Final = pl.col("host").is_null() & pl.col("pid").is_null()
@@ -113,10 +112,7 @@ def _by_file(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
 def _by_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
     """Lines with the host that a launcher's tag names, where NCCL's lines know it."""
     # Most tags of a flood differ in their times alone.
-    text = pl.col("launcher")
-    for sign, kept in _BEFORE_TIME.items():  # each by itself, without a capture: a quarter of the time
-        text = text.str.replace_all(sign + _TIME, f"{kept}00:00:00")
-    tag = pl.when("_headless").then(text)
+    tag = pl.when("_headless").then(pl.col("launcher").str.replace_all(_TIME, "${1}00:00:00"))
     tags = rows.select(tag.alias("tag"))["tag"] if known.machines else pl.Series("tag", [], pl.String)
     hosts: dict[str, str] = {}
     others: dict[str, str] = {}

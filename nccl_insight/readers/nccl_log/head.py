@@ -132,8 +132,7 @@ class Heads:
         if new.len():
             # A text of its own: the heads of a chunk keep all of its bytes in memory.
             both = both.vstack(parse_heads(pl.Series(new.unique().to_list(), dtype=pl.String)))
-            if both.height <= _KNOWN_MOST:
-                self._known = both
+            self._known = both if both.height <= _KNOWN_MOST else self._known
         return _looked_up(heads, both)
 
     def _parsed_by_form(self, heads: pl.Series) -> pl.DataFrame:

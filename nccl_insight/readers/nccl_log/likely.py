@@ -48,25 +48,17 @@ def _many(texts: pl.Series) -> bool:
 
 def holding(texts: pl.Series, signs: list[str]) -> pl.Series:
     """Which texts hold one of the signs; of few texts each is looked through, as an automaton takes longer to make."""
-    if _many(texts):
-        return texts.str.contains_any(signs)
-    said = _in_any(texts, signs)
-    found = [text is not None and any(sign in text for sign in said) for text in texts.to_list()]
-    return pl.Series(texts.name, found, dtype=pl.Boolean)
-
-
-def _in_any(texts: pl.Series, signs: list[str]) -> list[str]:
-    """The signs that stand in one of the texts, which are looked through as one: there are thousands of signs."""
-    whole = "\n".join(texts.drop_nulls().to_list())
-    return [sign for sign in signs if sign in whole]
+    return texts.str.contains_any(signs) if _many(texts) else held(texts.fill_null(""), signs).list.len() > 0
 
 
 def held(texts: pl.Series, signs: list[str]) -> pl.Series:
     """The signs that each text holds, once each; found as by :func:`holding`."""
     if _many(texts):
         return texts.str.extract_many(signs, overlapping=True).list.unique()
-    said = _in_any(texts, signs)
-    found = [[sign for sign in said if sign in text] for text in texts.to_list()]
+    # Few of thousands of signs stand in one of the texts.
+    whole = "\n".join(texts.to_list())
+    signs = [sign for sign in signs if sign in whole]
+    found = [[sign for sign in signs if sign in text] for text in texts.to_list()]
     return pl.Series(texts.name, found, dtype=pl.List(pl.String))
 
 

@@ -10,7 +10,7 @@ from nccl_insight.readers.nccl_log import head, recover
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.extract import extract, row_of
 from nccl_insight.readers.nccl_log.floods import LEAST, begin_with, holds_any, openings
-from nccl_insight.readers.nccl_log.records import HEAD, RECORD, Places
+from nccl_insight.readers.nccl_log.records import RECORD, Places
 from nccl_insight.readers.nccl_log.split import SEPARATOR
 from nccl_insight.tables.schema import QUIET_LEVELS, is_loud
 

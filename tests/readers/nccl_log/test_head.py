@@ -30,6 +30,21 @@ def test_only_the_time_is_another_in_an_undated_head() -> None:
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        "[rank{}]:[E304 {} ProcessGroupNCCL.cpp:632] ", "{}: {} ", "[2026-03-04 {1}] [rank{0}]: node0:1:2 [3]",
+        "node{}: [0] x.cc:{} ", "2026-03-04T{1}-07:00node{0}:1:2 [0]", "{1}-node{0}:12:13 [0]",
+    ],
+)  # fmt: skip
+def test_many_heads_are_parsed_as_each_is(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    heads = [form.format(n % 2, f"05:0{n}:10{',.'[n % 2]}{'1234567'[: n + 1]}") for n in range(6)]
+    monkeypatch.setattr(head, "_KNOWN_MOST", 3)
+    many = head.Heads().parsed(pl.Series([*heads, heads[0]]))
+    each = [parse_heads(pl.Series([one])) for one in [*heads, heads[0]]]
+    assert many.rows() == pl.concat(each).rows()
+
+
+@pytest.mark.parametrize(
     ("label", "host"),
     [
         ("worker-1: ", "worker-1"), ("10.0.0.7: ", "10.0.0.7"), ("gpu01 ", "gpu01"), ("x | gpu01: ", "gpu01"),

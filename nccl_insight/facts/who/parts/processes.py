@@ -56,12 +56,11 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
         again.setdefault(input_id, []).extend(sorted(told)[1:])
     again = {input_id: sorted(told) for input_id, told in again.items()}
     # Taking a list out of a frame costs more than all else of a process.
-    at = pl.col("line")
     extents = (
         pl.concat(lines, how="vertical_relaxed")
         .drop_nulls(["line", "pid", "input_id"])
         .group_by(key, maintain_order=True)
-        .agg([at.unique().sort()] if any(again.values()) else [at.min(), at.max().alias("last")])
+        .agg([pl.col("line").unique().sort()] if any(again.values()) else [pl.min("line"), pl.max("line").alias("end")])
     )
     found: dict[int, list[Process]] = {}
     for input_id, host, pid, *ends in extents.iter_rows():
