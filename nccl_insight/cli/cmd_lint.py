@@ -15,7 +15,7 @@ from nccl_insight.cli.choices import Color, FailOn, option
 
 Script: TypeAlias = tuple[str, str]
 _MAX_BYTES = 4 << 20
-_LEVELS = ("error", "warning", "info", "never")
+_LEVELS = {"error": 0, "warning": 1, "info": 2, "never": -1}
 
 
 def lint(
@@ -45,11 +45,11 @@ def lint(
     chosen = _chosen(kind, nccl_version)
     colored = use_color(color) and output == "-"
     check_outputs(scripts, [output])
-    named = [("standard input" if path == "-" else path, _read(path)) for path in scripts]
+    named = list(map(_read, scripts))
     if diff or fix:
         named = _fixed(named, nccl_version, chosen, output if diff else None)
     results = [lint_text(path, text, nccl_version, chosen) for path, text in named]
-    if results and not any(r.settings or r.findings or r.judged for r in results) and not env:
+    if results and not env and not any(r.judged for r in results):
         raise NotJudgedError(
             f"{results[0].path}: neither an NCCL setting nor a launch command found (read as {results[0].kind};"
             " --kind says otherwise)"
@@ -61,8 +61,7 @@ def lint(
     else:
         text = (lint_report.render_json if format_ == "json" else lint_report.render_sarif)(results)
     write_text(output, text)
-    limit = _LEVELS.index(fail_on)
-    if fail_on != "never" and any(f.severity.order <= limit for r in results for f in r.findings):
+    if any(f.severity.order <= _LEVELS[fail_on] for r in results for f in r.findings):
         raise typer.Exit(ExitCode.FINDINGS)
 
 
@@ -105,11 +104,11 @@ def _diff(named: Script, fixed: Script) -> str:
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> Script:
     from nccl_insight.inputs.spool import start_of
 
     with as_usage(f"{path}: cannot be read"):
         data = sys.stdin.buffer.read(_MAX_BYTES + 1) if path == "-" else start_of(Path(path), _MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES >> 20} MiB, which is no launch script")
-    return data.decode("utf-8", errors="replace")
+    return "standard input" if path == "-" else path, data.decode("utf-8", errors="replace")

@@ -127,7 +127,7 @@ def odd_ports(ports: list[Port], gpus: int = 0) -> Iterator[Check]:
             yield check_of("nic-down", shown=shown, active=active, waiting=waiting, off=off)
         if len(same) >= _LEAST_SIBLINGS and gpus / 2 < len(same) < gpus:
             yield check_of("nic-count", same=same, gpus=gpus)
-        usual = statistics.mode(p.rate_gbit for p in active) if active else 0.0
+        usual = next(iter(statistics.multimode(p.rate_gbit for p in active)), 0.0)
         slow = [p for p in active if p.rate_gbit < usual]
         if _few(slow, active):
             shown = ", ".join(f"{p.name} {p.rate_gbit:.0f} Gb/s" for p in slow)
@@ -204,15 +204,15 @@ def link_checks(node: Node, answer: Answer) -> Iterator[Check]:
     model = find_gpu(next(iter(node.gpu_names()), ""))
     whole = model.links if model is not None and model.fabric == "nvswitch" else None
     usual = model.get("nvlink_gbps") / whole if model is not None and whole else 0.0
-    each = statistics.median(speeds) if speeds else None
-    speed = "" if each is None else f", {each:g} GB/s each"
+    each = statistics.median(speeds or [0.0])
+    speed = f", {each:g} GB/s each" if each else ""
     look = "nvidia-smi nvlink -s; nvidia-smi nvlink -e; look for Xid 74"
     if short:
         shown = ", ".join(f"GPU {gpu} has {count}" for gpu, count in sorted(short.items()))
         yield check_of("nvlink-active-links", one_short=len(short) < len(have), shown=shown, most=most, look=look)
     elif most < (whole or 0) and len(have) > 1:
         yield check_of("nvlink-fewer-than-built", most=most, have=have, whole=whole, look=look)
-    elif each and each < _LINK_SHARE * usual:
+    elif 0 < each < _LINK_SHARE * usual:
         yield check_of("nvlink-links-per", most=most, speed=speed, usual=usual, look=look)
     else:
         untold = answer.source == "NVML" and all(k.errors is None for g in answer.gpus for k in g.links)

@@ -129,13 +129,14 @@ def _ports(nics: list[fabric.Port], gpus: int) -> Iterator[Check]:
     shown += f", {'/'.join(f'{r:.0f}' for r in rates)} Gb/s, {'/'.join(sorted({n.layer for n in active}))}"
     odd = list(fabric.odd_ports(nics, gpus))
     yield from odd
-    rest = sorted({n.device for n in active} - {n.device for n in fabric.compute_ports(nics)})
-    if len({n.layer for n in active}) > 1 or (len(rates) > 1 and not odd and not _told_apart(active)):
-        same = ",".join(sorted({n.device for n in fabric.compute_ports(nics)}))
-        yield check_of("nics-one-rate", shown=shown, same=same)
+    used = {n.device for n in fabric.compute_ports(nics)}
+    several = len(rates) > 1 and not odd
+    if len({n.layer for n in active}) > 1 or (several and not _told_apart(active)):
+        yield check_of("nics-one-rate", shown=shown, same=",".join(sorted(used)))
     else:
         shown += f" (down: {', '.join(down[:4])})" if down else ""
-        if len(rates) > 1 and not odd:
+        if several:
+            rest = sorted({n.device for n in active} - used)
             shown += f"; {', '.join(rest[:4])} of another model and rate, e.g. for storage"
         yield Check("nics", Status.PASS, shown)
 

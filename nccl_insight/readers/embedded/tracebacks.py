@@ -84,38 +84,37 @@ class _Reader:
             return
         frame = _RE["frame"].search(text)
         if frame is not None:
-            tag = text[: frame.start()]
-            opened = self._of(_key(tag), line)
-            if opened is None or opened.cut:
-                # The beginning of the traceback is not in the log.
-                opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
-            if opened is not None:
-                place, package = f"{frame[1]}:{frame[2]}", _RE["package"].search(frame[1])
-                opened.package = package[1] if package else None
-                if _RE["library"].search(frame[1]):
-                    opened.library = place
-                else:
-                    opened.place = place
-            return
+            self._frame(line, text[: frame.start()], frame)
+        else:
+            self._raised(line, text)
+
+    def _frame(self, line: int, tag: str, frame: re.Match[str]) -> None:
+        opened = self._of(_key(tag), line)
+        if opened is None or opened.cut:  # the beginning of the traceback is not in the log
+            opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
+        place, package = f"{frame[1]}:{frame[2]}", _RE["package"].search(frame[1])
+        opened.package = package[1] if package else None
+        if _RE["library"].search(frame[1]):
+            opened.library = place
+        else:
+            opened.place = place
+
+    def _raised(self, line: int, text: str) -> None:
+        """A line that may be an exception: of an open traceback, or by itself."""
         at = self._behind_tag(line, text)
         if at < 0:
             start = _START.search(text)
-            if start is None:
-                return
-            at = start.start()
-        found = _EXCEPTION.match(text[at:].rstrip())
-        if found is None:
+            at = start.start() if start else len(text)
+        tag, found = text[:at], _EXCEPTION.match(text[at:].rstrip())
+        opened = self._of(_key(tag), line) if found else None
+        if found is None or (opened is None and (found["text"] is None or found["cls"] in _WORDS)):
             return
-        tag = text[:at]
-        key = _key(tag)
-        opened = self._of(key, line)
-        if opened is None and (found["text"] is None or found["cls"] in _WORDS):
+        if opened is None:
+            self._add(line, found, tag, None)
             return
-        if opened is not None:
-            self.open = {k: v for k, v in self.open.items() if v is not opened}
-        if opened is not None and opened.ignored:
-            return
-        self._add(line, found, tag if tag.strip() or opened is None else opened.tag, opened)
+        self.open = {k: v for k, v in self.open.items() if v is not opened}
+        if not opened.ignored:
+            self._add(line, found, tag if tag.strip() else opened.tag, opened)
 
     def _behind_tag(self, line: int, text: str) -> int:
         """Where an exception begins behind the tag of an open traceback, whatever that tag looks like; else -1."""

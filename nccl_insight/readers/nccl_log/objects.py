@@ -22,26 +22,32 @@ _TAIL = ("level", "source", "timestamp", "launcher")
 
 def _fields(frame: pl.DataFrame, steps: str) -> list[dict[str, object]]:
     """Captured and normalised columns of every row; rows that a normaliser split become lists again."""
-    captured = [c for c in frame.columns if not c.startswith("_")]
-    if not captured:
-        return [{} for _ in range(frame.height)]
-    out = [{k: v for k, v in row.items() if v is not None} for row in frame.select(captured).to_dicts()]
+    out = _told(frame)
     names = [s for s in steps.replace(",", " ").split() if s in NORMALISERS]
-    if not names:
+    if not names or all(c.startswith("_") for c in frame.columns):
         return out
     rows = frame.with_row_index("_index")
     for name in names:
         rows = NORMALISERS[name](rows)
-    public = [c for c in rows.columns if not c.startswith("_")]
-    told = ({k: v for k, v in row.items() if v is not None} for row in rows.select(public).to_dicts())
-    for index, items in grouped(zip(rows["_index"].to_list(), told, strict=True)).items():
-        if len(items) == 1:
-            out[index] = {**out[index], **items[0]}
-        else:
-            shared = set.intersection(*(set(i) for i in items)) if items else set()
-            same = {k: items[0][k] for k in sorted(shared) if all(i[k] == items[0][k] for i in items)}
-            out[index] = {**out[index], **same, "items": [{k: v for k, v in i.items() if k not in same} for i in items]}
+    for index, items in grouped(zip(rows["_index"].to_list(), _told(rows), strict=True)).items():
+        out[index] |= _folded(items)
     return out
+
+
+def _told(frame: pl.DataFrame) -> list[dict[str, object]]:
+    """The values of every row, without those of the reader."""
+    public = [c for c in frame.columns if not c.startswith("_")]
+    rows = frame.select(public).to_dicts() if public else [dict[str, object]() for _ in range(frame.height)]
+    return [{k: v for k, v in row.items() if v is not None} for row in rows]
+
+
+def _folded(items: list[dict[str, object]]) -> dict[str, object]:
+    """What the rows of one line share, and what is their own as ``items``."""
+    if len(items) == 1:
+        return items[0]
+    shared = sorted(set.intersection(*map(set, items)))
+    same = {k: items[0][k] for k in shared if all(i[k] == items[0][k] for i in items)}
+    return {**same, "items": [{k: v for k, v in i.items() if k not in same} for i in items]}
 
 
 # Words that NCCL's sources put in front of a value of that kind, wherever they stand.

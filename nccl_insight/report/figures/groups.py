@@ -112,7 +112,7 @@ def _draw(groups: Sequence[Group], names: Sequence[str], guilty: frozenset[int])
             if found := _cell(group, ranks):
                 (css, word, said), y = found, top + row * n + 18
                 parts.append(svg.rect(x + 1, y, wide - 2, 22, css, said, ranks=ranks))
-                weight = "t c b" if css == "cell late" else "t c s"
+                weight = {"cell late": "t c b"}.get(css, "t c s")
                 parts.append(svg.text(x + wide / 2, y + 16, word, weight, ranks=ranks))
         x += wide
     for n, (at, group) in enumerate(zip(shown, rows, strict=False)):

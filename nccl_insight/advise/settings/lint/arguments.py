@@ -171,12 +171,12 @@ def nested_scripts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
                 yield index, word.removeprefix("--wrap=")
         return
     if program in {"tmux", "screen"}:  # typed into a shell there
-        yield from ((index, word) for index, word in enumerate(words) if index and " " in word)
+        yield from ((index, word) for index, word in enumerate(words[1:], 1) if " " in word)
         return
     if program in {"ssh", "oarsh", "pdsh", "clush", "parallel", "eval"} and len(words) > 1 and " " in words[-1]:
         yield len(words) - 1, words[-1]
         return
-    yield from ((index, word) for index, word in enumerate(words) if index and word.startswith("export "))
+    yield from ((index, word) for index, word in enumerate(words[1:], 1) if word.startswith("export "))
 
 
 def runtime_environments(words: Sequence[str]) -> Iterator[tuple[int, str]]:

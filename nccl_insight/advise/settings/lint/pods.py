@@ -46,7 +46,7 @@ def check_pods(documents: list[Document]) -> Iterator[Found]:
         yield from _accelerate(document.root)
 
 
-def _nodes(root: yaml.Node) -> Iterator[yaml.MappingNode]:
+def _nodes(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
     """Every mapping of a document once, outer ones first."""
     waiting, seen = [root], set[int]()
     while waiting:
@@ -192,7 +192,7 @@ def _compose_gpus(service: yaml.Node) -> yaml.Node | None:
     return None
 
 
-def _variables(node: yaml.Node) -> dict[str, tuple[str, yaml.Node]]:
+def _variables(node: yaml.Node | None) -> dict[str, tuple[str, yaml.Node]]:
     found: dict[str, tuple[str, yaml.Node]] = {}
     for mapping in _nodes(node):
         for item in _items(mapping, "env"):
@@ -226,7 +226,7 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
         return
     specs = child(root, "spec", "mpiReplicaSpecs")
     worker = child(specs, "Worker")
-    at_workers = set(_variables(worker)) if worker is not None else set()
+    at_workers = set(_variables(worker))
     passes: set[str] | None = None
     for container in _items(specs, "Launcher", "template", "spec", "containers"):
         command = " ".join(_texts(child(container, "command")) + _texts(child(container, "args")))
@@ -240,7 +240,7 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
             wanted = name.startswith(("NCCL_", "RCCL_")) and name not in passed | at_workers
             if wanted and value is not None and f"{name}=" not in command:
                 yield line_of(item), issue_of("set-launcher-only", name)
-    if passes is not None and worker is not None:
+    if passes is not None:
         for name, (given, node) in _variables(worker).items():
             if name.startswith(("NCCL_", "RCCL_")) and name not in passes:
                 yield line_of(node), issue_of("worker-env-reach", name, given=given)
@@ -248,8 +248,6 @@ def _launcher(root: yaml.Node) -> Iterator[Found]:
 
 def _conf_files(worker: yaml.Node | None) -> set[str]:
     """Nothing is lost where the worker starts sshd by itself with its environment written down."""
-    if worker is None:
-        return set()
     said = " ".join(" ".join(_texts(child(m, "command")) + _texts(child(m, "args"))) for m in _nodes(worker))
     kept = re.search(r"SetEnv|PermitUserEnvironment|/etc/environment|nccl\.conf|printenv|env >", said)
     return set(_variables(worker)) if kept else set()
