@@ -16,60 +16,76 @@ from nccl_insight.base.units import listed, plural
 from nccl_insight.facts.fabric.paths import has_nvlink
 from nccl_insight.facts.said.errors import present
 from nccl_insight.facts.said.host_facts import Fact, by_device, named
-from nccl_insight.rules._host_words import Beside, Judge, Said, tools
+from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 
 _TOLD: Final = toml.beside(__file__)
+_DCGM: Final = tuple(_TOLD["dcgm"].items())
 _SLOW_GPU_REASONS: Final = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+_PAIR: Final = ("src", "dst", "gbps")
 # Below these a pair of PCIe peers is staged or broken, on any board since Gen3: GB/s and microseconds.
 _PEER_GBPS: Final = 3.0
 _PEER_US: Final = 20.0
+# ACS: what its port asks to be redirected goes up to the root.
+_REDIRECTS: Final = "ReqRedir+"
 _OF_HOST: Final = 0.7
 _OF_PEERS: Final = 0.4
+# What flags of a GPU mean that are set.
+_HARMS: Final = {
+    "gpu.remap.failed": "remap failed",
+    "gpu.remap.pending": "pending",
+    "gpu.ecc.sram_threshold_exceeded": "pending",
+}
 # A GPU at work whose clock is below this share of the others' is held back; fewer of them tell nothing.
 _AT_WORK: Final = 50
 _OF_CLOCK: Final = 0.6
 _FEW: Final = 3
 # What cells of a matrix of pairs say where the two can talk directly; so many pairs of all make the others odd.
 _UNHEALTHY: Final = re.compile(r"(?i)true|yes|degraded|unhealthy|full|incorrect.*|.*error.*")
+# Values of DCGM's checks, and of its health watches, that tell of a fault.
+_FAILED: Final = (("Fail", "Failure"), ("Fail", "Failure", "Warn", "Warning"))
 _DIRECT: Final = re.compile(r"NV[0-9]+|XGMI|OK|ENABLED|yes")
 _MOST_PAIRS: Final = 0.75
 
 
-def _below(buses: str, device: str) -> bool:
-    """Whether a device stands behind a bridge with these buses (``19-1f``, of the same domain)."""
+def _machines(run: Run, pattern: str) -> list[dict[str, dict[str, Fact]]]:
+    """The facts of each host by device and name."""
+    devices = by_device(named(run, pattern)).items()
+    return [dict(own) for own in grouped((at[:2], (at[2], facts)) for at, facts in devices).values()]
+
+
+def _redirecting(devices: Mapping[str, Mapping[str, Fact]]) -> Iterator[tuple[Fact, list[str]]]:
+    """The bridges of a host that send requests between their ports up to the root, and the GPUs behind each.
+
+    Bridges of which the listing shows what stands behind them count only where that is a GPU or a NIC.
+    """
+    kinds = {name: own["pci.kind"].value for name, own in devices.items() if "pci.kind" in own}
+    for name, own in devices.items():
+        buses, control = own.get("pci.buses"), own.get("pci.acs")
+        if control is not None and name and _REDIRECTS in control.value:
+            ends = [n for n in kinds if kinds[n] in ("gpu", "nic") and buses and _below(buses.value, name, n)]
+            if ends or buses is None or "gpu" not in kinds.values():
+                yield control, [n[5:] for n in ends if kinds[n] == "gpu"]
+
+
+def _below(buses: str, bridge: str, device: str) -> bool:
+    """Whether a device stands behind a bridge with these buses (``19-1f``)."""
     first, _, last = buses.partition("-")
-    return int(first, 16) <= int(device[5:7], 16) <= int(last, 16)
+    return bridge[:4] == device[:4] and int(first, 16) <= int(device[5:7], 16) <= int(last, 16)
 
 
 def acs(run: Run) -> Iterator[Said | Beside]:
     """Bridges that send requests between their ports up to the root."""
-    devices = by_device(named(run, r"pci\..*"))
-    kinds = {key: d["pci.kind"].value for key, d in devices.items() if "pci.kind" in d}
     # Lines that grep left have no device.
-    found = [f for f in named(run, r"pci\.acs") if not f.device and "ReqRedir+" in f.value]
-    above: list[str] = []
-    for (input_id, host, name), own in devices.items():
-        control = own.get("pci.acs")
-        if control is None or not name or "ReqRedir+" not in control.value:
-            continue
-        here = [(key[2], kind) for key, kind in kinds.items() if key[:2] == (input_id, host)]
-        buses = own.get("pci.buses")
-        below = [(n, kind) for n, kind in here if buses and n[:4] == name[:4] and _below(buses.value, n)]
-        ends = [n for n, kind in below if kind in ("gpu", "nic")]
-        # Bridges of which the listing shows what stands behind them count only where that is a GPU or a NIC.
-        if ends or buses is None or "gpu" not in dict(here).values():
-            found.append(control)
-            above += ends
-    if not found:
-        return
-    graphics = {key[2] for key, kind in kinds.items() if kind == "gpu"}
-    gpus = [a[5:] for a in above if a in graphics]
-    bridges = [f.device[5:] for f in found if f.device]
-    p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
-    joined = bool(p2p) and not has_nvlink(run)
-    yield tools("p2p-acs-iommu-hang.acs", found, gpus=gpus, joined=joined, bridges=bridges, found=found)
+    loose = [f for f in named(run, r"pci\.acs") if not f.device and _REDIRECTS in f.value]
+    told = [one for devices in _machines(run, r"pci\..*") for one in _redirecting(devices)]
+    found, gpus = [*loose, *(control for control, _ in told)], [gpu for _, behind in told for gpu in behind]
+    if found:
+        bridges = [f.device[5:] for f in found if f.device]
+        p2p = run.table("connections").filter(pl.col("transport").cast(pl.String) == "P2P").height
+        joined = bool(p2p) and not has_nvlink(run)
+        yield tools("p2p-acs-iommu-hang.acs", found, gpus=gpus, joined=joined, bridges=bridges, found=found)
 
 
 # What is told of a link, its limit, and how its figure is written.
@@ -78,81 +94,75 @@ _RATES: Final = (("link_speed", "link_max_speed", "", " GT/s"), ("link_generatio
 
 def links(run: Run) -> Iterator[Said | Beside]:
     """PCIe links that came up below what both ends can."""
-    devices = by_device(named(run, r"pci\..*|gpu\.(?:utilization|performance_state|name)"))
-    narrow: list[tuple[Fact, str]] = []
-    slow: list[tuple[Fact, str]] = []
-    for (input_id, host, name), own in devices.items():
-        beside = (
-            d for (i, h, n), d in devices.items() if (i, h) == (input_id, host) and n[:4] == name[:4] and ":" in name
-        )
-        buses = ((d, d["pci.buses"].value) for d in beside if "pci.buses" in d)
-        partner = next((d for d, span in buses if span.partition("-")[0] == name[5:7]), {})
-        kind = own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else ""
-        if kind not in ("gpu", "nic"):
-            continue
-        width, most = _least(own, partner, "link_width", "link_max_width")
-        if width and most and width.number is not None and width.number < most:
-            narrow.append((width, f"{name} x{width.value}{', both ends can' if partner else ' of'} x{most:g}"))
-        for key, limit, before, unit in _RATES:
-            rate, top = _least(own, partner, key, limit)
-            if rate and top and rate.number is not None and rate.number < top and not _idle(kind, own):
-                slow.append((rate, f"{name} at {before}{rate.value}{unit} of {top:g}{unit}"))
-    narrow += _narrower(devices)
+    machines = _machines(run, r"pci\..*|gpu\.(?:utilization|performance_state|name)")
+    below = [told for devices in machines for told in _below_limits(devices)]
+    narrow = [(fact, text) for lanes, fact, text in below if lanes]
+    narrow += [told for devices in machines for told in _narrower(devices)]
+    slow = [(fact, text) for lanes, fact, text in below if not lanes]
     if narrow or slow:
         facts, texts = zip(*narrow, *slow, strict=True)
         at = next((fact.device for fact in facts if ":" in (fact.device or "")), "")
         yield tools("pcie-link-degraded.links", facts, worst=listed(texts), narrow=narrow, at=at)
 
 
-def _narrower(devices: Mapping[tuple[int, str | None, str], Mapping[str, Fact]]) -> list[tuple[Fact, str]]:
+def _below_limits(devices: Mapping[str, Mapping[str, Fact]]) -> Iterator[tuple[bool, Fact, str]]:
+    """Links of a host with fewer lanes (true), or a lower rate, than the device and the bridge above it can."""
+    bridges = {(n[:4], d["pci.buses"].value.partition("-")[0]): d for n, d in devices.items() if "pci.buses" in d}
+    for name, own in devices.items():
+        partner = bridges.get((name[:4], name[5:7]), {}) if ":" in name else {}
+        kind = own["pci.kind"].value if "pci.kind" in own else "gpu" if any(n.startswith("gpu.") for n in own) else ""
+        if kind not in ("gpu", "nic"):
+            continue
+        if lanes := _least(own, partner, "link_width", "link_max_width"):
+            fact, most = lanes
+            yield True, fact, f"{name} x{fact.value}{', both ends can' if partner else ' of'} x{most:g}"
+        for key, limit, before, unit in _RATES:
+            if (rate := _least(own, partner, key, limit)) and not (kind == "gpu" and _idle(own)):
+                yield False, rate[0], f"{name} at {before}{rate[0].value}{unit} of {rate[1]:g}{unit}"
+
+
+def _narrower(devices: Mapping[str, Mapping[str, Fact]]) -> Iterator[tuple[Fact, str]]:
     """GPUs with fewer lanes than their like on the host, where nothing says how many they can have."""
-    widths = grouped(
-        (at[:2], own["pci.link_width"])
-        for at, own in devices.items()
-        if at[2].startswith("GPU") and "pci.link_width" in own and "pci.link_max_width" not in own
-    )
-    return [
-        (f, f"{f.device} x{f.value}, others x{most:g}")
-        for group in widths.values()
-        if (most := max(g.number or 0 for g in group))
-        for f in group
-        if (f.number or 0) < most
-    ]
+    known = (own for name, own in devices.items() if name.startswith("GPU") and "pci.link_max_width" not in own)
+    widths = [own["pci.link_width"] for own in known if "pci.link_width" in own]
+    most = max((fact.number or 0 for fact in widths), default=0)
+    for fact in widths:
+        if (fact.number or 0) < most:
+            yield fact, f"{fact.device} x{fact.value}, others x{most:g}"
 
 
-def _least(
-    own: Mapping[str, Fact], partner: Mapping[str, Fact], now: str, top: str
-) -> tuple[Fact | None, float | None]:
-    """The state, and the lower of what the device and the bridge above it can."""
-    tops = [f.number for d in (own, partner) if (f := d.get(f"pci.{top}")) and f.number is not None]
-    if host := own.get("pci.host_max_generation"):
-        tops += [host.number] if top == "link_max_generation" and host.number else []
-    return own.get(f"pci.{now}"), min(tops) if tops else None
+def _least(own: Mapping[str, Fact], partner: Mapping[str, Fact], now: str, top: str) -> tuple[Fact, float] | None:
+    """The state and the lower of what the device and the bridge above it can, where the state is below that."""
+    state, tops = own.get(f"pci.{now}"), [f.number for d in (own, partner) if (f := d.get(f"pci.{top}"))]
+    if top == "link_max_generation" and (host := own.get("pci.host_max_generation")):
+        tops.append(host.number or None)
+    most = min((n for n in tops if n is not None), default=0)
+    return (state, most) if state is not None and state.number is not None and state.number < most else None
 
 
-def _idle(kind: str, own: Mapping[str, Fact]) -> bool:
+def _idle(own: Mapping[str, Fact]) -> bool:
     """Whether a GPU may have lowered its rate because it has nothing to do; without a sign of load it may."""
-    if kind != "gpu":
-        return False
     busy = own.get("gpu.utilization")
-    return not (busy and busy.number is not None and busy.number >= 20)
+    return busy is None or (busy.number or 0) < 20
+
+
+def _harm(fact: Fact) -> str:
+    """What a fact says of the memory of a GPU; empty where it is in order."""
+    value = fact.value.lower()
+    if fact.name == "gpu.unreadable":
+        return "" if "version mismatch" in value else "unreadable"  # which is of the driver's libraries
+    if fact.name == "gpu.recovery_action":
+        return "" if value in ("none", "no") else "pending"
+    if fact.name in _HARMS:
+        return _HARMS[fact.name] if value in ("yes", "1") else ""
+    counted = re.match(r"gpu\.ecc\.(?:volatile\.|uncorrectable)", fact.name)
+    return "uncorrectable" if counted and (fact.number or 0) > 0 else ""
 
 
 def memory(run: Run) -> Iterator[Said | Beside]:
     """ECC errors, rows to be remapped, GPUs that do not answer."""
-    worst: dict[str, list[Fact]] = {}
-    for fact in named(run, r"gpu\.(?:ecc\..*|remap\..*|recovery_action|unreadable)"):
-        value, name = fact.value.lower(), fact.name
-        if name == "gpu.unreadable" and "version mismatch" not in value:  # which is of the driver's libraries
-            worst.setdefault("unreadable", []).append(fact)
-        elif name == "gpu.remap.failed" and value in ("yes", "1"):
-            worst.setdefault("remap failed", []).append(fact)
-        elif (name in ("gpu.remap.pending", "gpu.ecc.sram_threshold_exceeded") and value in ("yes", "1")) or (
-            name == "gpu.recovery_action" and value not in ("none", "no")
-        ):
-            worst.setdefault("pending", []).append(fact)
-        elif re.match(r"gpu\.ecc\.(?:volatile\.|uncorrectable)", name) and (fact.number or 0) > 0:
-            worst.setdefault("uncorrectable", []).append(fact)
+    facts = named(run, r"gpu\.(?:ecc\..*|remap\..*|recovery_action|unreadable)")
+    worst = grouped((harm, f) for f in facts if (harm := _harm(f)))
     if not worst:
         return
     every = [f for group in worst.values() for f in group]
@@ -163,14 +173,11 @@ def memory(run: Run) -> Iterator[Said | Beside]:
         parts.append(f"{plural(total, 'uncorrectable memory error')} since the driver was loaded")
     parts += ["rows could not be remapped"] if "remap failed" in worst else []
     if "pending" in worst:
-        words = (
-            f"{f.name.removeprefix('gpu.').replace('_', ' ').replace('.', ' ')}: {f.value}" for f in worst["pending"]
-        )
+        words = (f"{re.sub('[_.]', ' ', f.name.removeprefix('gpu.'))}: {f.value}" for f in worst["pending"])
         parts.append(f"a reset is pending ({listed(words)})")
     parts += [listed(f.value for f in worst["unreadable"])] if "unreadable" in worst else []
-    yield tools(
-        "cuda-hardware-error.memory", every, gpus=gpus, parts=parts, broken={"remap failed", "unreadable"} & set(worst)
-    )
+    broken = {"remap failed", "unreadable"} & set(worst)
+    yield tools("cuda-hardware-error.memory", every, gpus=gpus, parts=parts, broken=broken)
 
 
 def _once(errors: list[Fact]) -> list[Fact]:
@@ -222,12 +229,12 @@ def throttled(run: Run) -> Iterator[Said | Beside]:
 
 def _slower_clocks(run: Run) -> Iterator[tuple[Fact, str]]:
     """GPUs at work whose clock is far below that of the others of their host."""
-    gpus = by_device(named(run, r"gpu\.(?:clock\.sm|utilization)")).items()
-    loaded = ((at, own) for at, own in gpus if len(own) == 2 and (own["gpu.utilization"].number or 0) >= _AT_WORK)
-    for clocks in grouped((at[:2], own["gpu.clock.sm"]) for at, own in loaded).values():
-        usual = median([f.number or 0.0 for f in clocks])
+    for devices in _machines(run, r"gpu\.(?:clock\.sm|utilization)"):
+        pairs = [(own["gpu.utilization"], own["gpu.clock.sm"]) for own in devices.values() if len(own) == 2]
+        clocks = [clock for load, clock in pairs if (load.number or 0) >= _AT_WORK]
+        usual = median([f.number or 0.0 for f in clocks]) if len(clocks) >= _FEW else 0.0
         for fact in clocks:
-            if len(clocks) >= _FEW and (fact.number or 0) < _OF_CLOCK * usual:
+            if (fact.number or 0) < _OF_CLOCK * usual:
                 yield fact, f"runs at {fact.value} MHz, others at {usual:g}"
 
 
@@ -239,102 +246,72 @@ def _held_back(reason: str) -> bool:
 def dcgm(run: Run) -> Iterator[Said | Beside]:
     """Checks of DCGM that failed, and incidents of its health watches: one finding a check."""
     rows = list(named(run, r"dcgm\..*"))
-    groups: dict[tuple[int, str], list[Fact]] = {}
-    for fact in rows:
-        health = fact.name.startswith("dcgm.health")
-        if fact.value in ("Fail", "Failure") or (health and fact.value in ("Warn", "Warning")):
-            groups.setdefault((fact.input_id, fact.name), []).append(fact)
-    if any(name != "dcgm.health" for _, name in groups):
-        groups = {key: facts for key, facts in groups.items() if key[1] != "dcgm.health"}
+    groups = grouped(((f.input_id, f.name), f) for f in rows if f.value in _FAILED[f.name.startswith("dcgm.health")])
+    summed_up = any(name != "dcgm.health" for _, name in groups)
     for (input_id, check), facts in groups.items():
+        if check == "dcgm.health" and summed_up:
+            continue
         test = check.removeprefix("dcgm.").removeprefix("health.").replace("_", " ")
         words = [f for f in rows if f.input_id == input_id and f.name in (f"{check}.warning", f"{check}.message")]
         text = shorten(words[0].value, 70) if words else ""
-        yield tools(
-            "host-check-failed.dcgm",
-            [*facts[:3], *words[:3]],
-            of=_named_fault(text) or _named_fault(f" {test} "),
-            test=test,
-            devices=listed(f.device for f in (*facts, *words) if f.device),
-            text=text,
-            first=facts[0],
-            warns=facts[0].value.startswith("Warn"),
-        )
-
-
-def _named_fault(said: str) -> str:
-    return next((name for name, pattern in _TOLD["dcgm"].items() if said and re.search(pattern, said, re.I)), "")
+        told = ((name, re.search(fault, said, re.I)) for said in (text, f" {test} ") for name, fault in _DCGM if said)
+        of = next((name for name, found in told if found), "")
+        devices = listed(f.device for f in (*facts, *words) if f.device)
+        given = {"test": test, "devices": devices, "text": text, "first": facts[0]}
+        warns = facts[0].value.startswith("Warn")
+        yield tools("host-check-failed.dcgm", [*facts[:3], *words[:3]], of=of, **given, warns=warns)
 
 
 def peers(run: Run) -> Iterator[Said | Beside]:
     """Pairs of GPUs whose peer access is reported and does not carry what a link between them carries."""
     table = run.table("peer_bandwidth").filter(pl.col("gbps").is_finite() & pl.col("line").is_not_null())
     late = {(f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if (f.number or 0) >= _PEER_US}
+    # Between these it is an ordinary copy, under the title of peer access.
     denied = {(f.input_id, f.device) for f in named(run, r"p2p\.access|p2p\.status") if f.value not in ("yes", "OK")}
     staged: list[tuple[Ref, str]] = []
-    for (input_id, _), rows in table.group_by("input_id", "test", maintain_order=True):
-        through = {
-            (r["src"], r["dst"]): float(r["gbps"]) for r in rows.filter(~pl.col("peer_access")).iter_rows(named=True)
-        }
-        direct = list(rows.filter(pl.col("peer_access").fill_null(True)).iter_rows(named=True))
-        usual = median([float(r["gbps"]) for r in direct]) if direct else 0.0
-        for row in direct:
-            pair = (row["src"], row["dst"])
-            host = through.get(pair)
-            rate = float(row["gbps"])
-            if (input_id, f"{pair[0]}->{pair[1]}") in denied:
-                continue  # an ordinary copy, under the title of peer access
-            slower = host is not None and rate < _OF_HOST * host
-            odd = len(direct) >= 4 and rate < _OF_PEERS * usual
-            if slower or rate < _PEER_GBPS or odd or (input_id, f"{pair[0]}->{pair[1]}") in late:
-                why = (
-                    f"through the host {host:g}"
-                    if slower
-                    else f"other pairs {usual:g}"
-                    if odd
-                    else "a Gen3 x16 link carries 12"
-                )
-                staged.append(
-                    (Ref(int(str(input_id)), int(row["line"])), f"GPU {pair[0]} -> {pair[1]}: {rate:g} GB/s, {why}")
-                )
+    for _, rows in table.group_by("input_id", "test", maintain_order=True):
+        through = {(a, b): gbps for a, b, gbps in rows.filter(~pl.col("peer_access")).select(_PAIR).iter_rows()}
+        direct = rows.filter(pl.col("peer_access").fill_null(True))
+        usual = median(direct["gbps"]) if direct.height >= 4 else 0.0
+        for src, dst, gbps, *at in direct.select(*_PAIR, "input_id", "line").iter_rows():
+            key = (at[0], f"{src}->{dst}")
+            why = "" if key in denied else _staged(gbps, through.get((src, dst), 0.0), usual, key in late)
+            if why:
+                staged.append((Ref(*at), f"GPU {src} -> {dst}: {gbps:g} GB/s, {why}"))
     if staged:
-        texts = [text for _, text in staged]
         slow = f"; latency {next(iter(late.values())).value} us" if late else ""
-        yield Said(
-            "p2p-staged-through-host",
-            says(
-                "p2p-staged-through-host.peers",
-                tuple(dict.fromkeys(ref for ref, _ in staged))[:6],
-                texts=texts,
-                slow=slow,
-            ),
-        )
+        shown = tuple(dict.fromkeys(ref for ref, _ in staged))[:6]
+        texts = [text for _, text in staged]
+        yield Said("p2p-staged-through-host", says("p2p-staged-through-host.peers", shown, texts=texts, slow=slow))
+
+
+def _staged(gbps: float, through_host: float, usual: float, late: bool) -> str:
+    """By what a direct copy seems to go through the host; empty where it does not."""
+    if gbps < _OF_HOST * through_host:
+        return f"through the host {through_host:g}"
+    if gbps < _OF_PEERS * usual:
+        return f"other pairs {usual:g}"
+    return "a Gen3 x16 link carries 12" if late or gbps < _PEER_GBPS else ""
 
 
 def copies(run: Run) -> Iterator[Said | Beside]:
     """What nvbandwidth says where a copy failed or brought other data."""
-    for told in named(run, r"nvbandwidth\.message"):
-        if told.value.startswith("WAIVED"):
-            continue
+    told = next((f for f in named(run, r"nvbandwidth\.message") if not f.value.startswith("WAIVED")), None)
+    if told is not None:
         wrong = "pattern" in told.value
         yield tools("cuda-unhandled.copies", [told], of="wrong-results" if wrong else "", told=told, wrong=wrong)
-        return
 
 
 def pairs(run: Run) -> Iterator[Said | Beside]:
     """Pairs of GPUs that are not linked as nearly all others of their host are."""
-    tables: dict[tuple[int, str | None, str], dict[str, Fact]] = {}
-    for fact in named(run, r"p2p\.(?:link|status|access)"):
-        if "->GPU" in fact.device or ":" in fact.device:
-            tables.setdefault((fact.input_id, fact.host, fact.name), {})[fact.device] = fact
-    for (_, _, name), cells in tables.items():
-        usual, times = Count(f.value for f in cells.values()).most_common(1)[0]
-        odd = [f for f in cells.values() if f.value != usual]
-        if not odd or not _DIRECT.fullmatch(usual) or times < _MOST_PAIRS * len(cells):
-            continue
-        yield tools(
-            "p2p-not-available.pairs", odd, of="nvlink-degraded" if name == "p2p.link" else "", odd=odd, usual=usual
-        )
+    cells = (f for f in named(run, r"p2p\.(?:link|status|access)") if "->GPU" in f.device or ":" in f.device)
+    for (*_, name), told in grouped(((*f.home, f.name), (f.device, f)) for f in cells).items():
+        table = dict(told).values()
+        usual, times = Count(f.value for f in table).most_common(1)[0]
+        odd = [f for f in table if f.value != usual]
+        if odd and _DIRECT.fullmatch(usual) and times >= _MOST_PAIRS * len(table):
+            of = "nvlink-degraded" if name == "p2p.link" else ""
+            yield tools("p2p-not-available.pairs", odd, of=of, odd=odd, usual=usual)
 
 
 def capability(run: Run) -> Iterator[Said | Beside]:
@@ -355,22 +332,16 @@ def holders(run: Run) -> Iterator[Said | Beside]:
     if "cuda-oom-init" not in present(run):
         return
     pids = {int(p) for p in run.table("processes")["pid"].drop_nulls()}
+    programs = {(f.input_id, f.device): f.value for f in reversed([*named(run, r"process\.name")])}
     for fact in named(run, r"process\.memory_used"):
         pid = re.search(r"pid ([0-9]+)", fact.device)
         if pid and int(pid[1]) not in pids and (fact.number or 0) >= 1024:
-            who = next(
-                (
-                    f.value
-                    for f in named(run, r"process\.name")
-                    if f.device == fact.device and f.input_id == fact.input_id
-                ),
-                "a process",
-            )
+            who = programs.get((fact.input_id, fact.device), "a process")
             yield Beside(
                 "holders",
                 f"Process {pid[1]} ({who}), which is not of this job, holds {float(fact.value) / 1024:.1f} GiB "
                 f"of {fact.device.split('/')[0]}: end it first (kill {pid[1]}).",
-                (Ref(fact.input_id, fact.line),),
+                refs([fact]),
             )
 
 

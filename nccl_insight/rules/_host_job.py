@@ -35,29 +35,21 @@ def limits(run: Run) -> Iterator[Said | Beside]:
 
 def shared_memory(run: Run) -> Iterator[Said | Beside]:
     """The size of /dev/shm."""
-    sizes = {(f.input_id, f.host): f for f in named(run, r"filesystem\.size") if f.device == "/dev/shm"}
-    used = {(f.input_id, f.host): f for f in named(run, r"filesystem\.used") if f.device == "/dev/shm"}
-    for key, fact in sizes.items():
-        full = used.get(key)
+    told = {(f.home, f.name): f for f in named(run, r"filesystem\.(?:size|used)") if f.device == "/dev/shm"}
+    for fact in (f for (_, name), f in told.items() if name == "filesystem.size"):
+        full = told.get((fact.home, "filesystem.used"))
         share = full.number or 0 if full else 0
         if (fact.number or 0) < _SHM or share >= _SHM_FULL:
-            size = format_bytes(int(fact.number or 0))
-            yield tools(
-                "shm-too-small.shared-memory", [fact], shm_full=share >= _SHM_FULL, share=share, size=size, full=full
-            )
+            size, most = format_bytes(int(fact.number or 0)), share >= _SHM_FULL
+            yield tools("shm-too-small.shared-memory", [fact], shm_full=most, share=share, size=size, full=full)
 
 
 def kernel(run: Run) -> Iterator[Said | Beside]:
     """An IOMMU that translates."""
-    options: dict[tuple[int, str | None], dict[str, Fact]] = {}
-    for fact in named(run, r"cmdline\.(?:intel_iommu|amd_iommu|iommu)"):
-        options.setdefault((fact.input_id, fact.host), {})[fact.name.removeprefix("cmdline.")] = fact
-    for own in options.values():
-        through = own.get("iommu")
-        on = next(
-            (own[n] for n in ("intel_iommu", "amd_iommu") if n in own and own[n].value.startswith(("on", "force"))),
-            None,
-        )
+    options = grouped((f.home, (f.name, f)) for f in named(run, r"cmdline\.(?:intel_iommu|amd_iommu|iommu)"))
+    for own in map(dict, options.values()):
+        through, makers = own.get("cmdline.iommu"), (own.get(f"cmdline.{maker}_iommu") for maker in ("intel", "amd"))
+        on = next((f for f in makers if f and f.value.startswith(("on", "force"))), None)
         if on is not None and (through is None or through.value not in ("pt", "off")):
             yield tools("host-tuning.kernel", [on], option=on.name.removeprefix("cmdline."), on=on)
 
@@ -67,23 +59,17 @@ def versions(run: Run) -> Iterator[Said | Beside]:
     drivers = list(named(run, r"host\.driver_version"))
     for cuda in named(run, r"torch\.cuda_version"):
         driver = next((d for d in drivers if d.input_id == cuda.input_id), None)
+        number = driver and re.match(r"([0-9]+)\.([0-9]+)", driver.value)
         least = _DRIVER_OF_CUDA.get(int(cuda.number or 0))
-        if driver is None or least is None or not re.match(r"[0-9]+\.[0-9]+", driver.value):
-            continue
-        major, minor = (int(n) for n in driver.value.split(".")[:2])
-        if (major, minor) < least:
+        if driver and number and least and (int(number[1]), int(number[2])) < least:
             usable = next((f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), "")
-            yield tools(
-                "cuda-driver-too-old.versions", [driver, cuda], driver=driver, cuda=cuda, least=least, usable=usable
-            )
+            pair = [driver, cuda]
+            yield tools("cuda-driver-too-old.versions", pair, driver=driver, cuda=cuda, least=least, usable=usable)
     hosts = {d.host: d for d in drivers if d.host}
     if len({d.value for d in hosts.values()}) > 1:
-        yield tools(
-            "driver-mix.versions",
-            list(hosts.values()),
-            observed=listed(d.value for d in hosts.values()),
-            drivers=listed(f"{h} {d.value}" for h, d in sorted(hosts.items())),
-        )
+        observed = listed(d.value for d in hosts.values())
+        each = listed(f"{h} {d.value}" for h, d in sorted(hosts.items()))
+        yield tools("driver-mix.versions", list(hosts.values()), observed=observed, drivers=each)
 
 
 _TOLD: Final = toml.beside(__file__)
@@ -93,36 +79,42 @@ _NODE_GONE: Final = re.compile(r"(?s)(?i:down|drain|fail|not_?respond|unk)|.*DRA
 
 def slurm(run: Run) -> Iterator[Said | Beside]:
     """How a job of Slurm ended; what its steps say follows from the job."""
-    states: dict[tuple[int, str], list[Fact]] = {}
-    more: dict[tuple[int, str, str], Fact] = {}
-    for fact in named(run, r"job\..*"):
-        job = re.sub(r"^job ([0-9_]+).*", r"\1", fact.device)
-        if fact.name == "job.state":
-            states.setdefault((fact.input_id, job), []).append(fact)
-        more[(fact.input_id, fact.device, fact.name)] = fact
-    for (_, job), facts in states.items():
-        named_state = [(f, re.sub(r"[+ ].*", "", f.value).upper()) for f in facts]
-        whole = next(((f, s) for f, s in named_state if f.device == f"job {job}"), named_state[0])
-        memory = [f for f, s in named_state if s.startswith("OUT_OF_ME")]
-        fact, state = whole
-        exit_ = more.get((fact.input_id, fact.device, "job.exitcode"))
-        ends = [e for f, _ in named_state if (e := more.get((f.input_id, f.device, "job.exitcode")))]
+    told = {(f.input_id, f.device, f.name): f for f in named(run, r"job\..*")}
+    states = (f for f in named(run, r"job\..*") if f.name == "job.state")
+    for (_, job), facts in grouped(
+        ((f.input_id, re.sub(r"^job ([0-9_]+).*", r"\1", f.device)), f) for f in states
+    ).items():
+        fact = next((f for f in facts if f.device == f"job {job}"), facts[0])
+        state, memory = _state(fact), [f for f in facts if _state(f).startswith("OUT_OF_ME")]
+
+        def shown(*names: str, of: Fact = fact) -> list[Fact]:
+            more = (told.get((of.input_id, of.device, f"job.{name}")) for name in names)
+            return [of, *filter(None, more)]
+
         if memory:
             yield tools("process-killed.slurm", memory, observed=memory[0].value, job=job)
         elif why := next((w for s, w in _BY_SCHEDULER.items() if len(state) >= 5 and s.startswith(state)), ""):
-            reason = more.get((fact.input_id, fact.device, "job.reason"))
-            nodes = more.get((fact.input_id, fact.device, "job.nodelist")) if state.startswith("NODE") else None
-            shown = list(filter(None, (fact, reason, nodes)))
-            yield tools("job-ended-by-scheduler.slurm-slurm-job", shown, job=job, why=why, shown=shown)
+            rows = shown("reason", *(["nodelist"] if state.startswith("NODE") else []))
+            yield tools("job-ended-by-scheduler.slurm-slurm-job", rows, job=job, why=why, shown=rows)
         elif state.startswith("FAIL"):
-            signal = next((m[1] for e in ends if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", e.value))), "")
-            code = next((m[1] for e in ends if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", e.value))), "")
-            crashed = CRASHED if signal or code in ("134", "136", "139") else UNEXPLAINED
-            name = KILLED if signal == "9" or code == "137" else crashed
-            how = f"signal {signal}" if signal else f"exit code {code}" if code else "an error"
-            shown = list(filter(None, (fact, exit_)))
+            codes = [told.get((f.input_id, f.device, "job.exitcode")) for f in facts]
+            name, how = _failure([code.value for code in codes if code is not None])
             known = name != UNEXPLAINED
-            yield tools("unexplained-failure.slurm", shown, of=name, job=job, how=how, known=known)
+            yield tools("unexplained-failure.slurm", shown("exitcode"), of=name, job=job, how=how, known=known)
+
+
+def _state(fact: Fact) -> str:
+    """The state of a job without what stands behind it: ``CANCELLED`` of ``CANCELLED by 1000``."""
+    return re.sub(r"[+ ].*", "", fact.value).upper()
+
+
+def _failure(codes: Sequence[str]) -> tuple[str, str]:
+    """The diagnosis of a job that failed, and how it ended, by the exit codes and signals (``1:0``) of its steps."""
+    signal = next((m[1] for code in codes if (m := re.fullmatch(r"[0-9]+:([1-9][0-9]*)", code))), "")
+    number = next((m[1] for code in codes if (m := re.fullmatch(r"([1-9][0-9]*):[0-9]+", code))), "")
+    crashed = CRASHED if signal or number in ("134", "136", "139") else UNEXPLAINED
+    how = f"signal {signal}" if signal else f"exit code {number}" if number else "an error"
+    return KILLED if signal == "9" or number == "137" else crashed, how
 
 
 def slurm_nodes(run: Run) -> Iterator[Said | Beside]:
@@ -137,42 +129,55 @@ _STATES: Final[Sequence[tuple[str, Sequence[str], str]]] = _TOLD["kubernetes"]["
 
 
 def kubernetes(run: Run) -> Iterator[Said | Beside]:
-    """How containers ended, and warnings of Kubernetes that end a pod or keep it from starting."""
-    codes = {
-        (f.input_id, f.device, f.name.rsplit(".", 1)[0]): f for f in named(run, r"pod\.(?:last_state|state)\.exit_code")
-    }
-    done: set[tuple[str, str]] = set()
+    """How containers ended, and warnings of Kubernetes that end a pod or keep it from starting, once a pod each."""
+    found: dict[tuple[str, str], Said] = {}
+    for at, said in (*_containers(run), *_events(run)):
+        found.setdefault(at, said)
+    yield from found.values()
+    for fact in named(run, r"node\.(?:condition\.ready|status)"):
+        if fact.value in ("False", "Unknown") or fact.value.startswith("NotReady"):
+            yield tools("job-ended-by-scheduler.kubernetes", [fact], fact=fact)
+
+
+def _containers(run: Run) -> Iterator[tuple[tuple[str, str], Said]]:
+    """How containers ended, by pod and diagnosis."""
+    codes = {(f.input_id, f.device, _of(f)): f for f in named(run, r"pod\.(?:last_state|state)\.exit_code")}
     for fact in named(run, r"pod\.(?:last_state|state|status)\.reason|pod\.reason|pod\.status"):
-        code = codes.get((fact.input_id, fact.device, fact.name.rsplit(".", 1)[0]))
+        code = codes.get((fact.input_id, fact.device, _of(fact)))
         pod, reason, number = fact.device, fact.value, code.value if code else ""
         told = next((state for state in _STATES if {reason, number} & {*state[1]}), None)
         if told is None and number in ("", "0"):
             continue
         name, _, title = told or _STATES[-1]
         how = f"with exit code {number}" if number else f"({reason})"
-        if (pod, name) in done:
-            continue
-        done.add((pod, name))
-        beside = "state." in fact.name and sidecars(run)(fact.input_id, fact.line)
-        yield tools(
-            "unexplained-failure.container",
-            [f for f in (fact, code) if f],
-            of=name,
-            title=title.format(pod=pod, reason=reason, code=number, how=how),
-            pod=pod or "<pod>",
-            known=name != UNEXPLAINED,
-            beside=beside,
-            reason=" ".join(filter(None, (reason, number))),
+        yield (
+            (pod, name),
+            tools(
+                "unexplained-failure.container",
+                [fact, code] if code else [fact],
+                of=name,
+                title=title.format(pod=pod, reason=reason, code=number, how=how),
+                pod=pod or "<pod>",
+                known=name != UNEXPLAINED,
+                beside="state." in fact.name and sidecars(run)(fact.input_id, fact.line),
+                reason=" ".join(filter(None, (reason, number))),
+            ),
         )
+
+
+def _events(run: Run) -> Iterator[tuple[tuple[str, str], Said]]:
+    """Events of pods that end them or keep them from starting, by pod and diagnosis."""
     for fact in named(run, r"event\.(?:warning|normal)\..*"):
         event, pod = fact.name.split(".", 2)[2], fact.device
         name = next((n for n, events in _TOLD["kubernetes"]["events"].items() if re.fullmatch(events, event)), "")
-        if name and (pod, name) not in done:
-            done.add((pod, name))
-            yield tools("launch-failed.event", [fact], of=name, event=event, pod=pod, fact=fact, name=name)
-    for fact in named(run, r"node\.(?:condition\.ready|status)"):
-        if fact.value in ("False", "Unknown") or fact.value.startswith("NotReady"):
-            yield tools("job-ended-by-scheduler.kubernetes", [fact], fact=fact)
+        if name:
+            said = tools("launch-failed.event", [fact], of=name, event=event, pod=pod, fact=fact, name=name)
+            yield (pod, name), said
+
+
+def _of(fact: Fact) -> str:
+    """What a fact is a part of: ``pod.state`` of ``pod.state.reason``."""
+    return fact.name.rpartition(".")[0]
 
 
 def stood(stand: Stand) -> str:
@@ -264,11 +269,9 @@ def kernel_links(run: Run) -> Iterator[Said | Beside]:
             )
 
 
-# How pages name the facts that belong to their findings, the values that tell of it, and what these facts are.
-
-
 def besides(run: Run) -> Iterator[Said | Beside]:
     """Facts that belong to a finding of the log and are no fault by themselves."""
+    # How pages name them, the values that tell of it, and what they are.
     for kind, pattern, values, what in _TOLD["beside"]["facts"]:
         told = [f for f in named(run, pattern) if re.fullmatch(values, f.value)]
         if told and run.table("processes").height:

@@ -24,6 +24,11 @@ _LOST_SHARE: Final = 1e-6
 _FLAPS: Final = 3
 _WIRE: Final = 0.75
 _LARGE: Final = 65536
+# What has an MTU, and interfaces that lead nowhere but into the host.
+_CARRIERS: Final = {"port.active_mtu": "RDMA port", "net.mtu": "interface"}
+_INNER: Final = re.compile(r"lo$|docker|veth|br-|virbr|cni|flannel|cali|tun")
+# What a status of a completion means.
+_STATUS: Final = {"12": "ib-completion-retry-exceeded", "4": "ib-completion-local-prot", "5": "ib-completion-flush"}
 
 
 def _ports(run: Run) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
@@ -33,67 +38,50 @@ def _ports(run: Run) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
     return {(i, h, name): {**found.get((i, h, name.split("/")[0]), {}), **own} for (i, h, name), own in ports.items()}
 
 
-def _kin(own: Mapping[str, Fact]) -> tuple[str, str]:
-    model, layer = (own[n].value if n in own else "" for n in ("device.model", "port.link_layer"))
-    return model, layer
+def _kin(own: Mapping[str, Fact]) -> tuple[object, ...]:
+    """What the ports of a host have in common that should be of one rate."""
+    told = (own[n].value if n in own else "" for n in ("device.model", "port.link_layer"))
+    return (*own["port.state"].home, *told)
+
+
+def _fault(own: Mapping[str, Fact], best: float) -> tuple[str, tuple[Fact, str]] | None:
+    """Why a port is not as it should be: it is down, waits to be set up, or is slow beside the best of its kind."""
+    state, physical = own["port.state"], own.get("port.physical_state")
+    said = f"{state.device} {state.value}" + (f" ({physical.value})" if physical else "")
+    if state.value in ("Initializing", "Armed"):
+        return "waiting", (state, said)
+    if state.value == "Down" and not (physical and "disabled" in physical.value):
+        return "down", (state, said)
+    if state.value == "Active" and 0 < _rate(own) < best:
+        return "slow", (own.get("port.rate", state), f"{state.device} {_rate(own):g} Gb/s, its like {best:g}")
+    return None
 
 
 def ports(run: Run) -> Iterator[Said | Beside]:
     """Ports that are not up, and those that came up slower than their like."""
-    every = _ports(run)
-    up: Count[tuple[int, str | None, tuple[str, str]]] = Count()
-    best: dict[tuple[int, str | None, tuple[str, str]], float] = {}
-    for (input_id, host, _), own in every.items():
-        kind = (input_id, host, _kin(own))
-        if "port.state" in own and own["port.state"].value == "Active":
-            up[kind] += 1
-            best[kind] = max(best.get(kind, 0.0), _rate(own))
+    ports = _ports(run)
+    every = [own for own in ports.values() if "port.state" in own]
+    up = grouped((_kin(own), _rate(own)) for own in every if own["port.state"].value == "Active")
+    found = grouped(told for own in every if (told := _fault(own, max(up.get(_kin(own), (0.0,))))))
     used = {str(n) for n in run.table("net_devices")["name"].drop_nulls().unique()}
-    down: list[tuple[Fact, str]] = []
-    waiting: list[tuple[Fact, str]] = []
-    slow: list[tuple[Fact, str]] = []
-    of_job = False
-    for (input_id, host, name), own in every.items():
-        state, physical = own.get("port.state"), own.get("port.physical_state")
-        if state is None:
-            continue
-        kind = (input_id, host, _kin(own))
-        label = f"{name} {state.value}" + (f" ({physical.value})" if physical else "")
-        if state.value in ("Initializing", "Armed"):
-            waiting.append((state, label))
-        elif state.value == "Down" and not (physical and "disabled" in physical.value):
-            down.append((state, label))
-            of_job |= name.split("/")[0] in used
-        elif state.value == "Active" and 0 < _rate(own) < best[kind]:
-            slow.append((own.get("port.rate", state), f"{name} {_rate(own):g} Gb/s, its like {best[kind]:g}"))
-    if down:
-        facts, texts = zip(*down, strict=True)
-        alike = all(up[f.input_id, f.host, _kin(every[f.input_id, f.host, f.device])] > 0 for f in facts)
-        few = alike or len(every) == len(down) <= 2
-        most = len(down) * 2 > len(every) > 2
-        yield tools(
-            "ib-port-error.ports", facts, up=sum(up.values()), of_job=of_job, some=few and not most, texts=texts
-        )
-    if waiting:
-        facts, texts = zip(*waiting, strict=True)
+    of_job = any(f.device.split("/")[0] in used for f, _ in found.get("down", ()))
+    if "down" in found:
+        facts, texts = zip(*found["down"], strict=True)
+        alike = all(_kin(ports[f.input_id, f.host, f.device]) in up for f in facts)
+        some = (alike or len(ports) == len(facts) <= 2) and not len(facts) * 2 > len(ports) > 2
+        counted = sum(map(len, up.values()))
+        yield tools("ib-port-error.ports", facts, up=counted, of_job=of_job, some=some, texts=texts)
+    if "waiting" in found:
+        facts, texts = zip(*found["waiting"], strict=True)
         yield tools("ib-port-error.ports-rdma-port", facts, waiting=listed(texts), lost=of_job or not up)
-    if slow:
-        facts, texts = zip(*slow, strict=True)
+    if "slow" in found:
+        facts, texts = zip(*found["slow"], strict=True)
         yield tools("nic-speed-mismatch.ports", facts, slow=listed(texts))
 
 
 def _rate(own: Mapping[str, Fact]) -> float:
     fact = own.get("port.rate") or own.get("port.effective_rate")
     return fact.number or 0.0 if fact else 0.0
-
-
-def _over(own: Mapping[str, Counter], pattern: str) -> list[tuple[str, Counter]]:
-    """Counters whose name matches and that are not zero; one that was read twice counts by how much it grew."""
-    return [(n, c) for n, c in own.items() if re.fullmatch(pattern, n) and (c.value if c.grew is None else c.grew) > 0]
-
-
-def _worth(counter: Counter) -> int:
-    return counter.value if counter.grew is None else counter.grew
 
 
 # Patterns of names of counters: what is lost, pauses, notices, all traffic, what arrives broken, links that went down.
@@ -103,39 +91,35 @@ _LOSS, _PAUSE, _NOTICE, _TRAFFIC, _BROKEN, _FLAP = (
 )
 
 
+def _over(own: Mapping[str, Counter], pattern: str, least: float, grown: float = 0) -> list[tuple[Fact, str]]:
+    """Counters whose name matches and that are so large, in words; one that was read twice counts by how much it grew,
+    ``grown`` being enough there."""
+    named = (c for n, c in own.items() if re.fullmatch(pattern, n))
+    reached = ((c, c.value >= least if c.grew is None else c.grew >= (grown or least)) for c in named)
+    return [(c.last, _counted(c)) for c, enough in reached if enough]
+
+
+def _counted(counter: Counter) -> str:
+    """``mlx5_0/1 on node1 symbol_error 12 (+3 between two readings)``."""
+    fact, grew = counter.last, "" if counter.grew is None else f" (+{counter.grew:,} between two readings)"
+    name = fact.name.removeprefix("counter.")
+    return " ".join(filter(None, (fact.device, fact.host and f"on {fact.host}", name, f"{counter.value:,}{grew}")))
+
+
 def network(run: Run) -> Iterator[Said | Beside]:
     """Counters that tell of a congested fabric, of a bad cable, of a link that went down."""
-    crowded: list[tuple[Fact, str]] = []
-    broken: list[tuple[Fact, str]] = []
-    flaps: list[tuple[Fact, str]] = []
-    for (host, device), own in counters(run).items():
+    crowded, broken, flaps = list[tuple[Fact, str]](), list[tuple[Fact, str]](), list[tuple[Fact, str]]()
+    for own in counters(run).values():
         traffic = max((c.value for n, c in own.items() if re.fullmatch(_TRAFFIC, n)), default=0)
-
-        def say(name: str, counter: Counter, device: str = device, host: str | None = host) -> tuple[Fact, str]:
-            grew = f" (+{counter.grew:,} between two readings)" if counter.grew is not None else ""
-            where = " ".join(filter(None, (device, f"on {host}" if host else "")))
-            return counter.last, f"{where + ' ' if where else ''}{name} {counter.value:,}{grew}"
-
-        for name, counter in _over(own, _LOSS):
-            if _worth(counter) >= _LOST and _worth(counter) >= _LOST_SHARE * traffic:
-                crowded.append(say(name, counter))
-        for name, counter in _over(own, f"{_PAUSE}|{_NOTICE}"):
-            share = _SHARE * traffic if traffic else 1e6
-            if _worth(counter) >= max(share, _LOST):
-                crowded.append(say(name, counter))
-        broken += [say(n, c) for n, c in _over(own, _BROKEN) if _worth(c) >= 10]
-        flaps += [say(n, c) for n, c in _over(own, _FLAP) if _worth(c) >= (1 if c.grew else _FLAPS)]
+        crowded += _over(own, _LOSS, max(_LOST, _LOST_SHARE * traffic))
+        crowded += _over(own, f"{_PAUSE}|{_NOTICE}", max(_LOST, _SHARE * traffic if traffic else 1e6))
+        broken += _over(own, _BROKEN, 10)
+        flaps += _over(own, _FLAP, _FLAPS, grown=1)
     since = "Counters run since the driver was loaded: read them twice, some minutes apart, to see what grows."
     crowded += [(f, f"{f.device} PFC storm on {f.value}") for f in named(run, r"switch\.pfc_storm")]
     if crowded:
-        yield tools(
-            "network-congestion.network",
-            [f for f, _ in crowded],
-            crowded=crowded,
-            since=since,
-            share=_SHARE,
-            grows=any("+" in t for _, t in crowded),
-        )
+        facts, grows = [f for f, _ in crowded], any("+" in text for _, text in crowded)
+        yield tools("network-congestion.network", facts, crowded=crowded, since=since, share=_SHARE, grows=grows)
     if broken:
         yield tools("link-errors.network", [f for f, _ in broken], broken=broken, since=since)
     if flaps:
@@ -154,35 +138,26 @@ def fabric_checks(run: Run) -> Iterator[Said | Beside]:
 
 def gids(run: Run) -> Iterator[Said | Beside]:
     """No GID, or none of RoCE v2 at the index that is set."""
-    none = [f for f in named(run, r"gid\.count") if f.value == "0"]
-    devices = [f for f in named(run, r"rdma\.devices") if f.value == "0"]
-    if none:
-        yield tools("ib-gid-index.gids", none)
-    if devices:
-        yield tools("ib-no-device.gids", devices)
+    for name, said in ((r"gid\.count", "ib-gid-index.gids"), (r"rdma\.devices", "ib-no-device.gids")):
+        if none := [f for f in named(run, name) if f.value == "0"]:
+            yield tools(said, none)
     pinned = setting(run, "NCCL_IB_GID_INDEX")
-    tables: dict[tuple[str | None, str], dict[int, Fact]] = {}
-    for fact in named(run, r"gid\.[0-9]+"):
-        tables.setdefault((fact.host, fact.device), {})[int(fact.name[4:])] = fact
-    if tables and pinned.height and str(pinned.item(0, "value")).isdecimal():
-        index = int(pinned.item(0, "value"))
-        wrong = {
-            port: rows
-            for port, rows in tables.items()
-            if index not in rows
-            or (re.search(r"\bv1\b|RoCE v1|fe80", rows[index].value) and any(_routable(r) for r in rows.values()))
-        }
-        if wrong:
-            (_, port), rows = next(iter(wrong.items()))
-            good = sorted(i for i, r in rows.items() if _routable(r))
-            yield tools(
-                "ib-gid-index.gids-nccl-gid",
-                [rows.get(index, next(iter(rows.values()))), *(rows[i] for i in good[:1])],
-                index=index,
-                port=port,
-                good=good,
-                index_said=rows[index].value if index in rows else f"no GID at index {index}",
-            )
+    index = str(pinned.item(0, "value")) if pinned.height else ""
+    if index.isdecimal() and (wrong := _without_gid(run, int(index))) is not None:
+        yield wrong
+
+
+def _without_gid(run: Run, index: int) -> Said | None:
+    """The first port that has no GID of RoCE v2 at this index."""
+    tables = grouped(((f.host, f.device), (int(f.name[4:]), f)) for f in named(run, r"gid\.[0-9]+"))
+    for (_, port), cells in tables.items():
+        rows = dict(cells)
+        own, good = rows.get(index), sorted(i for i, row in rows.items() if _routable(row))
+        if own is None or (good and re.search(r"\bv1\b|RoCE v1|fe80", own.value)):
+            shown = [own or cells[0][1], *(rows[i] for i in good[:1])]
+            said = own.value if own else f"no GID at index {index}"
+            return tools("ib-gid-index.gids-nccl-gid", shown, index=index, port=port, good=good, index_said=said)
+    return None
 
 
 def _routable(fact: Fact) -> bool:
@@ -191,25 +166,21 @@ def _routable(fact: Fact) -> bool:
 
 def mtus(run: Run) -> Iterator[Said | Beside]:
     """Ports or interfaces of one name with different MTUs."""
-    rows: dict[str, list[Fact]] = {}
-    for fact in named(run, r"port\.active_mtu|net\.mtu"):
-        if fact.name == "port.active_mtu":
-            rows.setdefault(f"RDMA port {fact.device}", []).append(fact)
-        elif not re.match(r"lo$|docker|veth|br-|virbr|cni|flannel|cali|tun", fact.device):
-            rows.setdefault(f"interface {fact.device}", []).append(fact)
-    layers = {(f.input_id, f.host, f.device): f.value for f in named(run, r"port\.link_layer")}
-    for what, every in rows.items():
-        for facts in grouped((layers.get((f.input_id, f.host, f.device), ""), f) for f in every).values():
-            votes = Count(f.value for f in {(f.input_id, f.host): f for f in facts}.values())
-            if len(votes) < 2 or len({(f.input_id, f.host) for f in facts}) < 2:
-                continue
+    layers = {(f.home, f.device): f.value for f in named(run, r"port\.link_layer")}
+    every = (f for f in named(run, r"port\.active_mtu|net\.mtu") if f.name in _CARRIERS)
+    told = (f for f in every if f.name != "net.mtu" or not _INNER.match(f.device))
+    alike = grouped(((_CARRIERS[f.name], f.device, layers.get((f.home, f.device), "")), f) for f in told)
+    for (carrier, device, _), facts in alike.items():
+        latest = {f.home: f.value for f in facts}
+        votes = Count(latest.values())
+        if len(votes) > 1:
             usual = votes.most_common(1)[0][0]
             odd = [f for f in facts if f.value != usual]
             yield tools(
                 "mtu-mismatch.mtus",
                 [*odd[:4], next(f for f in facts if f.value == usual)],
                 observed=listed(f"{f.at} {f.value}" for f in odd),
-                what=what,
+                what=f"{carrier} {device}",
                 odd=listed(f"{f.value} on {f.host or f.device}" for f in odd),
                 usual=usual,
             )
@@ -229,9 +200,7 @@ def wires(run: Run) -> Iterator[Said | Beside]:
             yield tools("low-bandwidth.wires", [best], device=device, best=best, rate=rate, enough=_WIRE * rate)
     for fact in named(run, r"perftest\.error"):
         status = re.search(r"status ([0-9]+)", fact.value)
-        name = {"12": "ib-completion-retry-exceeded", "4": "ib-completion-local-prot", "5": "ib-completion-flush"}.get(
-            status[1] if status else "", ""
-        )
+        name = _STATUS.get(status[1] if status else "", "")
         if name or re.search(r"to RTR|to RTS", fact.value):
             yield tools("ib-qp-timeout.perftest", [fact], of=name, fact=fact)
 
@@ -240,13 +209,10 @@ def peermem(run: Run) -> Iterator[Said | Beside]:
     """Why GPUDirect RDMA is not used: the module that NVIDIA's driver needs for it is not loaded."""
     if not _without_gdr(run) and present(run).isdisjoint(shown_by("peermem")):
         return
-    modules = {(f.input_id, f.host): f for f in named(run, r"module\.count")}
-    loaded = {
-        (f.input_id, f.host) for f in named(run, r"module\.size") if re.match(r"nvidia_peermem|nv_peer_mem", f.device)
-    }
-    nvidia = {(f.input_id, f.host) for f in named(run, r"module\.size") if f.device == "nvidia"}
-    for key, fact in modules.items():
-        if key in nvidia and key not in loaded:
+    loaded = grouped((f.home, f.device) for f in named(run, r"module\.size"))
+    for key, fact in {f.home: f for f in named(run, r"module\.count")}.items():
+        own = loaded.get(key, [])
+        if "nvidia" in own and not any(re.match(r"nvidia_peermem|nv_peer_mem", name) for name in own):
             yield Beside(
                 "peermem",
                 "lsmod shows the nvidia driver without nvidia_peermem: sudo modprobe nvidia-peermem (or a kernel "
@@ -262,21 +228,13 @@ def _without_gdr(run: Run) -> bool:
 
 def interfaces(run: Run) -> Iterator[Said | Beside]:
     """NCCL_SOCKET_IFNAME against the interfaces that there are."""
-    known = {(f.input_id, f.host): set[str]() for f in named(run, r"net\.state")}
-    for fact in named(run, r"net\.state"):
-        known[(fact.input_id, fact.host)].add(fact.device)
     chosen = setting(run, "NCCL_SOCKET_IFNAME")
-    if not known or chosen.is_empty():
-        return
-    text = str(chosen.item(0, "value"))
-    if text.startswith("^"):
-        return
-    exact = text.startswith("=")
-    names = [n for n in text.removeprefix("=").split(",") if n]
-    for (input_id, host), devices in known.items():
-        fits = any(d == n or (not exact and d.startswith(n)) for d in devices for n in names)
-        if names and not fits and len(devices) > 1:
-            facts = [f for f in named(run, r"net\.state") if (f.input_id, f.host) == (input_id, host)]
+    text = "" if chosen.is_empty() else str(chosen.item(0, "value"))
+    names = [] if text.startswith("^") else [n for n in text.removeprefix("=").split(",") if n]
+    for facts in grouped((f.home, f) for f in named(run, r"net\.state")).values() if names else ():
+        devices = {f.device for f in facts}
+        fits = any(d == n or (not text.startswith("=") and d.startswith(n)) for d in devices for n in names)
+        if not fits and len(devices) > 1:
             yield tools("ifname-not-found.interfaces", facts, text=text, devices_said=sorted(devices))
 
 

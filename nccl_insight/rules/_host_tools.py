@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Hit, Severity
 from nccl_insight.rules._host_words import Beside, Said
 from nccl_insight.tables.run import Run, fact
@@ -16,7 +17,7 @@ from nccl_insight.tables.run import Run, fact
 _LOUD: Final = (Severity.ERROR, Severity.WARNING)
 
 
-def told(run: Run) -> Mapping[str, tuple[Hit, ...]]:
+def told(run: Run) -> Mapping[str, Sequence[Hit]]:
     """Hits that rest on host tools alone, by the name of their diagnosis."""
     return _told(run)[0]
 
@@ -27,19 +28,15 @@ def beside(run: Run) -> Sequence[Beside]:
 
 
 @fact
-def _told(run: Run) -> tuple[dict[str, tuple[Hit, ...]], tuple[Beside, ...]]:
-    hits: dict[str, tuple[Hit, ...]] = {}
-    sentences: list[Beside] = []
-    if run.has("host_tools") or run.has("stacks"):  # most runs have none, and need no code for them
-        from nccl_insight.rules import _host_devices, _host_job, _host_network
+def _told(run: Run) -> tuple[Mapping[str, Sequence[Hit]], Sequence[Beside]]:
+    if not run.has("host_tools") and not run.has("stacks"):  # most runs have none, and need no code for them
+        return {}, ()
+    from nccl_insight.rules import _host_devices, _host_job, _host_network
 
-        for judge in (*_host_devices.JUDGES, *_host_network.JUDGES, *_host_job.JUDGES):
-            for said in judge(run):
-                if isinstance(said, Said):
-                    hits[said.name] = (*hits.get(said.name, ()), said.hit)
-                else:
-                    sentences.append(said)
-    return hits, tuple(sentences)
+    judges = (*_host_devices.JUDGES, *_host_network.JUDGES, *_host_job.JUDGES)
+    every = [said for judge in judges for said in judge(run)]
+    hits = grouped((said.name, said.hit) for said in every if isinstance(said, Said))
+    return hits, tuple(said for said in every if isinstance(said, Beside))
 
 
 def joined(run: Run, name: str, own: Sequence[Hit]) -> Sequence[Hit]:

@@ -2,9 +2,9 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -33,6 +33,11 @@ class Fact:
             return float(self.value)
         except ValueError:
             return None
+
+    @property
+    def home(self) -> tuple[int, str | None]:
+        """The input and the host: facts of one machine agree in them."""
+        return self.input_id, self.host
 
     @property
     def at(self) -> str:
@@ -112,10 +117,8 @@ def sidecars(run: Run) -> Lines:
 
 def by_device(rows: Iterable[Fact]) -> Mapping[tuple[int, str | None, str], dict[str, Fact]]:
     """The last fact of each name by (input, host, device)."""
-    found: dict[tuple[int, str | None, str], dict[str, Fact]] = {}
-    for told in rows:
-        found.setdefault((told.input_id, told.host, told.device), {})[told.name] = told
-    return found
+    found = grouped(((*told.home, told.device), told) for told in rows)
+    return {at: {told.name: told for told in own} for at, own in found.items()}
 
 
 @dataclass(frozen=True)
@@ -174,32 +177,29 @@ def stands(run: Run) -> tuple[Stand, ...]:
 
     The main thread speaks for a process: the one called so, else the one that stands in the most telling place.
     """
-    rows = run.table("stacks")
-    if rows.is_empty():
-        return ()
     ranks = {(h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()}
-    pids = {pid: set(own) for pid, own in grouped((int(pid), int(rank)) for (_, pid), rank in ranks.items()).items()}
+    numbers = grouped((pid, rank) for (_, pid), rank in ranks.items())
+    alone = {pid: own[0] for pid, own in numbers.items() if len({*own}) == 1}
     of = ("input_id", "host", "pid", "rank", "thread")
-    threads = grouped((tuple(row[name] for name in of), row) for row in rows.iter_rows(named=True))
-    best: dict[tuple[object, ...], tuple[int, Stand]] = {}
-    for (input_id, host, pid, rank, thread), frames in threads.items():
-        shown = [_frame(f) for f in frames]
-        doing = next((name for name, pattern in _doings() if any(pattern.search(t) for t in shown)), "")
-        known = rank if rank is not None else ranks.get((host, pid))
-        if known is None and pid is not None and len(pids.get(int(str(pid)), ())) == 1:
-            known = next(iter(pids[int(str(pid))]))
-        line, own = int(str(frames[0]["line"])), next((t for t in shown if _own(t)), "")
-        who = None if pid is None else int(str(pid)), None if known is None else int(str(known)), str(thread or "")
-        stand = Stand(int(str(input_id)), line, str(host) if host else None, *who, doing, shown[0], own)
-        weight = (
-            4 * ("MainThread" in stand.thread or "current" in stand.thread)
-            + 2 * bool(doing)
-            + (not _IDLE.search(" ".join((stand.thread, *shown[:2]))))
-        )
-        key = (input_id, host, pid, rank)
-        if key not in best or weight > best[key][0]:
-            best[key] = (weight, stand)
-    return tuple(stand for _, stand in best.values())
+    rows = run.table("stacks").iter_rows(named=True)
+    found: list[tuple[object, tuple[int, Stand]]] = []
+    for (*process, thread), frames in grouped((tuple(row[name] for name in of), row) for row in rows).items():
+        input_id, host, pid, rank = process
+        known = ranks.get((host, pid), alone.get(pid)) if rank is None else rank
+        found.append((tuple(process), _stand(input_id, host, pid, known, str(thread or ""), frames)))
+    return tuple(max(own, key=lambda weighed: weighed[0])[1] for own in grouped(found).values())
+
+
+def _stand(
+    input_id: int, host: str | None, pid: int | None, rank: int | None, thread: str, frames: Sequence[Mapping[str, Any]]
+) -> tuple[int, Stand]:
+    """Where a thread stands, and how much that tells of its process."""
+    shown = [_frame(frame) for frame in frames]
+    doing = next((name for name, pattern in _doings() if any(pattern.search(place) for place in shown)), "")
+    own = next((place for place in shown if _own(place)), "")
+    busy = not _IDLE.search(" ".join((thread, *shown[:2])))
+    weight = 4 * ("MainThread" in thread or "current" in thread) + 2 * bool(doing) + busy
+    return weight, Stand(input_id, frames[0]["line"], host or None, pid, rank, thread, doing, shown[0], own)
 
 
 def _frame(row: Mapping[str, object]) -> str:
