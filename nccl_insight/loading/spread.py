@@ -93,10 +93,9 @@ def _begin(workers: Workers, files: Sequence[InputFile], details: bool, size: in
 
     What only this process can read is read by it at once.
     """
-    tokens: list[Any] = []
     if any(file.temporary for file in files):
         return [shares.take(share, details) for share in shares.shares(files, size)]
-    tokens = [workers.start(_take, share, details) for share in shares.shares(files, size)]
+    tokens: list[Any] = [workers.start(_take, share, details) for share in shares.shares(files, size)]
     while len(tokens) > 1:
         tokens = [
             workers.start(_join_taken, *tokens[n : n + _JOINED_AT_ONCE]) for n in range(0, len(tokens), _JOINED_AT_ONCE)

@@ -42,6 +42,11 @@ def _words(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     return rows.with_columns(map(hexadecimal.unpacked, numbers)) if numbers else rows
 
 
+def _narrow(rows: pl.DataFrame, kept: Collection[str] | None) -> pl.DataFrame:
+    """The rows with where they stand and these columns, else all that rules captured."""
+    return rows[[c for c in rows.columns if c in _PLACE or (not c.startswith("_") if kept is None else c in kept)]]
+
+
 def table_rows(
     frames: Frames,
     grammar: Grammar,
@@ -61,13 +66,9 @@ def table_rows(
         steps = rule.directives.get("normalise", "").replace(",", " ").split()
         # Values of other columns may be made of those that are not asked for.
         kept = captured if captured is not None else None if steps else wanted
-        if kept is not None:
-            known = {*_PLACE, *kept}
-            found = [rows[[c for c in rows.columns if c in known]] for rows in found]
-        elif wanted is not None:
-            found = [rows[[c for c in rows.columns if c in _PLACE or not c.startswith("_")]] for rows in found]
         columns = CONTRACT.get(rule.table or "", {})
-        rows = stack([_words(rows, columns) for rows in found])
+        narrow = kept is not None or wanted is not None
+        rows = stack([_words(_narrow(rows, kept) if narrow else rows, columns) for rows in found])
         if captured is not None:
             parts.append(rows.with_columns(POSITION))
             continue

@@ -5,6 +5,7 @@ Where one writer cut another's line, the rest of the first text stands glued bef
 it, is that host. So is one that no other process has, where no name of a host begins like the debris: ``53gpu1``.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -22,17 +23,13 @@ _DEBRIS: Final = late.compiled(r"[0-9]{1,9}|.*[/\\=>].*")
 
 def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
     """Columns ``input_id, _host, _pid, _mended`` of the hosts that are another's with debris in front."""
-    by_pid: dict[tuple[int, int], dict[str, int]] = {}
-    known = processes.filter(pl.col("_host").is_not_null() & pl.col("_pid").is_not_null())
-    for input_id, host, pid, lines in known.select("input_id", "_host", "_pid", "_lines").iter_rows():
-        hosts = by_pid.setdefault((input_id, pid), {})
-        hosts[host] = hosts.get(host, 0) + lines
+    by_pid = defaultdict[tuple[int, int], Counter[str]](Counter)
+    totals = defaultdict[int, Counter[str]](Counter)
+    known = processes.drop_nulls(["_host", "_pid"]).select("input_id", "_host", "_pid", "_lines")
+    for input_id, host, pid, lines in known.iter_rows():
+        by_pid[input_id, pid][host] += lines
+        totals[input_id][host] += lines
     found: list[tuple[int, str, int, str]] = []
-    totals: dict[int, dict[str, int]] = {}
-    for (input_id, _), hosts in by_pid.items():
-        total = totals.setdefault(input_id, {})
-        for host, lines in hosts.items():
-            total[host] = total.get(host, 0) + lines
     for (input_id, pid), hosts in by_pid.items():
         total = totals[input_id]
         if len(total) == 1:

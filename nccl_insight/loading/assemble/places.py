@@ -2,7 +2,8 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -24,7 +25,7 @@ def short(host: str) -> str:
 def _own_address(name: str) -> str | None:
     """The address that a machine's name is made of: ``ip-10-0-0-12`` is at 10.0.0.12."""
     found = _IP_NAME.fullmatch(short(name))
-    return found[1][1:].replace("-", ".") if found is not None else None
+    return found and found[1][1:].replace("-", ".")
 
 
 def without_port(column: str) -> pl.Expr:
@@ -112,25 +113,22 @@ class Places:
 
         The number of the process goes before its rank, the rank before the local rank.
         """
-        host = self.host(host) or self.host_in_tag(tag)
-        found: tuple[str | None, int] | None = self.process(tag.pid if pid is None else pid, host)
-        number = tag.rank if rank is None else rank
-        at = host or self.host_of_input.get(input_id)
-        if found is None and number is not None:
-            found = self.rank(number, host)
-            return Place(found[0] or at, found[1]) if found is not None else Place(host)
-        local = tag.local_rank
-        if local is None and (host is None or host == self.host_of_input.get(input_id)):
+        host, of_input = self.host(host) or self.host_in_tag(tag), self.host_of_input.get(input_id)
+        at, of_file = host or of_input, host in (None, of_input)
+        number, local = tag.rank if rank is None else rank, tag.local_rank
+        if process := self.process(tag.pid if pid is None else pid, host):
+            return Place(*process)
+        if number is not None:
+            told = self.rank(number, host)
+            return Place(told[0] or at, told[1]) if told is not None else Place(host)
+        if local is None and of_file:
             local = self.local_of_input.get(input_id)
-        if found is None and local is not None:
-            here = self.at_local_rank(local, at)
-            found = self.rank(here, at) if here is not None else None
-        if found is None and pid is None and host in (None, self.host_of_input.get(input_id)):
-            alone = self.rank_of_input.get(input_id)
-            found = self.rank(alone, at) if alone is not None else None
+        found = self.rank(self.at_local_rank(local, at), at)
+        if found is None and pid is None and of_file:
+            found = self.rank(self.rank_of_input.get(input_id), at)
         if found is None and pid is None and local is None and len(self.ranks) == len(self.machines) == self.world:
-            found = next(((at, rank) for rank in self.on((at,) if at else ())), None)
-        return Place(found[0], found[1]) if found is not None else Place(at, None, local)
+            found = next(((at, rank) for rank in self.on(filter(None, [at]))), None)
+        return Place(*found) if found is not None else Place(at, None, local)
 
     @property
     def ranks(self) -> Set[int]:
@@ -158,30 +156,30 @@ class Places:
 
         ``pod``: the pod or container that the line is about. ``tasks``: whether its tasks are ranks.
         """
-        said = witnesses().get(str(row["message"] or ""), _NOTHING)
-        parts, own = parts_of(str(row["message"] or "")), said.speaker == "process"
+        said = witnesses().get(row["message"], _NOTHING)
         tag, input_id, pid = read_tag(row.get("launcher")), int(row["input_id"]), row.get("killed_pid")
         at = self.host_of_input.get(input_id) if said.speaker else None
         host = self.host(row.get("node_name")) or self.pod(pod) or self.host_in_tag(tag) or at
-        hosts = {host} if host else set()
         process: tuple[str | None, int] | None = self.process(pid, host)
-        if own and pid is None and host is not None:
-            process = process or self.rank(self.rank_of_input.get(input_id), None)
-        found = [process]
-        if process is None:
-            number = row.get("rank") if said.names == "rank" else None
-            if number is None and own:
-                number = tag.rank if tag.rank is not None else self.at_local_rank(tag.local_rank, host)
-            listed = row.get("task_list") if tasks else None
-            numbers = (*(_numbers(str(listed)) if listed else (number,)), *task_numbers(row.get("further_tasks")))
-            if {*numbers} <= {None} and "local-rank" in parts:
-                numbers = (self.at_local_rank(row.get("local_rank"), host),)
-            found = [self.rank(number, host) for number in numbers]
-            here = self.ranks_of_host.get(host or "", ())
-            if pod and {*numbers} <= {None} and len(here) == 1:
-                found = [self.rank(here[0], host)]
+        if process is None and said.speaker == "process" and pid is None and host is not None:
+            process = self.rank(self.rank_of_input.get(input_id), None)
+        numbers, here = self._numbers(row, said, tag, host, tasks), self.ranks_of_host.get(host or "", ())
+        if not numbers and pod and len(here) == 1:
+            numbers = {*here}
+        found = [process] if process is not None else [self.rank(number, host) for number in numbers]
         sure = [place for place in found if place is not None]
-        return {rank for _, rank in sure}, hosts.union(filter(None, (host for host, _ in sure)))
+        return {rank for _, rank in sure}, {*filter(None, (host, *(at for at, _ in sure)))}
+
+    def _numbers(self, row: Mapping[str, Any], said: Witness, tag: Tag, host: str | None, tasks: bool) -> set[int]:
+        """The numbers of ranks that a row names, else the tag of a process that speaks, else the local rank named."""
+        number = row.get("rank") if said.names == "rank" else None
+        if number is None and said.speaker == "process":
+            number = self.at_local_rank(tag.local_rank, host) if tag.rank is None else tag.rank
+        listed = row.get("task_list") if tasks else None
+        numbers = {*(_numbers(str(listed)) if listed else (number,)), *task_numbers(row.get("further_tasks"))}
+        if numbers <= {None} and "local-rank" in parts_of(str(row["message"] or "")):
+            numbers = {self.at_local_rank(row.get("local_rank"), host)}
+        return {number for number in numbers if number is not None}
 
     def hosts(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The hosts of ranks of the job, as far as they are known."""
@@ -278,54 +276,47 @@ def places_in(tables: Tables) -> Places:
     return tables.derived("places of processes", lambda: _places(tables))
 
 
-def _places(tables: Tables) -> Places:
+def _world(tables: Tables) -> pl.DataFrame:
+    """The ranks of the largest communicator; of several attempts the last one counts."""
     ranks = tables["ranks"].filter(pl.col("rank").is_not_null())
-    world = ranks
-    if ranks.height:
-        size = ranks["nranks"].max()
-        # Of several attempts the last one counts.
-        world = ranks.filter(pl.col("nranks") == size) if size is not None else ranks
-        last = world.sort("input_id", "line")["comm_id"].drop_nulls()
-        if last.len():
-            same = world.filter(pl.col("comm_id") == last[-1])
-            if _side_by_side(world, same):
-                world = _by_launcher(tables, world)
-            elif same.height * 2 >= world.height:
-                world = same
-    host_of_rank: dict[int, str] = {}
-    rank_of_process: dict[tuple[str, int], int] = {}
-    on_host: dict[str, list[int]] = {}
-    shared: set[tuple[str, int]] = set()
-    for rank, host, pid in world.select("rank", "host", "pid").unique(maintain_order=True).iter_rows():
-        if host is None:
-            continue
-        host_of_rank[rank] = host
-        on_host.setdefault(host, []).append(rank)
-        if pid is None:
-            continue
-        if (host, pid) in rank_of_process and rank_of_process[host, pid] != rank:
-            shared.add((host, pid))
-        rank_of_process[host, pid] = rank
+    size = ranks["nranks"].max()
+    world = ranks.filter(pl.col("nranks") == size) if size is not None else ranks
+    last = world.sort("input_id", "line")["comm_id"].drop_nulls()
+    if last.is_empty():
+        return world
+    same = world.filter(pl.col("comm_id") == last[-1])
+    if _side_by_side(world, same):
+        return _by_launcher(tables, world)
+    return same if same.height * 2 >= world.height else world
+
+
+def _places(tables: Tables) -> Places:
+    world = _world(tables)
+    rows = world.select("rank", "host", "pid").unique(maintain_order=True).drop_nulls("host")
+    host_of_rank: dict[int, str] = dict(rows.select("rank", "host").iter_rows())
+    on_host: dict[str, list[int]] = grouped(rows.select("host", "rank").iter_rows())
+    numbers = grouped(((host, pid), rank) for rank, host, pid in rows.drop_nulls("pid").iter_rows())
+    every = {at: ranks[-1] for at, ranks in numbers.items()}
+    # A process with several GPUs has several ranks.
+    rank_of_process = {at: rank for at, rank in every.items() if len({*numbers[at]}) == 1}
     if not host_of_rank:
         host_of_rank = dict(tables["trace_info"].select("rank", "host").drop_nulls().iter_rows())
         on_host = grouped((host, rank) for rank, host in host_of_rank.items())
-    by_pid = grouped((at[1], (at[0], rank)) for at, rank in rank_of_process.items() if at not in shared)
     names = {short(h): h for h in tables["processes"]["host"].drop_nulls().unique().sort()}
     addresses = {own: h for name, h in names.items() if (own := _own_address(name)) is not None}
     for table, column in (("net_devices", "oob_address"), ("interfaces", "address"), ("net_devices", "address")):
-        rows = tables[table].select("host", without_port(column)).drop_nulls()
-        addresses.update({a: h for h, a in rows.unique(maintain_order=True).iter_rows()})
-    size_value = world["nranks"].max() if world.height else 0
-    input_host, input_rank = _owners(tables, names, rank_of_process)
-    local = _by_path(tables, names, rank_of_process, input_host, input_rank)
+        told = tables[table].select(without_port(column), "host").drop_nulls()
+        addresses.update(told.unique(maintain_order=True).iter_rows())
+    input_host, input_rank = _owners(tables, names, every)
+    local = _by_path(tables, names, every, input_host, input_rank)
     return Places(
         host_of_rank,
-        {k: v for k, v in rank_of_process.items() if k not in shared},
-        by_pid,
+        rank_of_process,
+        grouped((pid, (host, rank)) for (host, pid), rank in rank_of_process.items()),
         names,
         addresses,
         on_host,
-        size_value if isinstance(size_value, int) else 0,
+        size if isinstance(size := world["nranks"].max(), int) else 0,
         input_host,
         input_rank,
         local,
@@ -344,57 +335,62 @@ def _by_path(
     A number counts as the rank where it is that of every other input whose rank is known, or where the word in front
     of it says so; a name counts as a host only where NCCL's lines name none, and the inputs are of several.
     """
-    paths = tables["inputs"].select("input_id", "path").drop_nulls()
-    if paths.height < 2:
+    paths: dict[int, str] = dict(tables["inputs"].select("input_id", "path").drop_nulls().iter_rows())
+    if len(paths) < 2:
         return {}
-    names_of = {int(i): re.findall(r"[^/\\]+", str(path)) for i, path in paths.iter_rows()}
-    # The folders that all of them are in tell no two of them apart.
-    folders = [parts[:-1] for parts in names_of.values()]
-    shared = next(
-        (n for n, level in enumerate(zip(*folders, strict=False)) if len(set(level)) > 1), min(map(len, folders))
-    )
-    said = {i: read_path("/".join(parts[shared:])) for i, parts in names_of.items()}
-    by_tag = _told_by_tags(tables, said)
-    pairs = grouped((template, (i, number)) for i, place in said.items() for template, number in place.numbers)
-    told = {template: dict(numbers) for template, numbers in pairs.items()}
-    proved = {**by_tag, **ranks}
-    # A rank may have several files: logs and dumps, or those of its streams. Files of one kind differ in numbers only.
-    named = [(i, p.rank) for i, p in said.items() if p.rank is not None]
-    kinds = grouped((re.sub("[0-9]+", "#", names_of[i][-1]), (i, rank)) for i, rank in named)
-    stated = [dict(named)] if len({rank for _, rank in named}) == len(named) else [*map(dict, kinds.values())]
-    proven = (numbers for numbers in told.values() if len({n for i, n in numbers.items() if i in proved}) > 1)
-    apart = (numbers for numbers in stated if len(set(numbers.values())) == len(numbers) > 1)
-    for numbers in (*proven, *apart):
+    parts = _without_shared(paths)
+    said = {i: read_path("/".join(own)) for i, own in parts.items()}
+    proved = {**_told_by_tags(tables, said), **ranks}
+    for numbers in _numberings(said, parts, proved):
         if all(proved.get(i, number) == number for i, number in numbers.items()):
             ranks.update({**numbers, **ranks})
     local = {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
-    for host in {said[i].host for i in local}:
-        here = [i for i in local if said[i].host == host]
-        first = {proved[i] - local[i] for i in here if i in proved}
-        ranks.update((i, local[i] + n) for n in first for i in here if len(first) == 1 and i not in ranks)
-    at = grouped((rank, host) for (host, _), rank in rank_of_process.items())
-    for i, rank in ranks.items():
-        if i not in hosts and len({*at.get(rank, ())}) == 1:
-            hosts[i] = at[rank][0]
-    if not names:
-        own = {i: p.host for i, p in said.items() if p.host is not None}
-        if len(set(own.values())) > 1:
-            hosts.update(own)
+    for here in grouped((said[i].host, i) for i in local).values():
+        firsts = {proved[i] - local[i] for i in here if i in proved}
+        if len(firsts) == 1:
+            (first,) = firsts
+            ranks.update((i, local[i] + first) for i in here if i not in ranks)
+    at = {rank: {*own} for rank, own in grouped((rank, host) for (host, _), rank in rank_of_process.items()).items()}
+    hosts.update((i, at[rank].pop()) for i, rank in ranks.items() if i not in hosts and len(at.get(rank, ())) == 1)
+    own = {i: p.host for i, p in said.items() if p.host is not None}
+    if not names and len(set(own.values())) > 1:
+        hosts.update(own)
     return local
+
+
+def _without_shared(paths: Mapping[int, str]) -> dict[int, list[str]]:
+    """The names in paths without the folders that all of them are in, which tell no two apart."""
+    parts = {i: re.findall(r"[^/\\]+", path) for i, path in paths.items()}
+    levels = zip(*(own[:-1] for own in parts.values()), strict=False)
+    shared = len([*takewhile(lambda level: len(set(level)) == 1, levels)])
+    return {i: own[shared:] for i, own in parts.items()}
+
+
+def _numberings(
+    said: Mapping[int, PathPlace], parts: Mapping[int, Sequence[str]], proved: Mapping[int, int]
+) -> Iterator[dict[int, int]]:
+    """What may be the ranks of inputs: numbers that differ where ranks are proved, and those called so."""
+    numbers = grouped((template, (i, number)) for i, place in said.items() for template, number in place.numbers)
+    told = map(dict, numbers.values())
+    yield from (own for own in told if len({n for i, n in own.items() if i in proved}) > 1)
+    # A rank may have several files: logs and dumps, or those of its streams. Files of one kind differ in numbers only.
+    named = {i: p.rank for i, p in said.items() if p.rank is not None}
+    kinds = grouped((re.sub("[0-9]+", "#", parts[i][-1]), (i, rank)) for i, rank in named.items())
+    stated = [named] if len(set(named.values())) == len(named) else map(dict, kinds.values())
+    yield from (own for own in stated if len(set(own.values())) == len(own) > 1)
 
 
 def _told_by_tags(tables: Tables, said: Mapping[int, PathPlace]) -> dict[int, int]:
     """The rank of inputs in which all tags that name one name the same."""
-    found: dict[int, set[int]] = {}
     if sum(bool(p.numbers) for p in said.values()) < 2:
         return {}
-    for table, column in (("errors", "launcher"), ("tracebacks", "tag")):
-        rows = tables.as_read(table).select("input_id", column).drop_nulls().unique(maintain_order=True)
-        for input_id, tag in rows.select("input_id", column).iter_rows():
-            rank = read_tag(_OF_TORCH.sub("", str(tag))).rank
-            if rank is not None:
-                found.setdefault(int(input_id), set()).add(rank)
-    return {i: ranks.pop() for i, ranks in found.items() if len(ranks) == 1}
+    told = (
+        (int(input_id), read_tag(_OF_TORCH.sub("", str(tag))).rank)
+        for table, column in (("errors", "launcher"), ("tracebacks", "tag"))
+        for input_id, tag in tables.as_read(table).select("input_id", column).drop_nulls().unique().iter_rows()
+    )
+    found = grouped((input_id, rank) for input_id, rank in told if rank is not None)
+    return {i: ranks[0] for i, ranks in found.items() if len({*ranks}) == 1}
 
 
 def _side_by_side(ranks: pl.DataFrame, one: pl.DataFrame) -> bool:
@@ -433,22 +429,18 @@ def _owners(
     An input without lines of NCCL (a kernel log) is the host's that its path names.
     """
     rows = tables["processes"].select("input_id", "host", "pid").drop_nulls().unique(maintain_order=True)
-    writers: dict[int, set[tuple[str, int]]] = {}
-    for input_id, host, pid in rows.iter_rows():
-        writers.setdefault(int(input_id), set()).add((str(host), int(pid)))
-    hosts = {i: {h for h, _ in w} for i, w in writers.items()}
-    apart = len(writers) > 1 and all(len(h) == 1 for h in hosts.values())
-    found = {i: next(iter(h)) for i, h in hosts.items()} if apart and len(names) > 1 else {}
-    alone = apart and all(len(w) == 1 for w in writers.values())
-    ranks = {i: rank_of_process.get(next(iter(w))) for i, w in writers.items()} if alone else {}
-    paths = tables["inputs"].select("input_id", "path").drop_nulls()
-    if len(names) > 1 and paths.height > 1:
-        alike = _named_alike(dict(paths.iter_rows()), found)
-        for input_id, path in paths.iter_rows():
-            host = alike.get(input_id) or _in_path(str(path), {**{n: n for n in alike.values()}, **names})
-            if int(input_id) not in writers and host is not None:
-                found[int(input_id)] = host
-    return found, {i: r for i, r in ranks.items() if r is not None}
+    writers = grouped((int(input_id), (str(host), int(pid))) for input_id, host, pid in rows.iter_rows())
+    apart = len(writers) > 1 and all(len({host for host, _ in own}) == 1 for own in writers.values())
+    alone = apart and all(len(own) == 1 for own in writers.values())
+    found = {i: own[0][0] for i, own in writers.items() if apart and len(names) > 1}
+    ranks = {i: rank_of_process[own[0]] for i, own in writers.items() if alone and own[0] in rank_of_process}
+    paths: dict[int, str] = dict(tables["inputs"].select("input_id", "path").drop_nulls().iter_rows())
+    if min(len(names), len(paths)) > 1:
+        alike = _named_alike(paths, found)
+        known = {**{name: name for name in alike.values()}, **names}
+        others = ((i, alike.get(i) or _in_path(path, known)) for i, path in paths.items() if i not in writers)
+        found.update((i, host) for i, host in others if host is not None)
+    return found, ranks
 
 
 def _named_alike(paths: Mapping[int, str], hosts: Mapping[int, str]) -> dict[int, str]:
@@ -494,15 +486,14 @@ def _gpus(tables: Tables) -> dict[str, dict[str, set[Owner]]]:
     ids = pl.col("bus_id").str.to_lowercase().str.replace_all(r"[:.]", "")
     rows = tables["ranks"].select(ids, "host", "pid", "rank", "nranks").drop_nulls().unique(maintain_order=True)
     owners: dict[tuple[str, str, int], int | None] = {}
-    for bus, host, pid, rank, size in rows.iter_rows():
+    for *at, rank, size in rows.iter_rows():
+        bus, host, pid = at
         # A process with several GPUs has several ranks; that of this GPU stands in the job's own communicator.
         whole = rank if size == known.world and known.host_of_rank.get(rank) == host else None
         before = owners.get((bus, host, pid))
         owners[bus, host, pid] = known.rank_of_process.get((host, pid), before if whole is None else whole)
-    found: dict[str, dict[str, set[Owner]]] = {}
-    for (bus, host, _), rank in owners.items():
-        found.setdefault(bus, {}).setdefault(host, set()).add((host, rank))
-    return found
+    found = grouped((bus, (host, (host, rank))) for (bus, host, _), rank in owners.items())
+    return {bus: {host: {*own} for host, own in grouped(at).items()} for bus, at in found.items()}
 
 
 def gpus_at(tables: Tables, address: str, host: str | None) -> set[Owner]:
