@@ -6,13 +6,14 @@ between releases (``machines/nccl_tuning.toml``). Formulas: NVIDIA/nccl ``src/gr
 microseconds, bandwidths in GB/s.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from nccl_insight.advise.expect.hardware import read_data
 from nccl_insight.base.bandwidth import BULK
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.versions import version_key
 
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
@@ -60,6 +61,26 @@ class Cost:
     protocol: str
     latency_us: float
     bandwidth_gbps: float
+
+
+def printed(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Cost]]:
+    """The costs in the rows of a table that NCCL prints, by operation: blocks of up to three algorithms, each behind a
+    header. Of a table that is cut off, not every column is there."""
+    found: list[tuple[str, Cost]] = []
+    heads: list[tuple[str, str]] = []
+    for row in rows:
+        labels = row.get("labels") or []
+        if row["row"] == "algorithms":
+            heads = [(label, protocol) for label in labels for protocol in PROTOCOLS]
+        elif row["row"] == "columns":
+            heads = [(label.partition("/")[0], label.rpartition("/")[2]) for label in labels]
+        elif row["row"] == "function":
+            cells = zip(heads, row.get("latency_us") or [], row.get("model_bw_gbps") or [], strict=False)
+            told = (
+                Cost(*head, *cost) for head, *cost in cells if None not in cost and cost[1] and head[1] in PROTOCOLS
+            )
+            found += ((row["table_function"], cost) for cost in told)
+    return grouped(found)
 
 
 @cache

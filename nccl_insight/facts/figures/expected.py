@@ -6,7 +6,8 @@ also notices when NCCL found less than there should be.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -14,7 +15,7 @@ import polars as pl
 from nccl_insight.advise.expect.hardware import Gpu, find_gpu, networks
 from nccl_insight.advise.expect.machine import Machine, parse_nics
 from nccl_insight.advise.expect.model import OPS, parts_of
-from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Graph, Job, costs, time_us
+from nccl_insight.advise.expect.tuning import Cost, Graph, Job, costs, printed, time_us
 from nccl_insight.base.bandwidth import busbw_expr, busbw_factor
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.grouping import grouped
@@ -166,20 +167,11 @@ _Said: TypeAlias = tuple[tuple[int, float, str, str], ...]
 @fact
 def _stated(run: Run) -> dict[tuple[str, str], _Said]:
     """Times that NCCL predicted for single calls (2.31 and later): size, us, algorithm, protocol by communicator."""
-    rows = run.table("predicted").filter(
-        pl.col("chosen")
-        & (pl.col("predicted_ns") > 0)
-        & (pl.col("size_bytes") > 0)
-        & pl.col("comm_id").is_not_null()
-        & pl.col("op").is_not_null()
-        & pl.col("algorithm").is_not_null()
-        & (pl.col("source") != "table").fill_null(True)
-    )
-    if rows.is_empty():
-        return {}
+    rows = run.table("predicted").drop_nulls(["comm_id", "op", "algorithm"])
+    rows = rows.filter("chosen", (pl.col("source") != "table").fill_null(True))
     rows = (
-        rows.with_columns(pl.col("op").cast(pl.String))
-        .group_by("comm_id", "op", "size_bytes")
+        rows.filter(pl.col("predicted_ns") > 0, pl.col("size_bytes") > 0)
+        .group_by("comm_id", pl.col("op").cast(pl.String), "size_bytes")
         .agg(pl.col("predicted_ns").median(), pl.col("algorithm", "protocol").first())
         .sort("size_bytes")
     )
@@ -206,7 +198,7 @@ def _said(stated: _Said, size: int) -> tuple[float, str, str] | None:
 class _Model:
     job: Job
     channels: int
-    costs: dict[str, tuple[Cost, ...]]
+    costs: Mapping[str, Sequence[Cost]]
     source: str
 
 
@@ -233,14 +225,13 @@ def _models(run: Run) -> dict[str, _Model]:
         job = Job(nranks, nodes, gpu.capability if gpu else 90, versions[0] if versions else "")
         channels = max((g.channels for g in searched.values()), default=1)
         if table.height:
-            read = _table(table.filter(pl.col("comm_id") == name))
-            if read:
+            rows = table.filter(pl.col("comm_id") == name).sort("line").iter_rows(named=True)
+            if read := printed(row for row in rows if row["row"] != "columns"):
                 found[name] = _Model(job, channels, read, LOG)
                 continue
         # A forced or excluded algorithm has no graph, and other algorithms (NVLS) may win: ring and tree must be there.
         if set(searched) >= {"Ring", "Tree"} and versions and gpu is not None and not _other_algorithms(run):
-            model = {op: tuple(costs(op, searched, job)) for op in OPS}
-            found[name] = _Model(job, channels, model, GRAPH)
+            found[name] = _Model(job, channels, {op: costs(op, searched, job) for op in OPS}, GRAPH)
     return found
 
 
@@ -267,32 +258,13 @@ def _graphs(rows: pl.DataFrame) -> dict[str, Graph]:
     return found
 
 
-def _table(rows: pl.DataFrame) -> dict[str, tuple[Cost, ...]]:
-    """The printed table: blocks of up to three algorithms, a row per collective, latency/bandwidth per protocol."""
-    found: dict[str, list[Cost]] = {}
-    algorithms: list[str] = []
-    for row in rows.sort("line").iter_rows(named=True):
-        if row["row"] == "algorithms":
-            algorithms = row["labels"] or []
-        elif row["row"] == "function" and algorithms:
-            cells = zip(row["latency_us"] or [], row["model_bw_gbps"] or [], strict=False)
-            names = ((a, p) for a in algorithms for p in PROTOCOLS)
-            for (algorithm, protocol), (latency, bandwidth) in zip(names, cells, strict=False):
-                if bandwidth:
-                    found.setdefault(row["table_function"], []).append(Cost(algorithm, protocol, latency, bandwidth))
-    return {op: tuple(rows) for op, rows in found.items()}
-
-
 # Hardware
 
 
 @fact
 def gpu_of(run: Run) -> Gpu | None:
     """The GPU model, if the run names exactly one that the table knows."""
-    names: set[str] = set()
-    for table in ("benchmarks", "trace_info"):
-        frame = run.table(table)
-        names |= set(frame["gpu"].drop_nulls().unique().to_list())
+    names = {name for table in ("benchmarks", "trace_info") for name in run.table(table)["gpu"].drop_nulls().unique()}
     models = {find_gpu(name) for name in names}
     return models.pop() if len(models) == 1 else None
 
@@ -368,12 +340,6 @@ def _exact_busbw() -> pl.Expr:
 
 
 def _bands(run: Run, rows: pl.DataFrame, hosts: pl.Series) -> Iterator[Band | None]:
-    known: dict[tuple[str | None, int | None, int | None, int | None], Band | None] = {}
-    for op, size, nranks, nodes in zip(
-        rows["op"].cast(pl.String), rows["size_bytes"], rows["nranks"], hosts, strict=True
-    ):
-        key = (op, size, nranks, nodes)
-        if key not in known:
-            askable = op and size and nranks and nodes != _SHARED_GPU
-            known[key] = expected(run, op, size, nranks, nodes) if askable else None
-        yield known[key]
+    band = cache(partial(expected, run))
+    for what in zip(rows["op"].cast(pl.String), rows["size_bytes"], rows["nranks"], hosts, strict=True):
+        yield band(*what) if all(what[:3]) and what[3] != _SHARED_GPU else None

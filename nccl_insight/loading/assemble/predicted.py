@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from nccl_insight.advise.expect.tuning import PROTOCOLS, Cost, Job, time_us
+from nccl_insight.advise.expect.tuning import Cost, Job, printed, time_us
 from nccl_insight.loading.assemble.base import column
 from nccl_insight.tables.declared import frame
 
@@ -90,37 +90,15 @@ def worked_out(chosen: pl.DataFrame, model: pl.DataFrame, comms: pl.DataFrame) -
         model: ``tuning_model``.
         comms: ``communicators``, for ranks, nodes and release.
     """
-    costs = {(c, op): found for c, op, found in _costs(model)}
+    tables = model.drop_nulls("comm_id").sort("input_id", "line").partition_by("comm_id", as_dict=True)
+    cells = {str(c): printed(part.iter_rows(named=True)) for (c,), part in tables.items()}
     known = {row["comm_id"]: row for row in comms.iter_rows(named=True)}
     rows = [
         row
         for ask in asked(chosen).iter_rows(named=True)
-        for row in _of_ask(ask, costs.get((ask["comm_id"], str(ask["op"])), []), known.get(ask["comm_id"]))
+        for row in _of_ask(ask, cells.get(ask["comm_id"], {}).get(str(ask["op"]), []), known.get(ask["comm_id"]))
     ]
     return pl.DataFrame(rows, schema_overrides={"size_bytes": pl.UInt64}, infer_schema_length=None)
-
-
-def _costs(model: pl.DataFrame) -> Iterator[tuple[str, str, list[Cost]]]:
-    """The cells of each communicator's table by operation; blocks of up to three algorithms, each with a header."""
-    for (comm_id,), rows in model.drop_nulls("comm_id").group_by("comm_id", maintain_order=True):
-        found: dict[str, list[Cost]] = {}
-        pairs: list[tuple[str, str]] = []
-        for row in rows.sort("input_id", "line").iter_rows(named=True):
-            # Of a table that is cut off, not every column is there.
-            labels = row.get("labels") or []
-            if row["row"] == "algorithms":
-                pairs = [(a, p) for a in labels for p in PROTOCOLS]
-            elif row["row"] == "columns":
-                pairs = [(a, p) for a, _, p in (label.partition("/") for label in labels)]
-            elif row["row"] == "function":
-                cells = zip(row.get("latency_us") or [], row.get("model_bw_gbps") or [], strict=False)
-                found.setdefault(row["table_function"], []).extend(
-                    Cost(a, p, latency, bandwidth)
-                    for (a, p), (latency, bandwidth) in zip(pairs, cells, strict=False)
-                    if latency is not None and bandwidth and p in PROTOCOLS
-                )
-        for op, cells_of in found.items():
-            yield str(comm_id), op, cells_of
 
 
 def _of_ask(ask: dict[str, Any], costs: list[Cost], comm: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
