@@ -5,13 +5,14 @@ What ends so has ended in the job, too, where streams may run side by side.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.words import words
 from nccl_insight.facts.progress.calls import POINT_TO_POINT, closed, log_is_cut, progress, sums, unheld, unmatched
 from nccl_insight.facts.who.members import completed
@@ -61,34 +62,47 @@ def _drained(run: Run) -> _Drained:
     if unheld(run):
         return _Drained(frozenset())
     uneven = progress(run).group_by("comm_id").agg(pl.col("calls").n_unique() > 1)["calls"].any()
-    if not uneven and unmatched(run).is_empty():
+    places = _placed(run) if uneven or not unmatched(run).is_empty() else {}
+    if len(set(places.values())) < 3 or not sums(run).differing.is_empty():
         return _Drained(None)
-    made = completed(run).join(closed(run), on="comm_id", how="anti").select("comm_id", "rank").drop_nulls().unique()
-    found = {(str(c), int(r)): rank_in_job(run, c, r) for c, r in made.sort("comm_id", "rank").iter_rows()}
-    places = {at: job for at, job in found.items() if job is not None}
-    if len(places) < len(found) or len(set(places.values())) < 3 or not sums(run).differing.is_empty():
-        return _Drained(None)
-    members: dict[str, list[int]] = defaultdict(list)
-    for (comm, _), job in places.items():
-        members[comm].append(job)
+    members = defaultdict(list, grouped((comm, job) for (comm, _), job in places.items()))
     rows, total = _tail(run, places), _totals(run, places)
     waits = _waits(rows, total, members)
     free = set(places.values()) - waits.keys()
-    lacks = {r: {p for s, n in calls for p in s[1] or members[s[0]] if n >= total[p, s]} for r, calls in waits.items()}
-    missed = frozenset(p for who in lacks.values() for p in who & free)
+    lacks = {rank: _lacking(calls, total, members) for rank, calls in waits.items()}
+    missed = frozenset(free & set[int]().union(*lacks.values()))
     if not missed:
         return _Drained(None, lacks)
     held = {r for r, who in lacks.items() if who & missed}
-    called = Counter[int]()
-    for (rank, stream), calls in total.items():
-        called[rank] += 0 if stream[1] else calls
-    most = max(called[r] for r in missed)
-    idle = any(0 < called[r] <= most for r in free - missed)
-    cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
-    still = len(missed) > 1 and _still(total, members, missed, held)
     mute = frozenset(places.values()) - {*rows["job"].drop_nulls()}
     near = _near_end(rows, mute) | (mute if _uneven(total, members, mute) else frozenset())
-    return _Drained(frozenset() if idle or cut or still else missed, lacks, near)
+    cut = _cut(run, rows, held, missed) or len(missed) > max(2, len(free | waits.keys()) // 4)
+    still = len(missed) > 1 and _still(total, members, missed, held)
+    return _Drained(frozenset() if cut or still or _idle(total, free, missed) else missed, lacks, near)
+
+
+def _placed(run: Run) -> dict[tuple[str, int], int]:
+    """The ranks of the job that the members of open communicators are; none where it is not known of all."""
+    made = completed(run).join(closed(run), on="comm_id", how="anti").select("comm_id", "rank").drop_nulls().unique()
+    found = {(str(c), int(r)): rank_in_job(run, c, r) for c, r in made.sort("comm_id", "rank").iter_rows()}
+    places = {at: job for at, job in found.items() if job is not None}
+    return places if len(places) == len(found) else {}
+
+
+def _lacking(
+    calls: Iterable[tuple[_Stream, int]], total: Counter[tuple[int, _Stream]], members: Mapping[str, Sequence[int]]
+) -> set[int]:
+    """The ranks that have not made these calls."""
+    return {p for stream, n in calls for p in stream[1] or members[stream[0]] if n >= total[p, stream]}
+
+
+def _idle(total: Counter[tuple[int, _Stream]], free: Set[int], missed: Set[int]) -> bool:
+    """Whether another rank that waits for nobody made no more collectives than those that are missed."""
+    called = Counter[int]()
+    for (rank, (_, pair)), calls in total.items():
+        called[rank] += 0 if pair else calls
+    most = max(called[r] for r in missed)
+    return any(0 < called[r] <= most for r in free - missed)
 
 
 def _uneven(total: Counter[tuple[int, _Stream]], members: dict[str, list[int]], mute: Set[int]) -> bool:

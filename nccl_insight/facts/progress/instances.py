@@ -59,24 +59,25 @@ class Instance:
 
     @cached_property
     def _behind(self) -> list[int]:
-        seqs, done, waits = self._cells["timed_out_seq"], self._cells["last_completed"], self._waits
-        if not waits:
-            return []
-        low, high = min(seqs[n] for n in waits), max(seqs[n] for n in waits)
-        if self.listed:
-            ended = (d + 1 for s, d in zip(seqs, done, strict=True) if s is None and d is not None)
-            high = max([*ended, *(s for s in seqs if s is not None)])
-            return [n for n in waits if seqs[n] < high and self._cells["joint"][n]]
-        late = [n for n in waits if seqs[n] < high]
+        seqs, waits = self._cells["timed_out_seq"], self._waits
+        if not waits or self.listed:
+            return self._behind_ends() if waits else []
+        high, low = max(seqs[n] for n in waits), min(seqs[n] for n in waits)
+        late = [n for n in waits if seqs[n] == low < high]
         # Where no line names the group, operations of two kinds are those of two groups.
         ops = {self._cells["op"][n] for n in waits}
         unnamed = self.name == UNNAMED and (ops == {None} or len(ops) > 1)
-        ahead = sum(seqs[n] > low for n in waits)
-        late = [n for n in waits if seqs[n] == low] if late else late
         # Where the ranks behind have issued what the others wait in, all wait for the older operation of somebody.
-        issued = min((e for n in late if (e := self._cells["last_enqueued"][n]) is not None), default=None)
-        caught_up = issued is not None and issued >= high and ahead * 2 <= len(waits)
+        issued = [last for n in late if (last := self._cells["last_enqueued"][n]) is not None]
+        caught_up = min(issued, default=-1) >= high and len(late) * 2 >= len(waits)
         return [] if unnamed or caught_up or len(late) * 2 > len(waits) else late
+
+    def _behind_ends(self) -> list[int]:
+        """Who waits, by lists of all operations, in one that another rank has finished or is beyond."""
+        seqs, done, joint = (self._cells[name] for name in ("timed_out_seq", "last_completed", "joint"))
+        ended = (last + 1 for seq, last in zip(seqs, done, strict=True) if seq is None and last is not None)
+        high = max([*ended, *(seq for seq in seqs if seq is not None)])
+        return [n for n in self._waits if seqs[n] < high and joint[n]]
 
     @cached_property
     def _inside(self) -> list[int]:

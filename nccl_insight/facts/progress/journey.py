@@ -24,12 +24,8 @@ def silent_ranks(run: Run) -> tuple[int, ...]:
     few = 2 * quiet.sum().over("comm_id") <= pl.len().over("comm_id")
     found = rows.filter(quiet & few).select("comm_id", "rank").drop_nulls().unique()
     alone = rows["comm_id"].n_unique() == 1
-    ranks: set[int] = set()
-    for comm, rank in found.iter_rows():
-        of_job = rank_in_job(run, comm, int(rank))
-        if of_job is not None or alone:
-            ranks.add(int(rank) if of_job is None else of_job)
-    return tuple(sorted(ranks))
+    ranks = ((int(rank), rank_in_job(run, comm, int(rank))) for comm, rank in found.iter_rows())
+    return tuple(sorted({rank if own is None else own for rank, own in ranks if own is not None or alone}))
 
 
 @fact

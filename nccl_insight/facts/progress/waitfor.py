@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import rank_words
@@ -302,9 +303,8 @@ class _Graph:
         late, they have issued less. Where all members issued as much, they may all stand in it behind one of them."""
         if len(late) < 2 or not all(g.proof in COUNTED for g in self.placed):
             return late
-        less: dict[str, frozenset[int]] = {}
-        for group in self.placed:
-            less[group.name] = less.get(group.name, frozenset()) | group.ranks_never
+        never = grouped((group.name, group.ranks_never) for group in self.placed)
+        less = {name: frozenset[int]().union(*ranks) for name, ranks in never.items()}
         stuck = self.waiting | late
         return late - {r for g in self.placed for r in (g.members & late) - less[g.name] if g.members & stuck - {r}}
 
@@ -348,9 +348,7 @@ class _Graph:
     def _explained(self, held: set[int]) -> Iterator[Claim]:
         """The fewest ranks that explain why each group waits; ``held`` are late only because they wait themselves."""
         needs = [g for g in self.placed if g.sound and g.lacking]
-        if self.source == WATCHDOG:
-            times = (g.first_s for g in needs)
-            held |= self._came({r for g in needs for r in g.lacking} - held, min(filter(None, times), default=None))
+        held = held | self._seen(needs, held)
         alone = [g for g in needs if not g.lacking & held]
         # In a larger group others may wait elsewhere, less likely where nearly all of a smaller one came.
         sure = [g for g in alone if not g.larger or len(g.entered) > 2 * len(g.lacking)]
@@ -361,17 +359,27 @@ class _Graph:
             if late & flight_recorder.dumped(self.run) or all_gave_up or self.differs:
                 return
         if late and self._only(late, held, needs):
-            told = [g for g in alone if self._left(g) <= late]
-            told.sort(key=lambda g: (len(g.members), g.name))
-            claims = (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
-            # Another rank that says nothing, and is known no less, may be late as well.
-            silent = self.every - late - held if self.source == WATCHDOG else set()
-            also = silent & self.known if late <= self.known else silent
-            yield from (replace(c, confidence=Confidence.LOW) if also else c for c in claims)
-            if not told:
-                yield self._pair_claim(late)
+            yield from self._blamed(late, held, alone)
         elif not late and not alone and self.source == WATCHDOG:
             yield from self._left_out(held)
+
+    def _seen(self, needs: Iterable[Instance], held: Set[int]) -> set[int]:
+        """The ranks lacking in groups of which lines tell that they came."""
+        if self.source != WATCHDOG:
+            return set()
+        first_s = min(filter(None, (g.first_s for g in needs)), default=None)
+        return self._came({r for g in needs for r in g.lacking} - held, first_s)
+
+    def _blamed(self, late: set[int], held: Set[int], alone: Iterable[Instance]) -> Iterator[Claim]:
+        """The claims that these ranks are late, by the groups that lack nobody else."""
+        told = sorted((g for g in alone if self._left(g) <= late), key=lambda g: (len(g.members), g.name))
+        claims = (self._claim(g, late, self._silence(late)) for g in told[:_MOST_GROUPS])
+        # Another rank that says nothing, and is known no less, may be late as well.
+        silent = self.every - late - held if self.source == WATCHDOG else set()
+        also = silent & self.known if late <= self.known else silent
+        yield from (replace(c, confidence=Confidence.LOW) if also else c for c in claims)
+        if not told:
+            yield self._pair_claim(late)
 
     def _left(self, group: Instance) -> frozenset[int]:
         """Whom the group lacks. Those whose output is not here may wait themselves, for those of which it is."""
@@ -422,8 +430,11 @@ class _Graph:
         if late <= self.known or (cut and all(cut.intersection(g.rows["input_id"]) for g in lone)):
             return late <= self.known
         # Of all that print into one log one alone does not give up.
-        if lines and not rest and not self.own_files:
-            return True
+        alone = lines and not rest and not self.own_files
+        return alone or not self._excused(late, needs)
+
+    def _excused(self, late: set[int], needs: Iterable[Instance]) -> bool:
+        """Whether another rank has not issued what others wait in, and waits in what they all have issued, too."""
         stands = [g for g in self.placed if g.low is not None]
         # Who waits for one that is late, in a transfer or in a group of others, has issued no more for that.
         excused = late.union(w for w, r in self.pairs if r in late)
@@ -432,7 +443,7 @@ class _Graph:
             (g, {r for r in left if not any(r in h.entered and not g.entered <= h.entered for h in mine)})
             for g in needs if (left := (g.lacking - excused) & self.waiting)
         )  # fmt: skip
-        return not any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
+        return any(here & other.entered and g.entered <= other.entered for g, here in lacks for other in stands)
 
     def _silence(self, late: set[int]) -> str:
         if self.source == DUMPS:
@@ -455,28 +466,26 @@ class _Graph:
 
     def _left_out(self, held: set[int]) -> Iterator[Claim]:
         """The ranks without a time-out where all others have one, and no group tells whom it waits for."""
-        known = places(self.run)
-        world = known.world or max(watchdog.least_world(self.run), max(self.waiting | self.every, default=-1) + 1)
-        world += not known.world and world % watchdog.BLOCK == watchdog.BLOCK - 1
-        left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
-        left -= self._came(left, None)
-        left = left & self.known or left
+        left, size = self._unheard(held), places(self.run).world
+        if not self.placed:
+            return
+        rows = pl.concat([g.rows for g in self.placed])
         # Where each rank has a file and more than these are silent, the numbers tell not who.
-        like = len(watchdog.alike(self.run, (i for g in self.placed for i in g.rows["input_id"])))
+        like = len(watchdog.alike(self.run, rows["input_id"]))
         if self.own_files and len(left) < like - self.own_files and len(self.waiting) > 1:
             return
         one = len(left) == 1
         # A rank of which the lines of init know nothing never began, unless it ended with all; that is another fault.
-        began = bool((completed(self.run)["nranks"] == known.world).any())
-        unknown = bool(known.world) and not left <= self.known and not began
+        began = bool((completed(self.run)["nranks"] == size).any())
+        unknown = size > 0 and not left <= self.known and not began
         # How it ended says its launcher, so that its output is not just lost.
         listed = one and left <= ended_ranks(self.run)
-        if not left or unknown or not self.placed or not (listed or self._believed(left, self.waiting)):
+        if not left or unknown or not (listed or self._believed(left, self.waiting)):
             return
         # Where a group stands still and each rank has a file of its own, the one without may be lost.
         if self.still and self.own_files and not (one and left <= self.known):
             return
-        rows = pl.concat([g.rows for g in self.placed]).filter(pl.col("timed_out_seq").is_not_null())
+        rows = rows.drop_nulls("timed_out_seq")
         op = rows["op"].drop_nulls()
         claim = self._claim(Instance("", rows, frozenset(), True, True), left, "gap")
         called, sure = str(op[0]) if op.n_unique() == 1 else None, claim.confidence
@@ -484,6 +493,15 @@ class _Graph:
         if len(left) > 1 and rows.select("op", "timed_out_seq").n_unique() > 1:
             sure = Confidence.LOW
         yield replace(claim, seq=None, op=called, waiting=tuple(sorted(self.waiting)), confidence=sure)
+
+    def _unheard(self, held: Set[int]) -> set[int]:
+        """The ranks of the whole job that neither wait nor came; of those only the known ones, where some are."""
+        size = places(self.run).world
+        world = size or max(watchdog.least_world(self.run), max(self.waiting | self.every, default=-1) + 1)
+        world += not size and world % watchdog.BLOCK == watchdog.BLOCK - 1
+        left = set(range(world)) - self.waiting - held if world < _MOST_RANKS else set()
+        left -= self._came(left, None)
+        return left & self.known or left
 
     def _believed(self, late: set[int], waiting: frozenset[int]) -> bool:
         """Whether several ranks are late: few, and known to have run, not those whose output was lost or cut short."""
@@ -504,10 +522,7 @@ class _Graph:
     def _crossed(self) -> Iterator[Crossed]:
         """Two groups of which each waits for a rank that waits in the other one."""
         needs = [g for g in self.placed if g.comparable and g.lacking]
-        stands: dict[int, list[Instance]] = {}
-        for group in needs:
-            for rank in group.ranks_inside:
-                stands.setdefault(rank, []).append(group)
+        stands = grouped((rank, group) for group in needs for rank in group.ranks_inside)
         # Who stands in several issues one behind another without waiting, and may have issued what it does not tell.
         several = Counter(r for g in self.placed for r in g.standing)
         most = 1 if watchdog.cut_short(self.run) and max(several.values(), default=1) > 1 else 2

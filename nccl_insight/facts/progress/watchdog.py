@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_ranks
 from nccl_insight.base.words import words
@@ -212,40 +213,40 @@ def _with_reported(rows: pl.DataFrame, how: Grid) -> pl.DataFrame:
 def _fitting(run: Run, kinds: Mapping[str, pl.DataFrame]) -> Mapping[str, Grid | None]:
     """How the groups of each kind lie in the job. Of a job whose size no line tells, the smallest size that all fit."""
     known = places(run)
-    pairs = {
-        name: list(rows.select("global_rank", "rank").drop_nulls().iter_rows())
-        for name, rows in kinds.items()
-        if name not in (DEFAULT, UNNAMED)
-    }
-    size_of = {name: _size(rows) for name, rows in kinds.items()}
+    own = {name: rows for name, rows in kinds.items() if name not in (DEFAULT, UNNAMED)}
+    pairs = {name: list(rows.select("global_rank", "rank").drop_nulls().iter_rows()) for name, rows in own.items()}
     most = max(least_world(run), max((*known.ranks, *known.rank_of_input.values()), default=-1) + 1)
-    told = size_of.get(DEFAULT) or known.world
+    told = (_size(kinds[DEFAULT]) if DEFAULT in kinds else 0) or known.world
     # The last rank may be the silent one: jobs of odd sizes are rare.
-    names = {n: rows.select("global_rank", "group").drop_nulls().iter_rows() for n, rows in kinds.items()}
-    named = {n: [pair for pair in told if " (" in pair[1]] for n, told in names.items()}
     sizes = {most + most % 2, most + -most % BLOCK} if pairs else {most}
     worlds = (told,) if told >= most > 0 else sorted(sizes)
     found: list[dict[str, Grid | None]] = [
         {
             DEFAULT: Grid(1, world, only=told > 0 or world % 2 == 0),
-            # One number alone tells no size.
-            **{
-                n: grid(told, world, size_of[n], named[n]) if len(told) > 1 or size_of[n] else None
-                for n, told in pairs.items()
-            },
+            **{name: _grid(rows, pairs[name], world) for name, rows in own.items()},
         }
         for world in worlds
         if most > 1
     ]
-    told_by = [sum(len(pairs[n]) for n in pairs if f[n] is not None) for f in found]
-    best = [f for f, told in zip(found, told_by, strict=True) if told == max(told_by)]
+    return _agreed(found, pairs) if found else {}
+
+
+def _agreed(
+    found: Sequence[Mapping[str, Grid | None]], pairs: Mapping[str, Collection[tuple[int, int]]]
+) -> Mapping[str, Grid | None]:
+    """Of the grids of kinds by sizes of the job those that explain most numbers, without those that differ by size."""
+    told_by = [sum(len(pairs.get(name, ())) for name, how in grids.items() if how is not None) for grids in found]
+    best = [grids for grids, count in zip(found, told_by, strict=True) if count == max(told_by)]
     # Where one rank alone has a number in groups of a kind, all sizes have to agree on its mates.
-    sure = {n: best if len(pairs.get(n, ())) > 1 else found for n in size_of}
-    return (
-        {n: how for n, how in best[0].items() if _agree(pairs.get(n, ()), [f[n] for f in sure.get(n, best)])}
-        if best
-        else {}
-    )
+    sure = {name: found if len(pairs.get(name, ())) < 2 else best for name in best[0]}
+    return {name: how for name, how in best[0].items() if _agree(pairs.get(name, ()), [f[name] for f in sure[name]])}
+
+
+def _grid(rows: pl.DataFrame, pairs: Collection[tuple[int, int]], world: int) -> Grid | None:
+    """The grid of a kind of groups in a job of so many ranks. One number alone tells no size."""
+    size, told = _size(rows), rows.select("global_rank", "group").drop_nulls().iter_rows()
+    named = [(rank, name) for rank, name in told if " (" in name]
+    return grid(pairs, world, size, named) if len(pairs) > 1 or size else None
 
 
 @fact
@@ -289,29 +290,11 @@ def _size(rows: pl.DataFrame) -> int:
 
 def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]:
     """The groups among the rows of one name."""
-    group = str(rows["group"][0])
-    ranks, own_places = rows["rank"].to_list(), rows["global_rank"].to_list()
-    tagged = None not in own_places
-    alike = all(own is None or own == place for own, place in zip(ranks, own_places, strict=True))
-    same = alike if tagged else _by_local(run, rows)
-    own_ranks = [r for r in ranks if r is not None]
-    twice = len(own_ranks) > len(set(own_ranks)) or (not tagged and (_twice(run) or _mingled(rows)))
-    world = group == DEFAULT or tagged or (group == UNNAMED and same and not twice)
-    if group == UNNAMED or not tagged or how is None:
-        told, size = frozenset[int](), places(run).world
-        if group in (DEFAULT, UNNAMED) and world:
-            told = frozenset(range(size or (len(own_places) if set(own_places) == set(range(len(own_places))) else 0)))
-        seqs = [seq for seq in rows["timed_out_seq"].to_list() if seq is not None]
-        apart = group == UNNAMED and bool(seqs) and max(seqs) - min(seqs) > _CLOSE
-        # A bare number may be a counter of each process (torch 2.3), that of other groups on other ranks.
-        one = not twice and not apart and (alike or len(own_ranks) < 2 if group.isdigit() else group != UNNAMED or same)
-        told = frozenset() if apart else told
-        whole = size > 0 or group != UNNAMED
-        yield Instance(group, rows, told, tagged or (world and not apart), one, whole)
+    group, own_places = str(rows["group"][0]), rows["global_rank"].to_list()
+    if group == UNNAMED or how is None or None in own_places:
+        yield _as_one(run, group, rows)
         return
-    parts: dict[int, list[int]] = {}
-    for at, place in enumerate(own_places):
-        parts.setdefault(how.first(place), []).append(at)
+    parts = grouped((how.first(place), at) for at, place in enumerate(own_places))
     for first, part in parts.items():
         own = how.members(first)
         name = group if len(parts) == 1 else f"{group} of ranks {format_ranks(sorted(own))}"
@@ -319,6 +302,29 @@ def _split(run: Run, rows: pl.DataFrame, how: Grid | None) -> Iterator[Instance]
         sure, more = places(run).world > 0 or sized, not (how.even or sized)
         here = rows if len(parts) == 1 else rows[part]
         yield Instance(name, here, own, True, True, whole=how.only and sure, larger=more)
+
+
+def _as_one(run: Run, group: str, rows: pl.DataFrame) -> Instance:
+    """The rows of a name as one group, where nothing tells which ranks of the job its groups have."""
+    own_places, own_ranks, unnamed = rows["global_rank"].to_list(), rows["rank"].drop_nulls(), group == UNNAMED
+    tagged = None not in own_places
+    alike = bool((rows["rank"].is_null() | rows["rank"].eq_missing(rows["global_rank"])).all())
+    same = alike if tagged else _by_local(run, rows)
+    twice = own_ranks.n_unique() < own_ranks.len() or (not tagged and (_twice(run) or _mingled(rows)))
+    seqs = rows["timed_out_seq"].drop_nulls().to_list()
+    apart = unnamed and max(seqs, default=0) - min(seqs, default=0) > _CLOSE
+    world = tagged or ((group == DEFAULT or (unnamed and same and not twice)) and not apart)
+    everyone = world and not apart and group in (DEFAULT, UNNAMED)
+    # A bare number may be a counter of each process (torch 2.3), that of other groups on other ranks.
+    one = alike or own_ranks.len() < 2 if group.isdigit() else same or not unnamed
+    members = _everyone(run, own_places) if everyone else frozenset()
+    whole = places(run).world > 0 or not unnamed
+    return Instance(group, rows, members, world, one and not (twice or apart), whole)
+
+
+def _everyone(run: Run, spoke: Collection[int | None]) -> frozenset[int]:
+    """All ranks of the job, by its size, else where those that speak are numbered without a gap."""
+    return frozenset(range(places(run).world or (len(spoke) if set(spoke) == set(range(len(spoke))) else 0)))
 
 
 @fact

@@ -5,7 +5,7 @@ number 1 of its data-parallel group (42 // 8 % 2) and number 2 of its pipeline (
 job and its number in a group therefore tell the stride and size of all groups of that kind.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from nccl_insight.base.data import dataclass, replace
 
@@ -57,8 +57,11 @@ def grid(
     least = max(2, *(number + 1 for _, number in told))
     sizes = [n for n in ([size] if size else range(least, world + 1)) if n >= least and world % n == 0]
     fits = [g for g in _grids(world, sizes) if _fits(g, told, named)]
-    if not fits:
-        return None
+    return _best(fits, told) if fits else None
+
+
+def _best(fits: Sequence[Grid], told: Sequence[tuple[int, int]]) -> Grid | None:
+    """Of the grids that fit, the one that is to be believed; None where several are."""
     # Numbers that tell no groups apart are mostly those of one.
     parts = [(len({g.first(rank) for rank, _ in told}), g.size * g.outer_size) for g in fits]
     best = [g for g, part in zip(fits, parts, strict=True) if part == min(parts)]
