@@ -1,13 +1,13 @@
 """Processes of the inputs, from their first to their last line that any small table knows."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import polars as pl
 
-from nccl_insight.base.data import dataclass, field
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.grouping import grouped
 from nccl_insight.facts.who.parts.rows import END
 from nccl_insight.tables.run import Run, fact
@@ -17,7 +17,7 @@ _OF_RANKS: Final = ("rank", "nranks", "line", "comm_id", "bus_id", "init_complet
 Gpu: TypeAlias = tuple[str, str]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Process:
     """A process in an input, from its first to its last line that any small table knows."""
 
@@ -25,9 +25,9 @@ class Process:
     first: int
     last: int
     version: bool = False
-    ranks: set[tuple[int, int]] = field(default_factory=set)
-    comms: set[str] = field(default_factory=set)
-    gpus: set[Gpu] = field(default_factory=set)
+    ranks: Set[tuple[int, int]] = frozenset()
+    comms: Set[str] = frozenset()
+    gpus: Set[Gpu] = frozenset()
     open: bool = False
     closed: bool = False
 
@@ -51,42 +51,43 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     starts = grouped(((i, host, pid), int(line)) for i, host, pid, line in banners.iter_rows())
     members = grouped((row[: len(key)], row[len(key) :]) for row in ranks.select(*key, *_OF_RANKS).iter_rows())
     # NCCL names its version once per process, on rank 0 only: there the other ranks began again, too.
-    again: dict[int, list[int]] = {}
-    for (input_id, _, _), told in starts.items():
-        again.setdefault(input_id, []).extend(sorted(told)[1:])
-    again = {input_id: sorted(told) for input_id, told in again.items()}
+    again = grouped((at[0], line) for at, lines in starts.items() for line in sorted(lines)[1:])
     # Taking a list out of a frame costs more than all else of a process.
     extents = (
         pl.concat(lines, how="vertical_relaxed")
         .drop_nulls(["line", "pid", "input_id"])
         .group_by(key, maintain_order=True)
-        .agg([pl.col("line").unique().sort()] if any(again.values()) else [pl.min("line"), pl.max("line").alias("end")])
+        .agg([pl.col("line").unique().sort()] if again else [pl.min("line"), pl.max("line").alias("end")])
     )
-    found: dict[int, list[Process]] = {}
+    found: list[tuple[int, Process]] = []
     for input_id, host, pid, *ends in extents.iter_rows():
         seen = ends if len(ends) > 1 else ends[0]
-        rows = members.get((input_id, host, pid), [])
-        lines_again = again.get(input_id)
-        lives = lives_of(rows, lines_again) if lines_again and len(rows) > 1 else ()
-        versions = starts.get((input_id, host, pid), ())
+        rows, versions = members.get((input_id, host, pid), []), starts.get((input_id, host, pid), ())
+        lives = lives_of(rows, sorted(again.get(input_id, ()))) if again and len(rows) > 1 else ()
         for n, (begin, end) in enumerate(pairwise([0, *lives, END])):
             own = [line for line in seen if begin <= line < end] if lives else seen
-            if not own:
-                continue
-            process = Process((host, pid, n), own[0], own[-1], closed=True)
-            process.version = any(begin <= line < end for line in versions) if versions else False
-            for rank, nranks, line, comm_id, bus_id, complete, destroyed in rows:
-                if not begin <= line < end:
-                    continue
-                process.ranks.add((rank, nranks))
-                if comm_id:
-                    process.comms.add(comm_id)
-                if host and bus_id:
-                    process.gpus.add((host, bus_id))
-                process.open |= not complete
-                process.closed &= destroyed not in (None, "no")
-            found.setdefault(input_id, []).append(process)
-    return {i: sorted(own, key=lambda p: p.first) for i, own in found.items()}
+            if own:
+                inside = [row for row in rows if begin <= row[2] < end]
+                version = any(begin <= line < end for line in versions)
+                found.append((input_id, _process((host, pid, n), own, version, inside)))
+    return {i: sorted(own, key=lambda p: p.first) for i, own in grouped(found).items()}
+
+
+def _process(
+    key: tuple[str | None, int | None, int], lines: Sequence[int], version: bool, rows: Sequence[tuple[Any, ...]]
+) -> Process:
+    """A process by its lines and its rows of ``ranks``."""
+    return Process(
+        key,
+        lines[0],
+        lines[-1],
+        version,
+        {(rank, nranks) for rank, nranks, *_ in rows},
+        {comm_id for _, _, _, comm_id, *_ in rows if comm_id},
+        {(key[0], bus_id) for *_, bus_id, _, _ in rows if key[0] and bus_id},
+        not all(complete for *_, complete, _ in rows),
+        all(destroyed not in (None, "no") for *_, destroyed in rows),
+    )
 
 
 def lives_of(rows: Sequence[tuple[Any, ...]], lines: Sequence[int]) -> list[int]:

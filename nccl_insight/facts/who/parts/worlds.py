@@ -1,7 +1,7 @@
 """What belongs together: parts of inputs whose processes share communicators, or that nothing tells apart."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ from nccl_insight.facts.said.clock import ERROR_STAMPS, with_time
 from nccl_insight.facts.said.course import course
 from nccl_insight.facts.said.errors import BENIGN, causes
 from nccl_insight.facts.who.parts.cuts import cuts_of
-from nccl_insight.facts.who.parts.processes import Gpu, processes_of
+from nccl_insight.facts.who.parts.processes import Gpu, Process, processes_of
 from nccl_insight.facts.who.parts.rows import END, Span
 from nccl_insight.readers.embedded.endings import AT_THE_END
 from nccl_insight.tables.run import Run
@@ -59,40 +59,44 @@ def worlds_of(run: Run) -> list[World]:
     """The worlds of a run in the order of its inputs and lines."""
     if run.table("ranks").drop_nulls(["rank", "nranks", "line"]).is_empty():
         return _between_restarts(run)
+    processes, failures, restarts = processes_of(run), _failures(run), _restarts(run)
+    benches = {*run.table("benchmarks")["input_id"].drop_nulls()}
+    # Lines with which NCCL names its version, without a head.
+    banners = _by_input(run.table("versions").drop_nulls("nccl_version").filter(pl.col("pid").is_null()))
+    lengths = _lengths(run)
     found: list[World] = []
-    outside: list[int] = []
-    processes = processes_of(run)
-    failures, restarts = _failures(run), _restarts(run)
-    benches = set(run.table("benchmarks").filter(pl.col("input_id").is_not_null())["input_id"].to_list())
-    versions, lengths = _versions(run), _lengths(run)
-    for input_id in run.table("inputs")["input_id"].drop_nulls().to_list():
-        own = processes.get(input_id, [])
-        if not own:
-            outside.append(input_id)
-            continue
-        bare = [line for line, has_head in versions.get(input_id, []) if not has_head]
+    for input_id, own in ((i, processes[i]) for i in lengths if i in processes):
         lines, again = sorted(failures.get(input_id, [])), sorted(restarts.get(input_id, []))
-        cuts = cuts_of(own, lines, again, bare)
+        cuts = cuts_of(own, lines, again, banners.get(input_id, []))
         # An attempt may print no line of NCCL.
         cuts += [line + 1 for line in again[-1:] if max(p.last for p in own) < line < lengths[input_id] - _SILENT]
-        begins = [p.first for p in own]
-        for n, (first, last) in enumerate(pairwise([0, *cuts, END])):
-            inside = own[bisect_left(begins, first) : bisect_left(begins, last)]
-            found.append(
-                World(
-                    (Span(input_id, first, last),),
-                    frozenset(c for p in inside for c in p.comms),
-                    frozenset(g for p in inside for g in p.gpus),
-                    frozenset(r for p in inside for r in p.ranks),
-                    max((n for p in inside for _, n in p.ranks), default=0),
-                    bisect_left(lines, first) < bisect_left(lines, last) or any(p.open for p in inside),
-                    input_id not in benches and n < len(cuts) and bisect_left(again, first) < bisect_right(again, last),
-                )
-            )
+        for first, last in pairwise([0, *cuts, END]):
+            inside = [p for p in own if first <= p.first < last]
+            restarted = input_id not in benches and last != END and _within(again, first, last + 1)
+            found.append(_world(Span(input_id, first, last), inside, _within(lines, first, last), restarted))
     # A scheduler's word in a file of its own ended what the job's files go on behind.
+    outside = [i for i in lengths if i not in processes]
     ended = run.table("errors").filter(pl.col("input_id").is_in(outside))["end_reason"].drop_nulls().len() > 0
     found = [replace(world, failed=world.failed or ended) for world in found]
     return _with_others(alike(tied(found), _releases(run)), outside)
+
+
+def _within(lines: Sequence[int], first: int, last: int) -> bool:
+    """Whether one of the lines, which are sorted, is from ``first`` on and before ``last``."""
+    return bisect_left(lines, first) < bisect_left(lines, last)
+
+
+def _world(span: Span, inside: Sequence[Process], failed: bool, restarted: bool) -> World:
+    """The world of the processes of a span."""
+    return World(
+        (span,),
+        frozenset(c for p in inside for c in p.comms),
+        frozenset(g for p in inside for g in p.gpus),
+        frozenset(r for p in inside for r in p.ranks),
+        max((n for p in inside for _, n in p.ranks), default=0),
+        failed or any(p.open for p in inside),
+        restarted,
+    )
 
 
 def _between_restarts(run: Run) -> list[World]:
@@ -106,7 +110,7 @@ def _between_restarts(run: Run) -> list[World]:
         failed, own = sorted(set(failures.get(input_id, ())) - set(lines)), [0]
         seen = max(*failed, lengths.get(input_id, END) - _SILENT) if failed else 0
         for line in sorted(lines):
-            if bisect_left(failed, own[-1]) < bisect_left(failed, line):
+            if _within(failed, own[-1], line):
                 own.append(line + 1)
         cuts[input_id] = own
         real = max(real, sum(begin <= seen for begin in own[1:]))
@@ -144,13 +148,6 @@ def _by_input(*frames: pl.DataFrame) -> dict[int, list[int]]:
     return dict(rows.group_by("input_id", maintain_order=True).agg("line").iter_rows())
 
 
-def _versions(run: Run) -> dict[int, list[tuple[int, bool]]]:
-    """Lines by input with which NCCL names its version, and whether they have a head."""
-    table = run.table("versions")
-    rows = table.drop_nulls(["nccl_version", "line"]).select("input_id", "line", "pid")
-    return grouped((i, (int(line), pid is not None)) for i, line, pid in rows.iter_rows())
-
-
 def tied(worlds: Sequence[World]) -> list[World]:
     """Worlds that share a communicator are one, in the place of the first."""
     first_of = list(range(len(worlds)))
@@ -175,44 +172,22 @@ def in_sequence(one: World, other: World) -> bool:
     return not one.inputs.isdisjoint(other.inputs)
 
 
-class _Gathered:
-    """Worlds that nothing tells apart so far."""
+def _one_job(known: World, world: World, releases: Mapping[str, str]) -> bool:
+    """Whether two worlds may be of one job: they are of other inputs, and nothing says that it is another."""
+    if in_sequence(known, world):
+        return False
+    if not (known.comms and world.comms):
+        return True
+    if known.size != world.size or not known.gpus.isdisjoint(world.gpus):
+        return False
+    mine, theirs = ({v for c in w.comms if (v := releases.get(c))} for w in (known, world))
+    return not (mine and theirs and mine.isdisjoint(theirs)) or _complete(known, world)
 
-    def __init__(self) -> None:
-        self.members: list[World] = []
-        self._comms = False
-        self._inputs: set[int] = set()
-        self._versions: set[str] = set()
-        self._gpus: set[Gpu] = set()
-        self._ranks: set[tuple[int, int]] = set()
-        self._size = 0
 
-    def add(self, world: World, versions: Collection[str]) -> None:
-        """Takes a world, of whose communicators these are the versions of NCCL."""
-        self.members.append(world)
-        self._inputs |= world.inputs
-        self._comms |= bool(world.comms)
-        self._versions.update(versions)
-        self._gpus |= world.gpus
-        self._ranks |= world.ranks
-        self._size = max(self._size, world.size)
-
-    def takes(self, world: World, versions: Collection[str]) -> bool:
-        """Whether the world may be of the same job: of other inputs, and nothing says that it is another."""
-        if not self._inputs.isdisjoint(world.inputs):
-            return False
-        if not (self._comms and world.comms):
-            return True
-        apart = bool(self._versions and versions) and self._versions.isdisjoint(versions)
-        if self._size != world.size or not self._gpus.isdisjoint(world.gpus):
-            return False
-        return not apart or self._completes(world)
-
-    def _completes(self, world: World) -> bool:
-        """Whether each has ranks that the other lacks: one job whose hosts have different releases prints that, too."""
-        mine = {rank for rank, n in self._ranks if n == self._size}
-        theirs = {rank for rank, n in world.ranks if n == world.size}
-        return not mine & theirs and len(mine) + len(theirs) <= world.size
+def _complete(one: World, other: World) -> bool:
+    """Whether each has ranks that the other lacks: one job whose hosts have different releases prints that, too."""
+    mine, theirs = ({rank for rank, n in w.ranks if n == w.size} for w in (one, other))
+    return not mine & theirs and len(mine) + len(theirs) <= other.size
 
 
 def _releases(run: Run) -> dict[str, str]:
@@ -226,15 +201,11 @@ def alike(worlds: Sequence[World], releases: Mapping[str, str]) -> list[World]:
 
     ``releases``: NCCL's versions by communicator.
     """
-    found: list[_Gathered] = []
+    found: list[World] = []
     for world in worlds:
-        versions = {v for c in world.comms if (v := releases.get(c))}
-        place = next((known for known in found if known.takes(world, versions)), None)
-        if place is None:
-            place = _Gathered()
-            found.append(place)
-        place.add(world, versions)
-    return [_joined(known.members) for known in found]
+        place = next((n for n, known in enumerate(found) if _one_job(known, world, releases)), len(found))
+        found[place : place + 1] = [_joined([*found[place : place + 1], world])]
+    return found
 
 
 def _with_others(worlds: Sequence[World], outside: Sequence[int]) -> list[World]:

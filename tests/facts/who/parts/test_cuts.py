@@ -85,10 +85,8 @@ def test_one_pass_gives_the_cuts_of_the_definition() -> None:
 
 def test_where_ranks_come_again_another_attempt_begins() -> None:
     def process(pid: int, first: int, last: int, rank: int, **more: bool) -> Process:
-        made = Process(("a", pid, 0), first, last, ranks={(rank, 2)}, comms={f"c{pid}"}, gpus={("a", str(rank))})
-        for name, value in more.items():
-            setattr(made, name, value)
-        return made
+        own = {"ranks": {(rank, 2)}, "comms": {f"c{pid}"}, "gpus": {("a", str(rank))}}
+        return Process(("a", pid, 0), first, last, **own, **more)
 
     first, again = process(1, 1, 10, 0), process(2, 20, 30, 0)
     assert cuts_of([first, again], [], [], []) == [20]  # another process on the same GPU
