@@ -13,11 +13,13 @@ in order, are no root: the first of them is the first error in the log, no more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Final, TypeAlias
 
 import polars as pl
 
 from nccl_insight.base.data import replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.base.natures import names, nearness
 from nccl_insight.base.units import plural
@@ -49,7 +51,7 @@ class FirstLines:
 
     def __init__(self, lines: Mapping[str, Mapping[Process, int]]) -> None:
         self._lines = lines
-        self._known: dict[tuple[str, str], tuple[bool, bool]] = {}
+        self._told = cache(self._compared)
 
     def possible(self, cause: str, effect: str) -> bool:
         """Whether no process printed both, or one did not print the effect well before the cause."""
@@ -58,12 +60,6 @@ class FirstLines:
     def precedes(self, one: str, other: str) -> bool:
         """Whether the first came earlier in every process that printed both, and there is such a process."""
         return self._told(one, other)[1]
-
-    def _told(self, one: str, other: str) -> tuple[bool, bool]:
-        known = self._known.get((one, other))
-        if known is None:
-            known = self._known[one, other] = self._compared(one, other)
-        return known
 
     def _compared(self, one: str, other: str) -> tuple[bool, bool]:
         mine, theirs = self._lines.get(one, {}), self._lines.get(other, {})
@@ -74,16 +70,10 @@ class FirstLines:
 
 def first_lines(run: Run) -> FirstLines:
     """First line of each failure diagnosis in each process, from the errors table."""
-    frame = (
-        causes(run)
-        .filter(pl.col("host").is_not_null() & pl.col("pid").is_not_null() & pl.col("line").is_not_null())
-        .group_by("cause", "input_id", "host", "pid")
-        .agg(pl.col("line").min())
-    )
-    found: dict[str, dict[Process, int]] = {}
-    for cause, input_id, host, pid, line in frame.iter_rows():
-        found.setdefault(cause, {})[(int(input_id), host, int(pid))] = int(line)
-    return FirstLines(found)
+    rows = causes(run).drop_nulls(["host", "pid", "line"]).group_by("cause", "input_id", "host", "pid")
+    first = rows.agg(pl.col("line").min()).iter_rows()
+    found = grouped((cause, ((int(i), host, int(pid)), int(line))) for cause, i, host, pid, line in first)
+    return FirstLines({cause: dict(lines) for cause, lines in found.items()})
 
 
 def _failed(draft: Draft) -> bool:

@@ -8,6 +8,7 @@ import polars as pl
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Analysis, Finding, Ref, Severity
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import format_ns
@@ -267,8 +268,6 @@ def _findings(good: Analysis, bad: Analysis) -> tuple[FindingChange, ...]:
 
 
 def _loudest(findings: tuple[Finding, ...]) -> dict[str, Finding]:
-    found: dict[str, Finding] = {}
-    for finding in findings:
-        if finding.name not in found or finding.severity.order < found[finding.name].severity.order:
-            found[finding.name] = finding
-    return found
+    """The gravest finding of each diagnosis, the first of several."""
+    each = grouped((f.name, f) for f in findings)
+    return {name: min(own, key=lambda f: f.severity.order) for name, own in each.items()}

@@ -30,15 +30,14 @@ def _of_expected(row: dict[str, Any]) -> str:
 
 def measured_sentences(run: Run) -> list[str]:
     """``Measured AllReduce on 4 ranks, 8 B to 8.0 MiB: busbw 0.44 GB/s at the largest size``; wrong results said."""
-    rows = run.table("benchmarks").filter(pl.col("size_bytes").is_not_null())
-    if rows.height:
-        from nccl_insight.facts.figures.expected import efficiency
-
-        rows = efficiency(run).filter(pl.col("size_bytes").is_not_null())
-    if not rows.height:
+    if run.table("benchmarks")["size_bytes"].drop_nulls().is_empty():
         return []
+    from nccl_insight.facts.figures.expected import efficiency
+
     kinds = (
-        rows.sort("size_bytes", "busbw_gbps", nulls_last=False)
+        efficiency(run)
+        .drop_nulls("size_bytes")
+        .sort("size_bytes", "busbw_gbps", nulls_last=False)
         .group_by("op", "nranks", maintain_order=True)
         .agg(
             pl.col("size_bytes").min().alias("least"),

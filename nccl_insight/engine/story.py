@@ -3,6 +3,7 @@ tells: a moment without a clock says between which stamped lines it stands, and 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 import polars as pl
@@ -165,60 +166,44 @@ def _in_operation(rows: pl.DataFrame, timed: bool) -> _Told:
 def _died(run: Run, findings: Sequence[Finding], told: Sequence[_Told]) -> Iterator[_Told]:
     """Who ended in which order, beyond the end that is the cause; witnesses of one death are one moment."""
     cause = next((t.moment for t in told if t.moment.kind in _CAUSE), None)
-    known = {t.at for t in told}
-    named: set[int] = (
-        set(cause.ranks)
-        if cause and any(f.code.startswith("NI55") and f.title == cause.text for f in findings)
-        else set()
-    )
-    groups: list[list[End]] = []
+    ended = cause and any(f.code.startswith("NI55") and f.title == cause.text for f in findings)
+    known, named = {t.at for t in told}, set(cause.ranks if cause and ended else ())
+    new: list[End] = []
     for end in ends(run):
-        new = [r for r in end.ranks if r not in named]
-        if not new or (end.ref.input_id, end.ref.line) in known:
-            continue
-        named.update(new)
-        end = replace(end, ranks=tuple(new))
-        before = groups[-1][-1] if groups else None
-        if before is not None and (before.kind, before.signal, before.exit_code, before.time_s) == (
-            end.kind,
-            end.signal,
-            end.exit_code,
-            end.time_s,
-        ):
-            groups[-1].append(end)
-        else:
-            groups.append([end])
-    for group in groups:
-        one = group[0]
-        ranks = tuple(sorted({r for e in group for r in e.ranks}))
-        hosts = tuple(dict.fromkeys(h for e in group for h in e.hosts))
-        on = f" on {', '.join(hosts[:3])}" if hosts and len(hosts) <= 3 else ""
-        how = f" (signal {one.signal})" if one.signal else f" (exit code {one.exit_code})" if one.exit_code else ""
-        text = f"{capital(rank_words(ranks, 6))}{on} {_ENDED[one.kind]}{how}"
-        if one.exception:
-            text = f"{capital(rank_words(ranks, 6))}{on} raised {one.text}"
-        yield _Told(Moment("died", text, ranks=ranks, hosts=hosts), (one.ref.input_id, one.ref.line), one.time_s)
+        ranks = tuple(r for r in end.ranks if r not in named)
+        if ranks and end.order not in known:
+            named.update(ranks)
+            new.append(replace(end, ranks=ranks))
+    for _, group in groupby(new, key=lambda e: (e.kind, e.signal, e.exit_code, e.time_s)):
+        yield _death(list(group))
+
+
+def _death(witnesses: Sequence[End]) -> _Told:
+    """Processes that ended at one time and alike."""
+    one = witnesses[0]
+    ranks = tuple(sorted({r for e in witnesses for r in e.ranks}))
+    hosts = tuple(dict.fromkeys(h for e in witnesses for h in e.hosts))
+    who = capital(rank_words(ranks, 6)) + (f" on {', '.join(hosts)}" if 0 < len(hosts) <= 3 else "")
+    how = f" (signal {one.signal})" if one.signal else f" (exit code {one.exit_code})" if one.exit_code else ""
+    text = f"{who} raised {one.text}" if one.exception else f"{who} {_ENDED[one.kind]}{how}"
+    return _Told(Moment("died", text, ranks=ranks, hosts=hosts), one.order, one.time_s)
 
 
 def _end(run: Run, told: Sequence[_Told]) -> _Told:
     """How the output ends, or that it is not in the log."""
     text, at = end_of(run)
+    completed = course(run).completed
     sizes = dict(run.table("inputs").select("input_id", "lines").drop_nulls().iter_rows())
-    said = [(e.ref.input_id, e.ref.line, e.text) for e in ends(run)]
-    said = [e for e in said if e[1] > int(sizes.get(e[0], 0)) - _NEAR]
-    said = [e for e in said if e[0] in course(run).inputs] or said
-    words = [(t.input_id, t.last_line, t.last) for t in tails(run) if t.last and not t.good]
-    quoted = said or (words if at else [])
     only = next(iter(sizes)) if len(sizes) == 1 else None
-    if quoted and not course(run).completed:
-        own, line, last = max((q for q in (*quoted, *words) if q[0] == quoted[-1][0]), key=lambda q: q[1])
-        at, known = (own, line), {t.at for t in told}
-        said_so = last[:100] if last.startswith(FIRST_FAILURE) else f'"{last[:100]}"'
-        text = "the log ends there" if at in known else f"the log ends with {said_so}"
+    last = None if completed else _last_said(run, sizes, at is not None)
+    if last is not None:
+        at, words = last
+        said_so = words[:100] if words.startswith(FIRST_FAILURE) else f'"{words[:100]}"'
+        text = "the log ends there" if at in {t.at for t in told} else f"the log ends with {said_so}"
     elif at is None and only is not None:
         at = (int(only), int(sizes[only]))
     stops = text in _STOPS
-    if text == "the program's own output goes on" or (stops and course(run).completed):
+    if text == "the program's own output goes on" or (stops and completed):
         done = run.table("endings").filter(pl.col("kind") == DONE).tail(1)
         if done.height:
             at = (int(done["input_id"][0]), int(done["line"][0]))
@@ -228,6 +213,15 @@ def _end(run: Run, told: Sequence[_Told]) -> _Told:
     if text in _STOPS:
         text = f"how it ended is not in the log{'' if only is not None else 's'}"
     return _Told(Moment("end", text), at)
+
+
+def _last_said(run: Run, sizes: Mapping[int, int], stated: bool) -> tuple[At, str] | None:
+    """The last line of who ended near the end of an input or, where an end is ``stated``, of who complains."""
+    near = [(e.order, e.text) for e in ends(run) if e.ref.line > int(sizes.get(e.ref.input_id, 0)) - _NEAR]
+    said = [e for e in near if e[0][0] in course(run).inputs] or near
+    words = [((t.input_id, t.last_line), t.last) for t in tails(run) if t.last and not t.good]
+    quoted = said or (words if stated else [])
+    return max((q for q in (*quoted, *words) if q[0][0] == quoted[-1][0][0]), key=lambda q: q[0][1]) if quoted else None
 
 
 def _around(run: Run, places: Iterable[At]) -> list[At]:
@@ -307,21 +301,27 @@ def _phase(told: _Told) -> int:
 def _in_order(told: Iterable[_Told], last: _Told) -> list[_Told]:
     """By time where there is one; the others where their line stands among those of their input."""
     every = sorted(told, key=lambda t: (t.sort_s or 0.0, _phase(t), t.place))
-    order = [t for t in every if t.sort_s is not None and _phase(t)]
-    for item in (t for t in every if t.sort_s is None and _phase(t)):
-        same = ((n, t) for n, t in enumerate(order) if t.at and not t.moment.about)
-        own = [(n, t.place < item.place) for n, t in same if t.place[0] == item.place[0]]
-        earlier, later = [n for n, before in own if before], [n for n, before in own if not before]
-        reached = max((n + 1 for n, t in enumerate(order) if _phase(t) < _phase(item)), default=0)
-        # A cause of which no line tells the time is told before what follows from it.
-        follow = _FOLLOW if item.moment.kind in _CAUSE else ()
-        behind = next((n for n, t in enumerate(order) if t.moment.kind in follow), len(order))
-        place = max(earlier) + 1 if earlier else min(later) if later else behind
-        order.insert(max(place, reached) if _phase(item) == 3 else min(place, reached), item)
+    begun, later = [t for t in every if not _phase(t)], [t for t in every if _phase(t)]
+    order = [t for t in later if t.sort_s is not None]
+    for item in later:
+        if item.sort_s is None:
+            order.insert(_position(item, order), item)
     sign = next((n for n, t in enumerate(order) if _phase(t) == 3), None)
     if sign is not None and order[sign].moment.kind == "effect":
         order[sign] = replace(order[sign], moment=replace(order[sign].moment, kind="sign"))
-    return [*(t for t in every if not _phase(t)), *order, last]
+    return [*begun, *order, last]
+
+
+def _position(item: _Told, order: Sequence[_Told]) -> int:
+    """Where a moment without a time comes: by its line among those of its input, else in front of what follows it."""
+    here = [n for n, t in enumerate(order) if t.at and not t.moment.about and t.place[0] == item.place[0]]
+    reached = max((n + 1 for n, t in enumerate(order) if _phase(t) < _phase(item)), default=0)
+    # A cause of which no line tells the time is told before what follows from it.
+    follow = _FOLLOW if item.moment.kind in _CAUSE else ()
+    behind = next((n for n, t in enumerate(order) if t.moment.kind in follow), len(order))
+    above = [n + 1 for n in here if order[n].place < item.place]
+    place = max(above, default=min(here, default=behind))
+    return max(place, reached) if _phase(item) == 3 else min(place, reached)
 
 
 def _with_silence(told: Sequence[_Told]) -> list[_Told]:

@@ -1,6 +1,6 @@
 """Checks of the whole grammar: determinism, portability, names."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import GrammarError
 from nccl_insight.language.charset import charsets
 from nccl_insight.language.compile import check
-from nccl_insight.language.help import PLACE, enumerations, fields, help_blocks, own_help, unknown_fields
+from nccl_insight.language.help import PLACE, Block, enumerations, fields, help_blocks, own_help, unknown_fields
 from nccl_insight.language.meanings import HEAD_COLUMNS, WITNESS, Case, Test, parse_cases
 from nccl_insight.language.syntax import Grammar, Message, columns_of
 
@@ -38,8 +38,7 @@ def lint(grammar: Grammar, diagnoses: Collection[str]) -> list[Problem]:
             continue
         if sets.nullable:
             problems.append(Problem(terminal.origin, terminal.name, "may be empty; use + instead of *"))
-    broken = {p.name for p in problems}
-    if broken:
+    if problems:
         return problems
     given: set[str] = set()
     for message in grammar.messages.values():
@@ -82,9 +81,14 @@ def _help(grammar: Grammar, diagnoses: Collection[str]) -> Iterator[Problem]:
             yield Problem("help", block.help.name, f"{column} is no column{_nearest(column, columns)}")
         if all(name in diagnoses for name in block.names) and not block.cases:
             yield Problem("help", block.help.name, "help for a whole diagnosis is its page")
-    for at, block in enumerate(found):
+    yield from _silent(found)
+
+
+def _silent(blocks: Sequence[Block]) -> Iterator[Problem]:
+    """Blocks of help in front of which others always speak."""
+    for at, block in enumerate(blocks):
         for name in block.names:
-            front = [b for b in found[:at] if name in b.names]
+            front = [b for b in blocks[:at] if name in b.names]
             if all(any(b.covers(case, block.help) for b in front) for case in block.cases or [Case(())]):
                 yield Problem("help", block.help.name, f"never speaks for {name}: blocks in front of it always do")
 

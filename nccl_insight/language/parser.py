@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nccl_insight.base import late
 from nccl_insight.base.errors import GrammarError
-from nccl_insight.language.syntax import Choice, Column, Expr, Literal, Repeat, Terminal, sequence
-
-if TYPE_CHECKING:
-    pass
 from nccl_insight.language.definitions import Definition
+from nccl_insight.language.syntax import Choice, Column, Expr, Literal, Repeat, Terminal, sequence
 
 # A string, a comment, a name, an operator; the last branch is what none of them is.
 _TOKEN = late.compiled(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|_?[A-Za-z][A-Za-z0-9_]*|[()\[\]|?*+]|[^\s]')

@@ -51,17 +51,12 @@ class Trouble:
     @property
     def first_s(self) -> float | None:
         """Clock of the first line that has one, seconds since 1970."""
-        return self._time("min")
+        return _clock(self.rows["time_s"].min())
 
     @property
     def last_s(self) -> float | None:
         """Clock of the last line that has one."""
-        return self._time("max")
-
-    def _time(self, which: str) -> float | None:
-        column = self.rows["time_s"]
-        found = column.min() if which == "min" else column.max()
-        return float(found) if isinstance(found, float) else None
+        return _clock(self.rows["time_s"].max())
 
     @property
     def first(self) -> dict[str, Any]:
@@ -108,11 +103,12 @@ class Trouble:
 
     def value(self, *columns: str) -> str | None:
         """The first value that a line captured in the first of these columns that has one."""
-        for column in columns:
-            found = self.rows[column].drop_nulls()
-            if len(found):
-                return str(found[0])
-        return None
+        values = (self.rows[column].drop_nulls() for column in columns)
+        return next((str(found[0]) for found in values if len(found)), None)
+
+
+def _clock(time_s: object) -> float | None:
+    return time_s if isinstance(time_s, float) else None
 
 
 def with_who(headline: str, ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:

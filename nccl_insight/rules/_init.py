@@ -39,18 +39,11 @@ def waiting(run: Run) -> tuple[Waiting, ...]:
     stuck = stuck.filter((pl.col("destroyed").cast(pl.String).fill_null("no") == "no").all().over("comm_id"))
     if stuck.is_empty():
         return ()
-    failed = (
-        causes(run)
-        .filter(pl.col("loud") & ~pl.col("cause").is_in([BENIGN, *names("remark")]))
-        .select("host", "pid")
-        .drop_nulls()
-        .unique()
-    )
-    coming = _coming(run, failed)
-    found = [
-        _one(run, str(key[0]), part, failed, coming) for key, part in stuck.group_by("comm_id", maintain_order=True)
-    ]
-    return tuple(sorted((w for w in found if w is not None), key=lambda w: (-w.nranks, w.comm_id))[:5])
+    loud = causes(run).filter(pl.col("loud") & ~pl.col("cause").is_in([BENIGN, *names("remark")]))
+    failed = loud.select("host", "pid").drop_nulls().unique()
+    coming, parts = _coming(run, failed), stuck.partition_by("comm_id", as_dict=True)
+    found = (_one(run, str(comm_id), part, failed, coming) for (comm_id,), part in parts.items())
+    return tuple(sorted(filter(None, found), key=lambda w: (-w.nranks, w.comm_id))[:5])
 
 
 def waiting_early(run: Run) -> pl.DataFrame:

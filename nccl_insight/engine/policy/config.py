@@ -7,7 +7,7 @@ The first one found is the only one. Never a file beside a log: logs come from s
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -169,25 +169,33 @@ def _truth(where: str, value: object) -> bool:
     return _choice(where, str(value).lower(), ("true", "false", "1", "0")) in ("true", "1")
 
 
+def _level(where: str, value: object) -> Severity | None:
+    level = _choice(where, value, [*(s.value for s in Severity), "never"])
+    return None if level == "never" else Severity(level)
+
+
+def _confidence(where: str, value: object) -> Confidence:
+    return Confidence(_choice(where, value, [c.value for c in Confidence]))
+
+
+# How the value of each setting of [analyze] is read.
+_READERS: Final[Mapping[str, Callable[[str, object], Any]]] = {
+    "select": lambda where, value: frozenset(_names(where, value)),
+    "ignore": _ignores,
+    "fail-on": _level,
+    "min-confidence": _confidence,
+    "min-coverage": _share,
+    "redact": _truth,
+}
+
+
 def _settings(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """Policy fields of the scalar settings, whatever their origin."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        here = where if where.startswith(("--", ENV_PREFIX)) else f"{where} {key}"
-        if key == "select":
-            found["select"] = frozenset(_names(here, value))
-        elif key == "ignore":
-            found["ignore"] = _ignores(here, value)
-        elif key == "fail-on":
-            level = _choice(here, value, [*(s.value for s in Severity), "never"])
-            found["fail_on"] = None if level == "never" else Severity(level)
-        elif key == "min-confidence":
-            found["min_confidence"] = Confidence(_choice(here, value, [c.value for c in Confidence]))
-        elif key == "min-coverage":
-            found["min_coverage"] = _share(here, value)
-        elif key == "redact":
-            found["redact"] = _truth(here, value)
-    return found
+    given = where.startswith(("--", ENV_PREFIX))
+    return {
+        key.replace("-", "_"): _READERS[key](where if given else f"{where} {key}", value)
+        for key, value in table.items()
+    }
 
 
 def read_file(path: Path) -> Mapping[str, Any] | None:

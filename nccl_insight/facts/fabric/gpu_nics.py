@@ -92,49 +92,41 @@ def _of_matrix(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
 
 def _of_tree(nodes: pl.DataFrame, links: pl.DataFrame) -> Topology:
     """A topology dump: the path is found from where the ways to the CPU meet."""
-    parent: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    speeds: dict[str, float] = {}
-    switched = False
-    for row in links.select("src", "dst", pl.col("link").cast(pl.String), "bw_gbps", "count").iter_rows(named=True):
-        src, dst = str(row["src"]), str(row["dst"])
-        if row["link"] in ("PCI", "NET") and dst not in parent:
-            parent[dst] = src
-        elif row["link"] == "NVL" and src.startswith("GPU"):
-            counts[src] = counts.get(src, 0) + int(row["count"] or 1)
-            speeds[src] = speeds.get(src, 0.0) + float(row["bw_gbps"] or 0)
-            switched |= dst.startswith("NVS")
-
-    def chain(node: str) -> list[str]:
-        found = [node]
-        while found[-1] in parent and parent[found[-1]] not in found:
-            found.append(parent[found[-1]])
-        return found
-
+    kind = pl.col("link").cast(pl.String)
+    parent = dict(links.filter(kind.is_in(["PCI", "NET"])).unique("dst", keep="first").select("dst", "src").iter_rows())
+    nvlinks = links.filter((kind == "NVL") & pl.col("src").str.starts_with("GPU")).group_by("src", maintain_order=True)
+    count, rate = pl.col("count").cast(pl.Int64).fill_null(0).replace(0, 1), pl.col("bw_gbps").cast(pl.Float64)
+    told = nvlinks.agg(count.sum(), rate.sum(), pl.col("dst").str.starts_with("NVS").any())
+    known = nodes.filter(pl.col("kind").cast(pl.String).is_in(["GPU", "NET"])).drop_nulls("index")
+    ways = {name: _way(name, parent) for name in known["node"]}
     gpus, nics = [], []
-    ways: dict[str, list[str]] = {}
-    for row in nodes.iter_rows(named=True):
-        name, kind = str(row["node"]), str(row["kind"])
-        if kind not in ("GPU", "NET") or row["index"] is None:
-            continue
-        above = [n for n in chain(name) if not n.startswith(("GPU", "NET", "NIC"))]
-        ways[name] = above
-        switch, socket = (next((n for n in above if n.startswith(kind)), None) for kind in ("PCI", "CPU"))
-        if kind == "GPU":
+    for row in known.sort("index", maintain_order=True).iter_rows(named=True):
+        name = row["node"]
+        switch, socket = (next((n for n in ways[name] if n.startswith(kind)), None) for kind in ("PCI", "CPU"))
+        if str(row["kind"]) == "GPU":
             gpus.append(Gpu(int(row["index"]), name, str(row["bus_id"] or ""), switch, socket))
         else:
-            label = str(row.get("device") or name)
-            nics.append(Nic(int(row["index"]), name, label, row.get("speed_gbit") or None, switch, socket))
+            label = str(row["device"] or name)
+            nics.append(Nic(int(row["index"]), name, label, row["speed_gbit"] or None, switch, socket))
     distance = {(g.index, n.index): far for g in gpus for n in nics if (far := _meet(ways[g.node], ways[n.node]))}
     numbers = {g.node: g.index for g in gpus}
+    rows = [(numbers[name], *figures) for name, *figures in told.iter_rows() if name in numbers]
     return Topology(
-        tuple(sorted(gpus, key=lambda g: g.index)),
-        tuple(sorted(nics, key=lambda n: n.index)),
+        tuple(gpus),
+        tuple(nics),
         distance,
-        {numbers[g]: n for g, n in counts.items() if g in numbers},
-        {numbers[g]: s for g, s in speeds.items() if g in numbers},
-        switched,
+        {n: c for n, c, *_ in rows},
+        {n: r for n, _, r, _ in rows},
+        bool(told["dst"].any()),
     )
+
+
+def _way(node: str, parent: Mapping[str, str]) -> list[str]:
+    """What stands above a device on its way to the CPU, the nearest first, without GPUs and NICs."""
+    found = [node]
+    while (above := parent.get(found[-1])) is not None and above not in found:
+        found.append(above)
+    return [n for n in found if not n.startswith(("GPU", "NET", "NIC"))]
 
 
 def _meet(one: list[str], other: list[str]) -> str | None:

@@ -1,8 +1,8 @@
 """Ports of NICs that went down and came back, and errors that other lines report on the same device near in time."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import polars as pl
 
@@ -46,43 +46,36 @@ class Flap:
 def flaps(run: Run) -> tuple[Flap, ...]:
     """Every device whose port went down, in reading order of the first event."""
     rows = causes(run)
-    rows = rows.with_columns(pl.col("hca_name").alias("device"), told(rows, "port-event").alias("_event")).filter(
-        pl.col("_event").is_not_null()
-    )
-    rows = rows.with_columns(down=pl.col("_event") == "down", up=pl.col("_event") == "up")
-    found: list[Flap] = []
+    rows = rows.with_columns(device="hca_name", event=told(rows, "port-event")).drop_nulls("event")
+    rows = rows.with_columns(down=pl.col("event") == "down", up=pl.col("event") == "up")
     sizes = {int(i): int(n or 0) for i, n in run.table("inputs").select("input_id", "lines").iter_rows()}
-    # All processes of a host that use the device report the same event: the first of each is the event.
-    for (host, device), part in rows.group_by("host", "device", maintain_order=True):
-        if not part["down"].any():
-            continue
-        one = part.filter(pl.col("pid").eq_missing(part["pid"][0]))
-        order = part if part["time_s"].null_count() else part.sort("time_s", "line")
-        downs, ups = one.filter("down"), part.filter("up")
-        last = bool(order["up"][-1]) or (ups.height > 0 and _comes_later(order))
-        starts = part.filter("down")["time_s"].drop_nulls()
-        ends = ups["time_s"].drop_nulls()
-        first = float(starts.min()) if starts.len() else None  # type: ignore[arg-type]
-        back = [float(t) for t in ends if first is not None and t >= first]
-        found.append(
-            Flap(
-                host=None if host is None else str(host),
-                device=None if device is None else str(device),
-                count=max(1, downs.height),
-                back=last,
-                down_s=min(back) - first if back and first is not None else None,
-                first_s=first,
-                last_s=max([*back, first]) if first is not None else None,
-                ranks=tuple(sorted(part["rank"].drop_nulls().unique().to_list())),
-                lines=(
-                    lines := tuple(
-                        (int(i), int(n)) for i, n in part.select("input_id", "line").drop_nulls().iter_rows()
-                    )
-                ),
-                went_on=not lines or any(sizes.get(i, n + 1) > n for i, n in lines[-1:]),
-            )
-        )
+    parts = rows.group_by("host", "device", maintain_order=True)
+    found = (_flap(host, device, part, sizes) for (host, device), part in parts if part["down"].any())
     return tuple(f for f in found if f.device is not None or not _unclear(run, f))
+
+
+def _flap(host: Any, device: Any, rows: pl.DataFrame, sizes: Mapping[int, int]) -> Flap:
+    """What the lines about one device tell; ``sizes``: the lines of inputs."""
+    # All processes of a host that use the device report the same event: the first of each is the event.
+    downs = rows.filter(pl.col("down") & pl.col("pid").eq_missing(rows["pid"][0]))
+    order = rows if rows["time_s"].null_count() else rows.sort("time_s", "line")
+    last = order.filter(pl.col("down") | pl.col("up"))["up"]
+    first = rows.filter("down")["time_s"].drop_nulls().min()
+    first_s = first if isinstance(first, float) else None
+    back = [t for t in rows.filter("up")["time_s"].drop_nulls() if first_s is not None and t >= first_s]
+    lines = tuple((int(i), int(n)) for i, n in rows.select("input_id", "line").drop_nulls().iter_rows())
+    return Flap(
+        host=host,
+        device=device,
+        count=max(1, downs.height),
+        back=bool(last[-1]),
+        down_s=min(back) - first_s if back and first_s is not None else None,
+        first_s=first_s,
+        last_s=max([*back, first_s]) if first_s is not None else None,
+        ranks=tuple(sorted(rows["rank"].drop_nulls().unique())),
+        lines=lines,
+        went_on=all(sizes.get(i, n + 1) > n for i, n in lines[-1:]),
+    )
 
 
 def _unclear(run: Run, flap: Flap) -> bool:
@@ -99,12 +92,6 @@ def _unclear(run: Run, flap: Flap) -> bool:
 def _kernel_lines(run: Run) -> frozenset[tuple[int, int]]:
     rows = causes(run).filter(pl.col("message").is_in(playing("netdev"))).select("input_id", "line").drop_nulls()
     return frozenset((int(i), int(n)) for i, n in rows.iter_rows())
-
-
-def _comes_later(order: pl.DataFrame) -> bool:
-    ups = [i for i, up in enumerate(order["up"].to_list()) if up]
-    downs = [i for i, down in enumerate(order["down"].to_list()) if down]
-    return bool(ups and downs and ups[-1] > downs[-1])
 
 
 def devices_of(run: Run, rows: pl.DataFrame) -> tuple[str, ...]:

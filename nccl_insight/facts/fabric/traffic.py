@@ -19,13 +19,9 @@ def nic_load(run: Run) -> pl.DataFrame:
     return (
         net_links(run)
         .lazy()
-        .filter(
-            pl.col("rdma")
-            & (pl.col("direction") == "send")
-            & pl.col("net_dev").is_not_null()
-            & (pl.col("conn_index").fill_null(0) == 0)
-            & pl.col("pxn_rank").is_null()
-        )
+        .drop_nulls("net_dev")
+        .filter("rdma", pl.col("direction") == "send", pl.col("pxn_rank").is_null())
+        .filter(pl.col("conn_index").fill_null(0) == 0)
         .group_by(pl.col("local_host").alias("host"), "network", "net_dev", "comm_id", "channel", maintain_order=True)
         .agg(pl.col("src_rank").unique().sort().alias("ranks"), pl.col("input_id", "line").first())
         .group_by("host", "network", "net_dev", "comm_id", maintain_order=True)

@@ -38,10 +38,9 @@ def transfers(run: Run) -> pl.DataFrame:
         .sort("match_id", "duration_ns")
         .group_by("match_id", maintain_order=True)
         .agg(
-            pl.col("input_id").first(),
-            pl.col("rank").first(),
+            pl.col("input_id", "rank").first(),
             pl.col("rank").sort().alias("ranks"),
-            *(pl.col(c).first() for c in wanted),
+            pl.col(wanted).first(),
             pl.col("start_ns").max(),
             wire_ns=pl.col("duration_ns").min(),
             waited=pl.col("duration_ns").max() - pl.col("duration_ns").min(),
@@ -78,23 +77,16 @@ def recorded(run: Run) -> pl.DataFrame:
     n = pl.coalesce(pl.col("group_size"), pl.col("group_ranks").list.len().cast(pl.Int32))
     op = pl.col("op").cast(pl.String)
     return (
-        table.filter(
-            (pl.col("source").cast(pl.String) == "flight_recorder")
-            & (pl.col("duration_ns") > 0)
-            & (pl.col("size_bytes") > 0)
-            & pl.col("seq").is_not_null()
-            & pl.col("rank").is_not_null()
-            & op.is_not_null()
-            & ~op.is_in(_POINT_TO_POINT)
-        )
+        table.drop_nulls(["seq", "rank", "op"])
+        .filter(pl.col("source").cast(pl.String) == "flight_recorder", ~op.is_in(_POINT_TO_POINT))
+        .filter(pl.col("duration_ns") > 0, pl.col("size_bytes") > 0)
         .with_columns(group_size=n, op=op, _members=pl.col("group_ranks").cast(pl.List(pl.String)).list.join(","))
         .group_by("process_group", "_members", "seq", "op", "size_bytes", maintain_order=True)
         .agg(
             pl.col("input_id").first(),
             pl.col("comm_id").drop_nulls().first(),
             pl.col("rank").unique().sort().alias("ranks"),
-            pl.col("group_ranks").first(),
-            pl.col("group_size").first(),
+            pl.col("group_ranks", "group_size").first(),
             wire_ns=pl.col("duration_ns").min(),
         )
         .filter(pl.col("ranks").list.len() >= pl.col("group_size"))

@@ -201,36 +201,26 @@ def _where_peers_lost_it(run: Run, known: Places, found: list[End]) -> list[End]
 
 def _bare(run: Run) -> list[End]:
     """Ends of commands as the shell says them, without a number: the last lines of inputs only."""
-    found: list[End] = []
-    rows = endings(run)
-    if rows.is_empty():
-        return found
     # A program that closed all its communicators ended well; what a script ends behind it is none of the job.
-    marks = (
-        run.table("milestones").group_by("input_id").agg(_orderly=(pl.col("end").cast(pl.String) == "destroyed").all())
-    )
-    closed = marks.filter("_orderly")["input_id"].to_list()
-    rows = rows.filter((pl.col("line") > pl.col("lines") - _LAST_LINES) & ~pl.col("input_id").is_in(closed))
-    for row in rows.iter_rows(named=True):
-        ended = shell_signal(str(row["text"]))
-        if ended is None:
-            continue
-        word, signal = ended
-        if signal == 15 and row["line"] < row["lines"]:
-            continue  # the script goes on: it has itself ended what it calls terminated
-        found.append(
-            End(
-                kind=kind_of_signal(signal),
-                text=word,
-                ref=Ref(row["input_id"], row["line"]),
-                ranks=_given(row["rank"]),
-                hosts=_given(row["host"]),
-                strong=False,
-                signal=signal,
-                message=BARE,
-            )
+    orderly = (pl.col("end").cast(pl.String) == "destroyed").all()
+    closed = run.table("milestones").group_by("input_id").agg(orderly=orderly).filter("orderly")["input_id"].to_list()
+    last = (pl.col("line") > pl.col("lines") - _LAST_LINES) & ~pl.col("input_id").is_in(closed)
+    rows = [(row, shell_signal(str(row["text"]))) for row in endings(run).filter(last).iter_rows(named=True)]
+    # Where the script goes on, it has itself ended what it calls terminated.
+    return [
+        End(
+            kind=kind_of_signal(ended[1]),
+            text=ended[0],
+            ref=Ref(row["input_id"], row["line"]),
+            ranks=_given(row["rank"]),
+            hosts=_given(row["host"]),
+            strong=False,
+            signal=ended[1],
+            message=BARE,
         )
-    return found
+        for row, ended in rows
+        if ended is not None and (ended[1] != 15 or row["line"] >= row["lines"])
+    ]
 
 
 # What a terminal shows of Ctrl-C.

@@ -123,18 +123,11 @@ def _hosts(run: Run) -> Iterator[tuple[str, _Span]]:
 def _messages(run: Run) -> pl.DataFrame:
     """Messages of each host with the releases that print them: ``host, message, low, high, input_id, line``."""
     rules = default_grammar().messages
-    parts: list[pl.DataFrame] = []
-    for name in _TABLES:
-        frame = run.table(name)
-        if frame.is_empty():
-            continue
-        parts.append(
-            frame.lazy()
-            .filter(pl.col("host").is_not_null() & pl.col("message").is_not_null())
-            .group_by("host", "message", maintain_order=True)
-            .agg(pl.col("input_id", "line").first())
-            .collect(engine="in-memory")
-        )
+    frames = (run.table(name).drop_nulls(["host", "message"]) for name in _TABLES if run.has(name))
+    parts = [
+        frame.group_by("host", "message", maintain_order=True).agg(pl.col("input_id", "line").first())
+        for frame in frames
+    ]
     schema = {"host": pl.String, "message": pl.String, "input_id": pl.UInt16, "line": pl.UInt64}
     table = pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame(schema=schema)
     wanted = set(table.get_column("message").to_list())

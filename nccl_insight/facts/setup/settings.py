@@ -67,10 +67,7 @@ def hosts_of(frame: pl.DataFrame, column: str = "host") -> tuple[str, ...]:
 
 def ranks_of(frame: pl.DataFrame, *columns: str) -> tuple[int, ...]:
     """Sorted distinct ranks of one or more columns."""
-    found: set[int] = set()
-    for column in columns or ("rank",):
-        found.update(frame.get_column(column).drop_nulls().to_list())
-    return tuple(sorted(found))
+    return tuple(sorted({rank for c in columns or ("rank",) for rank in frame.get_column(c).drop_nulls()}))
 
 
 def ranks_on(ranks: Iterable[int], hosts: Iterable[str]) -> str:

@@ -52,18 +52,14 @@ def user_settings(run: Run) -> tuple[UserSetting, ...]:
             processes=pl.struct("host", "pid").n_unique(),
         )
     )
-    found: list[UserSetting] = []
-    for row in grouped.iter_rows(named=True):
-        seen = row["versions"] or everywhere
-        evidence = tuple(Ref(int(r["input_id"]), int(r["line"])) for r in row["evidence"])
-        found.append(
-            UserSetting(
-                row["name"],
-                row["value"],
-                str(seen[0]) if len(seen) == 1 else None,
-                tuple(row["hosts"]),
-                evidence,
-                row["processes"],
-            )
+    return tuple(
+        UserSetting(
+            row["name"],
+            row["value"],
+            str(seen[0]) if len(seen := row["versions"] or everywhere) == 1 else None,
+            tuple(row["hosts"]),
+            tuple(Ref(int(r["input_id"]), int(r["line"])) for r in row["evidence"]),
+            row["processes"],
         )
-    return tuple(found)
+        for row in grouped.iter_rows(named=True)
+    )

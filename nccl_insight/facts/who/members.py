@@ -29,18 +29,10 @@ def members(run: Run) -> pl.DataFrame:
 def processes(run: Run) -> pl.DataFrame:
     """One row a (host, pid): ``host, pid, nccl_version`` (digits), ``nccl_version_full, cuda_version,
     driver_version, network, library``."""
-    return (
-        run.table("processes")
-        .group_by("host", "pid", maintain_order=True)
-        .agg(
-            pl.col("nccl_version").str.extract(_VERSION).drop_nulls().first(),
-            pl.col("nccl_version").drop_nulls().first().alias("nccl_version_full"),
-            pl.col("cuda_version").drop_nulls().first(),
-            pl.col("driver_version").drop_nulls().first(),
-            pl.col("network").drop_nulls().first(),
-            pl.col("library").drop_nulls().first(),
-        )
-    )
+    version = pl.col("nccl_version").drop_nulls().first().alias("nccl_version_full")
+    digits = pl.col("nccl_version").str.extract(_VERSION).drop_nulls().first()
+    more = pl.col("cuda_version", "driver_version", "network", "library").drop_nulls().first()
+    return run.table("processes").group_by("host", "pid", maintain_order=True).agg(digits, version, more)
 
 
 @fact
@@ -90,31 +82,26 @@ class Comm:
 @fact
 def comms(run: Run) -> tuple[Comm, ...]:
     """All communicators in order of appearance."""
-    frame = run.table("communicators")
-    found: list[Comm] = []
-    for row in frame.iter_rows(named=True):
-        hosts = tuple(sorted({h for h in row["hosts"] or () if h}))
-        found.append(
-            Comm(
-                comm_id=row["comm_id"],
-                nranks=row["nranks"] or 0,
-                ranks_seen=row["ranks_seen"] or 0,
-                hosts=hosts,
-                nodes=row["n_nodes"],
-                made=bool(row["comm_id_made"]),
-                missing=tuple(row["missing_ranks"] or ()),
-                init_complete=bool(row["init_complete"]),
-                input_id=row["input_id"] or 0,
-                line=row["line"] or 0,
-            )
+    return tuple(
+        Comm(
+            comm_id=row["comm_id"],
+            nranks=row["nranks"] or 0,
+            ranks_seen=row["ranks_seen"] or 0,
+            hosts=tuple(sorted({h for h in row["hosts"] or () if h})),
+            nodes=row["n_nodes"],
+            made=bool(row["comm_id_made"]),
+            missing=tuple(row["missing_ranks"] or ()),
+            init_complete=bool(row["init_complete"]),
+            input_id=row["input_id"] or 0,
+            line=row["line"] or 0,
         )
-    return tuple(found)
+        for row in run.table("communicators").iter_rows(named=True)
+    )
 
 
 def main_comm(run: Run) -> Comm | None:
     """The communicator with most ranks, the first of them; ``None`` when the run has none."""
-    everyone = comms(run)
-    return max(everyone, key=lambda c: c.nranks) if everyone else None
+    return max(comms(run), key=lambda c: c.nranks, default=None)
 
 
 @dataclass(frozen=True)

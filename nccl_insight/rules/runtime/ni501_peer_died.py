@@ -77,11 +77,7 @@ def _restarted(run: Run, found: Trouble) -> bool:
 
 def _finished(run: Run, found: Trouble) -> bool:
     """Whether the process had destroyed all its communicators, or the whole job had: connections close then."""
-    ranks = run.table("ranks").drop_nulls(["host", "pid"])
-    ends = run.table("milestones")
-    if ranks.is_empty():
-        return False
-    known = ends.filter(pl.col("host").is_not_null() & pl.col("pid").is_not_null())
+    known = run.table("milestones").drop_nulls(["host", "pid"])
     if known.is_empty() or known["destroyed"].null_count():
         return False
     last = known.group_by("input_id").agg(pl.col("destroyed").max().alias("_last"))

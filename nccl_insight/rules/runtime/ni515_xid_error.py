@@ -1,11 +1,13 @@
 """The NVIDIA driver reported an Xid."""
 
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from nccl_insight.base.data import dataclass, field, replace
+from nccl_insight.base.data import replace
+from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Action, Hit, Ref, Severity
 from nccl_insight.base.xids import BY_PROGRAM, MEANINGS, remedies, weight
 from nccl_insight.facts.said.topics import told
@@ -20,16 +22,12 @@ from nccl_insight.tables.run import Run
 _READ: Final = ("input_id", "line", "time_s", "text", "message", "rank", "host", "pci_address", "xid", "_word")
 
 
-@dataclass
-class _Kind:
-    """All lines of one Xid number of one weight."""
+class _Kind(NamedTuple):
+    """What lines have in common that are of one Xid number and weight."""
 
     xid: int | None
     severity: Severity
     switch: bool
-    rows: list[dict[str, object]] = field(default_factory=list)
-    ranks: set[int] = field(default_factory=set)
-    hosts: set[str] = field(default_factory=set)
 
 
 def _number(text: str, behind: str) -> int | None:
@@ -38,15 +36,15 @@ def _number(text: str, behind: str) -> int | None:
     return int(digits) if digits.isascii() and digits else None
 
 
-def _place(run: Run, row: dict[str, object]) -> tuple[int | None, str | None]:
+def _place(run: Run, row: Mapping[str, Any]) -> tuple[int | None, str | None]:
     """Rank and host of the GPU; of a node that NCCL calls by another name those of the process in which CUDA failed."""
-    rank, host, address = row["rank"], row["host"], str(row.get("pci_address") or "")
+    rank, host, address = row["rank"], row["host"], str(row["pci_address"] or "")
     if rank is None and address and host is not None and host not in places(run).machines:
         failed = failed_in_cuda(run)
         owners = {owner for owner in gpus_at(run.tables, address, None) if owner[1] in failed}
         if len({at for at, _ in owners}) == 1:
             return next(iter(owners))[1] if len(owners) == 1 else None, next(iter(owners))[0]
-    return rank, host  # type: ignore[return-value]
+    return rank, host
 
 
 def check(ctx: Context) -> Hits:
@@ -58,55 +56,50 @@ def check(ctx: Context) -> Hits:
     found = Trouble(found.rows.filter(pl.col("level").ne_missing("DIAG")))
     if not found.rows.height:
         return
-    kinds: dict[tuple[int | None, Severity, bool], _Kind] = {}
     rows = found.rows.with_columns(told(found.rows, "xid-word").alias("_word")).select(_READ)
-    for row in rows.to_dicts():
-        text = str(row["text"] or "")
-        number, word = row.get("xid"), row["_word"]
-        xid = int(number) if isinstance(number, int) else 79 if word == "fallen-off" else None
-        # The cleanup of a process tells which error it comes from.
-        xid = _number(text, "caused by previous Xid ") or xid
-        switch = text.startswith("SXid") or row["message"] in playing("switch")
-        severity = Severity(weight(xid, word, switch=switch))
-        kind = kinds.setdefault((xid, severity, switch), _Kind(xid, severity, switch))
-        rank, host = _place(ctx.run, row)
-        kind.rows.append(row)
-        kind.ranks.update([rank] if rank is not None else [])
-        kind.hosts.update([host] if host is not None else [])
-    ordered = sorted(kinds.values(), key=lambda k: k.severity.order)
-    for kind in ordered[:5]:
-        yield _hit(ctx, kind)
+    kinds = grouped((_kind(row), row) for row in rows.to_dicts())
+    for kind in sorted(kinds, key=lambda kind: kind.severity.order)[:5]:
+        yield _hit(ctx, kind, kinds[kind])
 
 
-def _recovery(kind: _Kind) -> str:
+def _kind(row: Mapping[str, Any]) -> _Kind:
+    text, word = str(row["text"] or ""), row["_word"]
+    # The cleanup of a process tells which error it comes from.
+    fallen = 79 if word == "fallen-off" else None
+    xid = _number(text, "caused by previous Xid ") or (fallen if row["xid"] is None else row["xid"])
+    switch = text.startswith("SXid") or row["message"] in playing("switch")
+    return _Kind(xid, Severity(weight(xid, word, switch=switch)), switch)
+
+
+def _recovery(text: str) -> str:
     """What the driver asks for with Xid 154: ``changed from 0x0 (None) to 0x2 (Node Reboot Required)``."""
-    return str(kind.rows[-1]["text"]).partition(" to 0x")[2].partition("(")[2].partition(")")[0]
+    return text.partition(" to 0x")[2].partition("(")[2].partition(")")[0]
 
 
-def _hit(ctx: Context, kind: _Kind) -> Hit:
-    lines = [(int(str(r["input_id"])), int(str(r["line"]))) for r in kind.rows]
-    times = [float(str(r["time_s"])) for r in kind.rows if r.get("time_s") is not None]
+def _hit(ctx: Context, kind: _Kind, rows: Sequence[Mapping[str, Any]]) -> Hit:
+    times = [row["time_s"] for row in rows if row["time_s"] is not None]
     name = "SXid" if kind.switch else "Xid"
     meaning = "an NVSwitch error" if kind.switch else MEANINGS.get(kind.xid or 0, "see NVIDIA's list")
-    asked = _recovery(kind) if kind.xid == 154 else ""
+    asked = _recovery(str(rows[-1]["text"])) if kind.xid == 154 else ""
     meaning = f"the GPU needs: {asked}" if asked else meaning
     kinds = remedies(kind.xid, kind.severity.value, switch=kind.switch)
-    hosts = tuple(sorted(kind.hosts))
-    ranks = tuple(sorted(kind.ranks))
+    at = [_place(ctx.run, row) for row in rows]
+    ranks = tuple(sorted({rank for rank, _ in at if rank is not None}))
+    hosts = tuple(sorted({host for _, host in at if host is not None}))
     if not ranks and kind.severity is Severity.ERROR and not places(ctx.run).rank_of_process:
         ranks = the_failed(ctx.run, hosts)
     return ctx.says(
         "found",
-        tuple(Ref(i, n) for i, n in lines[:4]),
+        tuple(Ref(row["input_id"], row["line"]) for row in rows[:4]),
         whom=(*ranks, *hosts),
         title=with_who(
             f"The driver reported {name} {kind.xid if kind.xid is not None else '?'}: {meaning}", ranks, hosts
         ),
         **said("xid-error.remedy", kinds | {"asked": asked}),
-        observed=" ".join(str(kind.rows[0]["text"]).split())[:200],
+        observed=" ".join(str(rows[0]["text"]).split())[:200],
         severity=kind.severity,
-        first_s=min(times) if times else None,
-        last_s=max(times) if times else None,
+        first_s=min(times, default=None),
+        last_s=max(times, default=None),
         program=kind.xid in BY_PROGRAM,
         hard=kind.severity is Severity.ERROR,
     )

@@ -39,16 +39,9 @@ _READ = ("read the traceback of these ranks", "read the traceback of this rank")
 def check(ctx: Context) -> Hits:
     """At most one finding: the first exception, with all ranks that raised the same."""
     run = ctx.run
-    found = outside.of_kind(run, FAILED)
-    raised = [e for e in found if e.exception]
-    weak = [e for e in found if not e.exception and not outside.own_failures(run, e)]
-    # Open MPI's first words, which the line with the rank follows where it was not cut off.
-    vague = playing("vague")  # that the job failed, not how: what does goes before
-    if any(e.message not in vague for e in ends(run)) or outside.loud_besides(run, (FAILED, *names("echo"))):
-        weak = [e for e in weak if e.message not in vague]
+    raised, weak = [e for e in outside.of_kind(run, FAILED) if e.exception], _weak(run)
     if raised:
-        first = outside.first_of(raised)
-        first = _telling(first, raised)
+        first = _telling(outside.first_of(raised), raised)
         same = [e for e in raised if e.exception == first.exception and e.text[:40] == first.text[:40]]
         codes = [e for e in weak if set(e.ranks) & set(outside.ranks_of(same))]
         if not outside.ranks_of(same) and not outside.hosts_of(same):
@@ -58,6 +51,15 @@ def check(ctx: Context) -> Hits:
         blocks = [e for e in weak if "first-failure" in e.parts]
         first = outside.first_of(blocks or weak)
         yield _exit(ctx, first)
+
+
+def _weak(run: Run) -> list[End]:
+    """Ends without an exception that neither NCCL nor torch explains."""
+    weak = [e for e in outside.of_kind(run, FAILED) if not e.exception and not outside.own_failures(run, e)]
+    # Open MPI's first words, which the line with the rank follows where it was not cut off.
+    vague = playing("vague")  # that the job failed, not how: what does goes before
+    told = any(e.message not in vague for e in ends(run)) or outside.loud_besides(run, (FAILED, *names("echo")))
+    return [e for e in weak if not told or e.message not in vague]
 
 
 def _reported(first: End, weak: list[End]) -> list[End]:

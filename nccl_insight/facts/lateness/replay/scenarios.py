@@ -3,7 +3,7 @@ kind, single steps as the others."""
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -128,34 +128,41 @@ def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> li
 
     excess = dict(more.select("rank", "more").iter_rows())
     suspects = [r for r, x in sorted(excess.items(), key=lambda item: -item[1]) if x > _MATTERS * span][:_MOST]
-    wandering = _wandering(more, suspects)
+    wandering, apart = _wandering(more, suspects), _apart(more)
     found = []
-    apart = _apart(more)
     for role in wandering:
         part = rows.filter(pl.col("role") == role)
-        among = set(part["rank"].to_list())
-        # Whether the first has far more than the next one.
-        far = excess[suspects[0]] > _SPREADS * max((excess[r] for r in suspects[1:]), default=0.0)
-        alone_late = {suspects[0]} if far else set()
-        clear = apart if len(among) >= _MANY else alone_late
-        suspects = [
-            r
-            for r in suspects
-            if r not in among or (r in clear and (_steady(by_step, r) or (r in alone_late and _where(by_step, (r,)))))
-        ]
+        suspects = _beyond(suspects, {*part["rank"]}, apart, excess, by_step)
         found.append(_uneven(line, part))
     at = {r: _where(by_step, (r,)) for r in suspects}
     suspects = [r for r in suspects if r in apart and (at[r] or _steady(by_step, r))]
     turns = _takes_turns([at[r] for r in suspects], line.steps)
-    if turns:
-        suspects = []
+    suspects = [] if turns else suspects
     found += [mended((r,), "rank") for r in sorted(suspects)]
-    hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
-    for members in hosts.values() if len(hosts) > 1 else ():
-        if len(members) > 1 and sum(excess.get(r, 0.0) for r in members) > _MATTERS * span * len(members):
-            found.append(mended(tuple(members), "host"))
+    found += [mended(who, "host") for who in _late_hosts(line, excess, span)]
     together = {tuple(sorted(suspects)), *(() if turns or wandering else _later_part(more, by_step))}
     return found + [mended(who) for who in sorted(w for w in together if len(w) > 1)]
+
+
+def _beyond(
+    suspects: list[int], among: Set[int], apart: Set[int], excess: Mapping[int, float], by_step: pl.DataFrame
+) -> list[int]:
+    """The suspects without those of a role whose work wanders (``among``), but for who is late beyond that."""
+    first, *others = suspects
+    # Whether the first has far more than the next one.
+    far = {first} if excess[first] > _SPREADS * max((excess[r] for r in others), default=0.0) else set()
+    clear = among & apart if len(among) >= _MANY else among & far
+    late = {r for r in clear & {*suspects} if _steady(by_step, r) or (r in far and _where(by_step, (r,)))}
+    return [r for r in suspects if r not in among or r in late]
+
+
+def _late_hosts(line: Timeline, excess: Mapping[int, float], span: float) -> Iterator[tuple[int, ...]]:
+    """The ranks of each of several hosts that take more than their peers together."""
+    hosts = grouped((host, rank) for rank, host in enumerate(line.hosts) if host is not None)
+    for members in hosts.values():
+        more = sum(excess.get(r, 0.0) for r in members)
+        if min(len(hosts), len(members)) > 1 and more > _MATTERS * span * len(members):
+            yield tuple(members)
 
 
 def _wandering(more: pl.DataFrame, suspects: list[int]) -> list[str]:
