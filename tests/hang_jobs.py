@@ -74,7 +74,7 @@ class Op:
 @dataclass
 class Job:
     """A job, what it left behind and the truth. ``lost``: ranks of which something is not in the files; ``mute``: the
-    one whose own file is cut in front of all it said of its waits, which nothing tells from a late rank."""
+    one of which all it said of its waits, and nothing else, is cut off, which nothing tells from a late rank."""
 
     seed: int
     world: int
@@ -529,7 +529,9 @@ def _lose(
         rows = text[name]
         keep = rng.randrange(len(rows) // 3, max(len(rows) - 1, len(rows) // 3 + 1))
         before, behind = ({r for r, line in part if "Watchdog" in line} for part in (rows[:keep], rows[keep:]))
-        job.mute = frozenset(behind - before) if job.files_by == "rank" else frozenset()
+        gone, kept = ({r for r, _ in part} for part in (rows[keep:], rows[:keep]))
+        whole = job.files_by == "rank" or (len(gone) == 1 and not gone & kept)
+        job.mute = frozenset(behind - before) if whole else frozenset()
         job.lost |= {r for r in range(job.world) if _place(job, r) == name}
         text[name] = rows[:keep]
     elif job.loss == "late" and late and len(units) > len(late):

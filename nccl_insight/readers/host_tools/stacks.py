@@ -9,6 +9,10 @@ from nccl_insight.readers.host_tools.model import Found, Output, count, listed
 _RE: Final = texts.compiled(__file__)
 
 _SHOWN: Final = 4
+#: A function that the writer of a stack could not name.
+NAMELESS: Final = "(unnamed)"
+# Frames as UCX and glibc, UCX with debug symbols, torch, and glog write them.
+_NATIVE: Final = ("backtrace", "native", "torch_frame", "glog_frame")
 _RANK: Final = r"(?:global[_-]?)?rank[=_ :.-]*([0-9]{1,6})\b"
 
 
@@ -114,18 +118,20 @@ def _faulthandler(out: Output, found: Found) -> str:
 
 
 def _backtrace(out: Output, found: Found) -> str:
-    """What UCX, Open MPI and glibc print at a signal."""
+    """What UCX, Open MPI, glibc, torch, glog and abseil print at a signal."""
     now = _Thread(out, found)
     for line, text in out.lines:
         if match := _RE["caught"].match(text):
-            now.process(match["pid"])
+            now.process(match["pid"] or match["of"])
         elif match := re.search(r"backtrace \(tid:\s*([0-9]+)\)", text):
             now.thread(match[1])
-        elif frame := _RE["backtrace"].search(text):
-            if frame["pid"]:
-                now.pid = int(frame["pid"])
-            now.depth = int(frame["n"])
-            now.frame(line, frame["what"] or "(unnamed)", frame["library"], None, None)
+        elif frame := next((f for name in _NATIVE if (f := _RE[name].search(text))), None):
+            told = frame.groupdict()
+            now.pid = int(told.get("pid") or 0) or now.pid
+            now.depth = int(told.get("n") or now.depth)
+            name = _RE["nameless"].sub("", told["what"].removesuffix("()")) or NAMELESS
+            file = told.get("file") if (told.get("file") or "").strip("?") else None
+            now.frame(line, name, told.get("library"), file, told.get("line") if file else None)
     own = (str(f["library"]) for f in found.stacks if f["pid"] == now.pid and f["library"])
     libraries = sorted({library.rsplit("/", 1)[-1] for library in own})
     return f"{now.says()}; libraries {listed(libraries, 6)}" if libraries else now.says()

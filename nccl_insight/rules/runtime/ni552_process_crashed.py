@@ -12,6 +12,7 @@ from nccl_insight.base.natures import names
 from nccl_insight.facts.said.ends import CRASHED, ENDED, KILLED, End
 from nccl_insight.language.load import playing
 from nccl_insight.readers.embedded.forms import told_signal
+from nccl_insight.readers.host_tools.stacks import NAMELESS
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.normalise.ends import EFFECT, TIMED_OUT
@@ -100,21 +101,32 @@ def _quoted(run: Run, first: End) -> bool:
     return told.filter(quotes).height > 0
 
 
-# Who only handles the signal, or was called by what is at fault.
+# Libraries and functions that only handle the signal, or were called by what is at fault.
 _BELOW: Final = ("libc.", "libc-", "libpthread", "libucs", "libucm", "libstdc++", "libgcc", "ld-", "libasan")
+_HANDLERS: Final = (
+    *("killpg", "__sigaction", "__restore_rt", "raise", "gsignal", "abort", "pthread_kill", "__pthread_kill", "ucs_"),
+    *("c10::FatalSignalHandler", "absl::", "google::LogMessage"),
+)
 _FRAMES: Final = 60
 
 
-def _library(run: Run, first: End) -> str:
-    """The library in which the stack behind the line stands, without what handles signals; empty if none is known."""
+def _place(run: Run, first: End) -> tuple[str, str]:
+    """Where the stack behind the line ends, without what handles signals: the library, and the name of the place; both
+    empty where no stack tells."""
     stacks = run.table("stacks").filter(
         (pl.col("input_id") == first.ref.input_id)
         & pl.col("line").cast(pl.Int64).is_between(first.ref.line - 1, first.ref.line + _FRAMES)
     )
     if first.pid is not None:
         stacks = stacks.filter(pl.col("pid").is_null() | (pl.col("pid") == first.pid))
-    known = stacks.sort("line")["library"].drop_nulls().str.split("/").list.last()
-    return next((str(name) for name in known if not name.startswith(_BELOW)), "")
+    current = stacks.filter(pl.col("thread").str.contains("(current)", literal=True))
+    frames = (stacks if current.is_empty() else current).sort("line")
+    for function, path, file, number in frames.select("function", "library", "file", "line_number").iter_rows():
+        library = (path or "").rsplit("/", 1)[-1]
+        if library.startswith(_BELOW) or function.startswith(_HANDLERS) or (function == NAMELESS and not library):
+            continue
+        return library, library or (f"{function} ({file.rsplit('/', 1)[-1]}:{number})" if file else function)
+    return "", ""
 
 
 def _gone(ctx: Context, first: End, chosen: Sequence[End]) -> Hit:
@@ -130,7 +142,7 @@ def _gone(ctx: Context, first: End, chosen: Sequence[End]) -> Hit:
 
 def _crashed(ctx: Context, first: End, chosen: Sequence[End], hard: bool) -> Hit:
     """A signal ended the process."""
-    library, number, thrown = _library(ctx.run, first), _signal(first), _THROWN.search(first.text)
+    (library, place), number, thrown = _place(ctx.run, first), _signal(first), _THROWN.search(first.text)
     raised = " ".join(": ".join(filter(None, thrown.groups())).split()) if thrown is not None else ""
     return ctx.says(
         "crashed",
@@ -138,11 +150,13 @@ def _crashed(ctx: Context, first: End, chosen: Sequence[End], hard: bool) -> Hit
         caused_by=outside.led_to(ctx.run, first) if hard else (*names("any", "-process-crashed"), TIMED_OUT),
         subject=outside.subject(chosen),
         library=library,
+        place=place,
+        cublas="cublas" in place,
         thrown=raised,
         heap=first.text.strip() if "heap" in first.parts else "",
         signal=str(number),
         since=outside.since(chosen),
         written=any("Fatal Python error" in end.text for end in chosen),
-        parts_off=library.startswith(("libnccl.", "librccl.")),
+        parts_off=place.startswith(("libnccl.", "librccl.", "nccl")),
         hard=hard,
     )
