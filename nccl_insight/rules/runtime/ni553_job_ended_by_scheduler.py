@@ -61,7 +61,10 @@ def _by_reason(run: Run, first: End, strong: Sequence[End]) -> dict[str, Any]:
     """A scheduler says why: a limit, preemption, or a node that is gone, which has a line of its own."""
     lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
     # The host of a step's line is where the step began.
-    hosts = outside.hosts_of(lost) or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
+    known = outside.hosts_of(lost)
+    if lost and not known:  # a line about a process on that node tells which it is
+        known = outside.hosts_of([e for e in outside.of_kind(run, ENDED) if e.lost and e.parts & lost[0].parts])
+    hosts = known or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
     gone = bool(lost) or "NODE FAIL" in first.text.upper()
     # Slurm takes minutes to find that a node is gone; its peers saw that before.
     earlier = () if gone else _earlier(run, first)
