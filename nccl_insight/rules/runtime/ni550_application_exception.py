@@ -40,7 +40,9 @@ def check(ctx: Context) -> Hits:
     """At most one finding: the first exception, with all ranks that raised the same."""
     run = ctx.run
     raised, weak = [e for e in outside.of_kind(run, FAILED) if e.exception], _weak(run)
-    if raised:
+    if tools := _toolchain(weak, raised):
+        yield _exit(ctx, tools[0])
+    elif raised:
         first = _telling(outside.first_of(raised), raised)
         same = [e for e in raised if e.exception == first.exception and e.text[:40] == first.text[:40]]
         codes = [e for e in weak if set(e.ranks) & set(outside.ranks_of(same))]
@@ -51,6 +53,18 @@ def check(ctx: Context) -> Hits:
         blocks = [e for e in weak if "first-failure" in e.parts]
         first = outside.first_of(blocks or weak)
         yield _exit(ctx, first)
+
+
+def _toolchain(weak: list[End], raised: list[End]) -> list[End]:
+    """What a compiler or linker could not do, upon which Python raised that it failed."""
+    near = [
+        (e, r.ref.line - e.ref.line)
+        for e in weak
+        if "toolchain" in e.parts
+        for r in raised
+        if r.ref.input_id == e.ref.input_id
+    ]
+    return [e for e, lines in near if 0 < lines <= _NEAR_END]
 
 
 def _weak(run: Run) -> list[End]:
