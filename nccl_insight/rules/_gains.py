@@ -75,7 +75,16 @@ def _given(run: Run, one: Gain, pauses: bool = False) -> dict[str, Any]:
             Confidence.HIGH if replay.steps >= 4 else Confidence.MEDIUM if replay.steps > 1 else Confidence.LOW
         ),
     }
-    return given | texts.fields(_WORDS["gain"], given, ()) | {"when": when(run, scenario.steps, pauses)}
+    words = texts.fields(_WORDS["gain"], given, ())
+    return {
+        **given,
+        "saves": words["saves"],
+        "took": words["took"],
+        "hidden": words["hidden"],
+        "proof": words["proof"],
+        "only_in": words["only_in"],
+        "when": when(run, scenario.steps, pauses),
+    }
 
 
 def uneven_hit(run: Run, one: Gain) -> Hit:

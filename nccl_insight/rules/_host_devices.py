@@ -257,9 +257,10 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
         told = ((name, re.search(fault, said, re.I)) for said in (text, f" {test} ") for name, fault in _DCGM if said)
         of = next((name for name, found in told if found), "")
         devices = listed(f.device for f in (*facts, *words) if f.device)
-        given = {"test": test, "devices": devices, "text": text, "first": facts[0]}
-        warns = facts[0].value.startswith("Warn")
-        yield tools("host-check-failed.dcgm", [*facts[:3], *words[:3]], of=of, **given, warns=warns)
+        shown, first, warns = [*facts[:3], *words[:3]], facts[0], facts[0].value.startswith("Warn")
+        yield tools(
+            "host-check-failed.dcgm", shown, of=of, test=test, devices=devices, text=text, first=first, warns=warns
+        )
 
 
 def peers(run: Run) -> Iterator[Said | Beside]:

@@ -138,9 +138,10 @@ def fabric_checks(run: Run) -> Iterator[Said | Beside]:
 
 def gids(run: Run) -> Iterator[Said | Beside]:
     """No GID, or none of RoCE v2 at the index that is set."""
-    for name, said in ((r"gid\.count", "ib-gid-index.gids"), (r"rdma\.devices", "ib-no-device.gids")):
-        if none := [f for f in named(run, name) if f.value == "0"]:
-            yield tools(said, none)
+    if none := [f for f in named(run, r"gid\.count") if f.value == "0"]:
+        yield tools("ib-gid-index.gids", none)
+    if none := [f for f in named(run, r"rdma\.devices") if f.value == "0"]:
+        yield tools("ib-no-device.gids", none)
     pinned = setting(run, "NCCL_IB_GID_INDEX")
     index = str(pinned.item(0, "value")) if pinned.height else ""
     if index.isdecimal() and (wrong := _without_gid(run, int(index))) is not None:

@@ -161,8 +161,10 @@ def _pairwise(run: Run) -> list[Check]:
             continue  # no more than the share of the ranks that are named below
         locals_ = slow.pop(index, [])
         only = f"; by itself, {_locals(locals_)} is slow" if 0 < len(locals_) < len(ranks) else ""
-        said = {"status": status, "rate": rate, "index": index, "ranks": ranks, "only": only}
-        checks.append(check_of("pairwise", **of(index), **said, typical=typical))
+        check = check_of(
+            "pairwise", **of(index), status=status, rate=rate, index=index, ranks=ranks, only=only, typical=typical
+        )
+        checks.append(check)
     for index, locals_ in sorted(slow.items()):
         shown = _locals(locals_)
         checks.append(check_of("pairwise-every-partner", **of(index), locals=shown, rail_typical=rail_typical))

@@ -106,10 +106,10 @@ def port_checks(node: Node, ports: list[Port]) -> Iterator[Check]:
     if mixed:
         yield check_of("nic-firmware", mixed="; ".join(mixed[:3]))
     yield from _errors(node, active)
-    lacks = {"partition-key": ("InfiniBand", _without_full_key), "roce-address": ("Ethernet", _without_address)}
-    for key, (layer, lacking) in lacks.items():
-        if found := [port for port in active if port.layer == layer and lacking(node, port)]:
-            yield check_of(key, port=found[0])
+    if bare := [port for port in active if port.layer == "InfiniBand" and _without_full_key(node, port)]:
+        yield check_of("partition-key", port=bare[0])
+    if bare := [port for port in active if port.layer == "Ethernet" and _without_address(node, port)]:
+        yield check_of("roce-address", port=bare[0])
 
 
 def odd_ports(ports: list[Port], gpus: int = 0) -> Iterator[Check]:

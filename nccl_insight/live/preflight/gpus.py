@@ -191,10 +191,14 @@ def _amd(node: Node) -> Iterator[Check]:
         used = node.read(f"{base}/mem_info_vram_used") or ""
         if used.isdigit() and int(used) > _USED_BYTES:
             busy.append(f"{entry} {int(used) / (1 << 30):.1f} GiB")
-    odd = {"ecc": broken[:8], "pcie-width-width-gpu": narrow, "power-limit-default": capped}
-    for key, shown in {**odd, "gpu-memory-use-before": busy}.items():
-        if shown:
-            yield check_of(key, shown=", ".join(shown))
+    if broken:
+        yield check_of("ecc", shown=", ".join(broken[:8]))
+    if narrow:
+        yield check_of("pcie-width-width-gpu", shown=", ".join(narrow))
+    if capped:
+        yield check_of("power-limit-default", shown=", ".join(capped))
+    if busy:
+        yield check_of("gpu-memory-use-before", shown=", ".join(busy))
     if not counted:
         yield Check("gpu health", Status.SKIP, "the driver shows no error counters here (see amd-smi metric --ecc)")
     elif not broken:

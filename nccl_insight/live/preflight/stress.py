@@ -73,10 +73,13 @@ def burn_checks(told: Mapping[str, Mapping[str, Any]], killed: Sequence[str], se
     silent = [device for device in told if device not in rates and device not in killed]
     usual = statistics.median(rates.values()) if rates else 0.0
     slow = [device for device, rate in rates.items() if len(rates) >= _LEAST and rate < _LESS_COMPUTE * usual]
-    why = str(told[silent[0]].get("failed") or "it ended silently") if silent else ""
-    for key, devices in {"burn-wrong": wrong, "burn-hung": killed, "burn-failed": silent}.items():
-        if devices:
-            yield check_of(key, devices=", ".join(devices), seconds=seconds, why=why)
+    if wrong:
+        yield check_of("burn-wrong", devices=", ".join(wrong))
+    if killed:
+        yield check_of("burn-hung", devices=", ".join(killed), seconds=seconds)
+    if silent:
+        why = str(told[silent[0]].get("failed") or "it ended silently")
+        yield check_of("burn-failed", devices=", ".join(silent), why=why)
     if slow:
         shown = ", ".join(f"{device} {rates[device]:.3g}" for device in slow)
         yield check_of("burn-slow", shown=shown, usual=usual)

@@ -108,6 +108,7 @@ _HANDLERS: Final = (
     *("c10::FatalSignalHandler", "absl::", "google::LogMessage"),
 )
 _FRAMES: Final = 60
+_BUS: Final = 7
 
 
 def _place(run: Run, first: End) -> tuple[str, str]:
@@ -157,6 +158,7 @@ def _crashed(ctx: Context, first: End, chosen: Sequence[End], hard: bool) -> Hit
         signal=str(number),
         since=outside.since(chosen),
         written=any("Fatal Python error" in end.text for end in chosen),
-        parts_off=place.startswith(("libnccl.", "librccl.", "nccl")),
+        # A bus error is of the memory that a library was given.
+        parts_off=number != _BUS and place.startswith(("libnccl.", "librccl.", "nccl")),
         hard=hard,
     )

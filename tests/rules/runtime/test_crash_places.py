@@ -65,6 +65,7 @@ def test_the_place_of_a_crash_and_the_step(text: str, title: str, step: str, tmp
     assert first.name == "process-crashed"
     assert title in first.title
     assert step in first.next_step
+    assert ("NCCL_RAS_ENABLE" in first.next_step) == (text == TORCH)
 
 
 def test_a_sigterm_that_paddle_prints_is_no_crash(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 from nccl_insight.advise.settings.check import issue_of, switched_on
 from nccl_insight.advise.settings.interfaces import is_loopback
@@ -147,12 +146,12 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
     passed = {words[i + 1].partition("=")[0] for i, w in enumerate(words[:-1]) if w == "-x"}
     missing = [s for s in _ours(script, launch.seq + 1) if s.name not in passed]
     if missing:
-        given: dict[str, Any] = {
-            "names": listed(s.name for s in missing),
-            "options": _options("-x", missing),
-            "one_missing": len(missing) == 1,
-        }
-        yield launch.line, issue_of("passes-other-hosts", missing[0].name, **given, launch=launch)
+        names, options, one = listed(s.name for s in missing), _options("-x", missing), len(missing) == 1
+        name = missing[0].name
+        yield (
+            launch.line,
+            issue_of("passes-other-hosts", name, names=names, options=options, one_missing=one, launch=launch),
+        )
 
 
 def _docker(script: Script, launch: Launch) -> Iterator[Found]:
