@@ -1,7 +1,7 @@
 """What belongs together: parts of inputs whose processes share communicators, or that nothing tells apart."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -70,8 +70,9 @@ def worlds_of(run: Run) -> list[World]:
         cuts = cuts_of(own, lines, again, banners.get(input_id, []))
         # An attempt may print no line of NCCL.
         cuts += [line + 1 for line in again[-1:] if max(p.last for p in own) < line < lengths[input_id] - _SILENT]
+        begins = [p.first for p in own]
         for first, last in pairwise([0, *cuts, END]):
-            inside = [p for p in own if first <= p.first < last]
+            inside = own[bisect_left(begins, first) : bisect_left(begins, last)]
             restarted = input_id not in benches and last != END and _within(again, first, last + 1)
             found.append(_world(Span(input_id, first, last), inside, _within(lines, first, last), restarted))
     # A scheduler's word in a file of its own ended what the job's files go on behind.
@@ -172,22 +173,44 @@ def in_sequence(one: World, other: World) -> bool:
     return not one.inputs.isdisjoint(other.inputs)
 
 
-def _one_job(known: World, world: World, releases: Mapping[str, str]) -> bool:
-    """Whether two worlds may be of one job: they are of other inputs, and nothing says that it is another."""
-    if in_sequence(known, world):
-        return False
-    if not (known.comms and world.comms):
-        return True
-    if known.size != world.size or not known.gpus.isdisjoint(world.gpus):
-        return False
-    mine, theirs = ({v for c in w.comms if (v := releases.get(c))} for w in (known, world))
-    return not (mine and theirs and mine.isdisjoint(theirs)) or _complete(known, world)
+class _Gathered:
+    """Worlds that nothing tells apart so far."""
 
+    def __init__(self) -> None:
+        self.members: list[World] = []
+        self._comms = False
+        self._inputs: set[int] = set()
+        self._versions: set[str] = set()
+        self._gpus: set[Gpu] = set()
+        self._ranks: set[tuple[int, int]] = set()
+        self._size = 0
 
-def _complete(one: World, other: World) -> bool:
-    """Whether each has ranks that the other lacks: one job whose hosts have different releases prints that, too."""
-    mine, theirs = ({rank for rank, n in w.ranks if n == w.size} for w in (one, other))
-    return not mine & theirs and len(mine) + len(theirs) <= other.size
+    def add(self, world: World, versions: Collection[str]) -> None:
+        """Takes a world, of whose communicators these are the versions of NCCL."""
+        self.members.append(world)
+        self._inputs |= world.inputs
+        self._comms |= bool(world.comms)
+        self._versions.update(versions)
+        self._gpus |= world.gpus
+        self._ranks |= world.ranks
+        self._size = max(self._size, world.size)
+
+    def takes(self, world: World, versions: Collection[str]) -> bool:
+        """Whether the world may be of the same job: of other inputs, and nothing says that it is another."""
+        if not self._inputs.isdisjoint(world.inputs):
+            return False
+        if not (self._comms and world.comms):
+            return True
+        apart = bool(self._versions and versions) and self._versions.isdisjoint(versions)
+        if self._size != world.size or not self._gpus.isdisjoint(world.gpus):
+            return False
+        return not apart or self._completes(world)
+
+    def _completes(self, world: World) -> bool:
+        """Whether each has ranks that the other lacks: one job whose hosts have different releases prints that, too."""
+        mine = {rank for rank, n in self._ranks if n == self._size}
+        theirs = {rank for rank, n in world.ranks if n == world.size}
+        return not mine & theirs and len(mine) + len(theirs) <= world.size
 
 
 def _releases(run: Run) -> dict[str, str]:
@@ -201,11 +224,15 @@ def alike(worlds: Sequence[World], releases: Mapping[str, str]) -> list[World]:
 
     ``releases``: NCCL's versions by communicator.
     """
-    found: list[World] = []
+    found: list[_Gathered] = []
     for world in worlds:
-        place = next((n for n, known in enumerate(found) if _one_job(known, world, releases)), len(found))
-        found[place : place + 1] = [_joined([*found[place : place + 1], world])]
-    return found
+        versions = {v for c in world.comms if (v := releases.get(c))}
+        place = next((known for known in found if known.takes(world, versions)), None)
+        if place is None:
+            place = _Gathered()
+            found.append(place)
+        place.add(world, versions)
+    return [_joined(known.members) for known in found]
 
 
 def _with_others(worlds: Sequence[World], outside: Sequence[int]) -> list[World]:
