@@ -371,7 +371,7 @@ def cut_short(run: Run) -> frozenset[int]:
     behind it than the others, or less stands behind its last line than behind the last one of each other rank."""
     own, rows, loud = ("input_id", "line", "rank"), run.table("errors"), causes(run)
     placed = states(run).with_columns(rank="global_rank").select(own)
-    begins = pl.concat([loud.filter(plays(loud, "time-out")).select(own), placed], how="vertical_relaxed")
+    begins = pl.concat([placed, loud.filter(plays(loud, "time-out")).select(own)], how="vertical_relaxed")
     begins = begins.drop_nulls("rank").with_columns(begins="line")
     said = rows.filter(plays(rows, "watchdog")).select(own).drop_nulls("rank")
     lines = pl.concat([begins, said], how="diagonal").unique(own[:2], keep="first", maintain_order=True).sort(own[:2])
