@@ -27,6 +27,8 @@ WAITING: Final = frozenset(number for number, fault, _ in _ROWS if fault == "wai
 #: Errors of NVLink 5, which say themselves whether they are fatal.
 NVLINK5: Final = frozenset(number for number, fault, _ in _ROWS if fault == "stated")
 
+#: The firmware of the GPU's own processor did not answer or failed.
+GSP: Final = frozenset({119, 120})
 
 #: NVSwitches count from here.
 FIRST_OF_SWITCHES: Final = 10_000
@@ -65,4 +67,10 @@ def weight(xid: int | None, word: str | None, *, switch: bool = False) -> Litera
 def remedies(xid: int | None, weight: str, *, switch: bool = False) -> dict[str, bool]:
     """Which kind of step helps against an Xid of this weight: the first that holds does."""
     links = switch or xid == 74 or xid in NVLINK5
-    return {"program": xid in BY_PROGRAM, "later": weight != "error", "off_bus": xid == 79, "links": links}
+    return {
+        "program": xid in BY_PROGRAM,
+        "later": weight != "error",
+        "off_bus": xid == 79,
+        "links": links,
+        "gsp": xid in GSP,
+    }

@@ -3,6 +3,7 @@
 from nccl_insight.base.model import Severity
 from nccl_insight.facts.said.topics import plays, telling
 from nccl_insight.facts.setup.settings import refs
+from nccl_insight.language.load import witnesses
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._errors import cut, of_the_failed, with_who
 from nccl_insight.rules.context import Context, Hits
@@ -15,7 +16,8 @@ def check(ctx: Context) -> Hits:
         found = of_the_failed(ctx.run, found)
         reason = found.value("error_text") or found.text
         amd = bool(plays(found.rows, "amd-hardware").any())
-        yield from ctx.tells("found", quiet=Severity.WARNING, rows=found, amd=amd, reason=reason)
+        kernel = all((w := witnesses().get(m)) and w.speaker == "kernel" for m in found.rows["message"].unique())
+        yield from ctx.tells("found", quiet=Severity.WARNING, rows=found, amd=amd, kernel=kernel, reason=reason)
         return
     raised = telling(ctx.run.table("tracebacks"), "exception-hardware")
     if raised.is_empty():
