@@ -51,6 +51,7 @@ class _Open:
     cut: bool = False
     rank: int | None = None
     ignored: bool = False
+    tagged: bool = False
 
 
 @dataclass
@@ -92,6 +93,7 @@ class _Reader:
         opened = self._of(_key(tag), line)
         if opened is None or opened.cut:  # the beginning of the traceback is not in the log
             opened = self.open[_key(tag)] = _Open(line, tag, False, cut=True)
+        opened.tagged = bool(_key(tag))
         place, package = f"{frame[1]}:{frame[2]}", _RE["package"].search(frame[1])
         opened.package = package[1] if package else None
         if _RE["library"].search(frame[1]):
@@ -133,7 +135,7 @@ class _Reader:
         """The open traceback of a tag; without one, the only or latest open one whose lines have no tags."""
         found = self.open.get(key)
         if found is None and not key and self.open:
-            found = max(self.open.values(), key=lambda o: o.line)
+            found = max((o for o in self.open.values() if not o.tagged), key=lambda o: o.line, default=None)
         return found if found is not None and line - found.line <= (_NEXT if found.cut else _REACH) else None
 
     def _add(self, line: int, found: re.Match[str], tag: str, opened: _Open | None) -> None:
