@@ -28,6 +28,7 @@ class _Kind(NamedTuple):
     xid: int | None
     severity: Severity
     switch: bool
+    foreign: bool
 
 
 def _number(text: str, behind: str) -> int | None:
@@ -57,18 +58,28 @@ def check(ctx: Context) -> Hits:
     if not found.rows.height:
         return
     rows = found.rows.with_columns(told(found.rows, "xid-word").alias("_word")).select(_READ)
-    kinds = grouped((_kind(row), row) for row in rows.to_dicts())
+    kinds = grouped((_kind(ctx.run, row), row) for row in rows.to_dicts())
     for kind in sorted(kinds, key=lambda kind: kind.severity.order)[:5]:
         yield _hit(ctx, kind, kinds[kind])
 
 
-def _kind(row: Mapping[str, Any]) -> _Kind:
+def _kind(run: Run, row: Mapping[str, Any]) -> _Kind:
     text, word = str(row["text"] or ""), row["_word"]
     # The cleanup of a process tells which error it comes from.
     fallen = 79 if word == "fallen-off" else None
     xid = _number(text, "caused by previous Xid ") or (fallen if row["xid"] is None else row["xid"])
     switch = text.startswith("SXid") or row["message"] in playing("switch")
-    return _Kind(xid, Severity(weight(xid, word, switch=switch)), switch)
+    foreign = not switch and xid in BY_PROGRAM and _foreign(run, row)
+    severity = Severity.INFO if foreign else Severity(weight(xid, word, switch=switch))
+    return _Kind(xid, severity, switch, foreign)
+
+
+def _foreign(run: Run, row: Mapping[str, Any]) -> bool:
+    """Whether the job uses other GPUs of that host only: a program that is none of it met the fault."""
+    host, address = row["host"], str(row["pci_address"] or "")
+    ours = len(places(run).ranks_of_host.get(host, ()))
+    known = len(gpus_at(run.tables, "", host))  # of all addresses
+    return bool(address) and 0 < ours == known and not gpus_at(run.tables, address, host)
 
 
 def _recovery(text: str) -> str:
@@ -80,6 +91,7 @@ def _hit(ctx: Context, kind: _Kind, rows: Sequence[Mapping[str, Any]]) -> Hit:
     times = [row["time_s"] for row in rows if row["time_s"] is not None]
     name = "SXid" if kind.switch else "Xid"
     meaning = "an NVSwitch error" if kind.switch else MEANINGS.get(kind.xid or 0, "see NVIDIA's list")
+    meaning = "a GPU that the job does not use" if kind.foreign else meaning
     asked = _recovery(str(rows[-1]["text"])) if kind.xid == 154 else ""
     meaning = f"the GPU needs: {asked}" if asked else meaning
     kinds = remedies(kind.xid, kind.severity.value, switch=kind.switch)
