@@ -167,8 +167,11 @@ def _containers(run: Run) -> Iterator[tuple[tuple[str, str], Said]]:
 
 def _events(run: Run) -> Iterator[tuple[tuple[str, str], Said]]:
     """Events of pods that end them or keep them from starting, by pod and diagnosis."""
+    placed = {f.device for f in named(run, r"event\.normal\.scheduled")}
     for fact in named(run, r"event\.(?:warning|normal)\..*"):
         event, pod = fact.name.split(".", 2)[2], fact.device
+        if event == _TOLD["kubernetes"]["until_scheduled"] and pod in placed:
+            continue
         name = next((n for n, events in _TOLD["kubernetes"]["events"].items() if re.fullmatch(events, event)), "")
         if name:
             said = tools("launch-failed.event", [fact], of=name, event=event, pod=pod, fact=fact, name=name)

@@ -17,7 +17,7 @@ from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.said import host_facts
 from nccl_insight.facts.said.clock import ERROR_STAMPS, with_time
-from nccl_insight.facts.said.course import course
+from nccl_insight.facts.said.course import Course, course
 from nccl_insight.facts.said.ended import endings
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes
 from nccl_insight.facts.said.last_words import Tail, Word, tails, unwell
@@ -111,12 +111,12 @@ def ends(run: Run) -> tuple[End, ...]:
         rows = rows.filter(~(plays(rows, "later") & rows["input_id"].is_in(named.to_list())))
     sizes = run.table("inputs").select("input_id", pl.col("lines").cast(pl.Int64))
     rows = rows.with_columns(told(rows, "memory-killed").alias("_memory")).join(sizes, on="input_id", how="left")
-    pods, agents, beside, job = _pods(run), _agents(rows, errors), host_facts.sidecars(run), course(run)
+    pods, agents, beside, job = described(run), _agents(rows, errors), host_facts.sidecars(run), course(run)
     if agents:  # which pass on in their exit code that a rank failed
         rows = rows.filter(pl.col("task_list").is_null() | (pl.col("kind") != FAILED))
     found: list[End] = []
     for row in rows.iter_rows(named=True):
-        end = _of_line(row, known, _pod_of(row, pods), agents)
+        end = _of_line(row, known, pod_of(row, pods), agents)
         of_container = (
             end is not None and "kubernetes" in end.parts and end.kind != ENDED and row.get("pod_name") is None
         )
@@ -129,6 +129,7 @@ def ends(run: Run) -> tuple[End, ...]:
     traces = with_time(run, run.table("tracebacks"), "timestamp", "tag")
     traces = traces.with_columns(told(traces, "exception-kind").alias("_kind"))
     found += [e for row in traces.iter_rows(named=True) if (e := _of_exception(row)) is not None]
+    found = _not_survived(found, job)
     found += _bare(run)
     found += _interrupted(run, found)
     found += _last_words(run, known, found)
@@ -197,6 +198,17 @@ def _where_peers_lost_it(run: Run, known: Places, found: list[End]) -> list[End]
     if len(hosts) != 1 or not hosts <= known.machines or hosts & set(closed["host"].drop_nulls()):
         return found
     return [replace(e, hosts=tuple(hosts)) if e.kind in (KILLED, CRASHED) else e for e in found]
+
+
+def _not_survived(found: list[End], job: Course) -> list[End]:
+    """Without exceptions behind which their input counts steps for long, where something else ended a process later."""
+    past = {e.ref for e in found if e.exception and job.counted_on(e.ref.input_id, e.ref.line, None)}
+    last = {input_id: line for input_id, (line, _) in job.steps.items()}
+    fatal = any(
+        e.ref.line > last.get(e.ref.input_id, 0) and (e.exception or (e.strong and e.kind in (KILLED, CRASHED)))
+        for e in found
+    )
+    return [e for e in found if not e.exception or e.ref not in past] if past and fatal else found
 
 
 def _bare(run: Run) -> list[End]:
@@ -295,7 +307,8 @@ def kind_of_signal(signal: int) -> str:
     return KILLED if signal == 9 else ENDED if signal in (1, 2, 15) else CRASHED
 
 
-def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
+@fact
+def described(run: Run) -> dict[int, list[tuple[int, str]]]:
     """The names of pods by input and line, as descriptions of them begin; a name without namespace is a container's."""
     own = pl.col("pod_namespace").is_not_null()
     rows = run.table("pods").filter(own | ~own.any().over("input_id"))
@@ -303,7 +316,7 @@ def _pods(run: Run) -> dict[int, list[tuple[int, str]]]:
     return grouped((int(i), (int(line), str(name))) for i, line, name in rows.iter_rows())
 
 
-def _pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]]) -> str | None:
+def pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]]) -> str | None:
     """The pod or container that a line of Kubernetes or Docker Compose is about."""
     object_ = str(row.get("component") or "")
     before = re.search(POD, str(row.get("launcher") or ""))

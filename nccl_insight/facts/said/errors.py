@@ -113,7 +113,12 @@ def _got_over(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     ]
     last = pl.concat(signs).group_by("input_id").agg(pl.col("line").max().alias("_went_on"))
     rows = rows.join(last, on="input_id", how="left", maintain_order="left")
-    over = waits & (pl.col("line").cast(pl.Int64) < pl.col("_went_on")).fill_null(False)
+    # A pod gets its node once, whatever order events stand in.
+    pod = pl.struct("input_id", "component")
+    nodes = plays(rows, "unscheduled") & pod.is_in(
+        rows.filter(plays(rows, "scheduled")).select(pod).to_series().implode()
+    )
+    over = nodes | waits & (pl.col("line").cast(pl.Int64) < pl.col("_went_on")).fill_null(False)
     return rows.with_columns(cause=pl.when(over).then(pl.lit(BENIGN)).otherwise("cause")).drop("_went_on")
 
 

@@ -3,12 +3,13 @@
 import polars as pl
 
 from nccl_insight.facts.said.course import signs_of_life
-from nccl_insight.facts.said.ends import FAILED, POD
+from nccl_insight.facts.said.ends import FAILED, described, pod_of
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.said.topics import plays
 from nccl_insight.facts.who.members import completed
 from nccl_insight.language.load import playing
 from nccl_insight.loading.assemble.places import places
+from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.rules import _outside as outside
 from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
@@ -25,12 +26,13 @@ def check(ctx: Context) -> Hits:
         return
     found = Trouble(rows)
     known = places(run)
-    named = {known.host(name) for name in rows["node_name"].drop_nulls()}
-    pods = pl.concat_str("component", "launcher", separator=" ", ignore_nulls=True).str.extract(POD)
-    named |= {known.pod(name) for name in rows.select(pods).to_series().drop_nulls()}
+    pods, listed = described(run), rows.to_dicts()
+    named = {host for row in listed for host in known.whom(row, pod_of(row, pods))[1]}
     # A step that did not start ends with an exit code where no process came to NCCL.
-    absent = [e for e in outside.of_kind(run, FAILED) if e.strange and not e.exception and not any(named)]
-    hosts = tuple(sorted(filter(None, named))) or outside.hosts_of(absent)
+    absent = [e for e in outside.of_kind(run, FAILED) if e.strange and not e.exception and not named]
+    reported = outside.hosts_of(absent)
+    own = {name for row in listed for name in read_tag(row["launcher"]).maybe if name in reported}
+    hosts = tuple(sorted(named or own)) or reported
     ranks = run.table("ranks")
     came_up = completed(run).height > 0 or run.has("connections")
     came_up |= bool((ranks["destroyed"].cast(pl.String) == "destroyed").any())
