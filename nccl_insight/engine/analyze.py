@@ -65,25 +65,25 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
     coverage = coverage_of(run)
     # Without anything to judge, what the readers noted about the inputs is still told.
     judged = chosen if has_matter(run) else [r for r in chosen if r.needs == ("inputs",)]
-    everything = parts(run)
-    runs = [part_run(run, part) for part in everything if part.judged]
+    runs = [part_run(run, part) for part in parts(run) if part.judged]
     placed: list[Draft] = []
     open_: list[list[NotJudged]] = []
-    notes: list[str] = []
-    single = [r for r in judged if r.name not in WHOLE]
-    earlier = earlier_causes(run, lambda own: place(own, run_rules(own, single)[0], policy.severity_of))
+    notes: dict[str, None] = {}
+    own_rules, whole = _by_reach(run, judged)
+    earlier = earlier_causes(run, lambda own: place(own, run_rules(own, own_rules)[0], policy.severity_of))
     for own in runs:
-        drafts, gaps, said = run_rules(own, judged if own is run else single)
-        whole = [r for r in judged if r.name in WHOLE] if len(everything) > 1 and own is runs[0] else []
-        found = place(own, [*drafts, *run_rules(run, whole)[0]], policy.severity_of)
+        drafts, gaps, said = run_rules(own, own_rules)
+        drafts += run_rules(run, whole)[0] if own is runs[0] else []
+        found = place(own, drafts, policy.severity_of)
         found = [with_causes(draft, run, earlier, found) for draft in found]
         placed += filled_in(own, helped(own, found))
         open_.append(gaps)
-        notes += [note for note in said if note not in notes]
+        notes |= dict.fromkeys(said)
     not_judged = unjudged(open_)
-    if len(chosen) < len(installed):
-        notes.append(f"{plural(len(installed) - len(chosen), 'rule')} not selected by the policy")
-    findings, suppressed = _finish(run, once(placed), policy)
+    if left := len(installed) - len(chosen):
+        notes[f"{plural(left, 'rule')} not selected by the policy"] = None
+    placed = once(placed)
+    findings, suppressed = _finish(run, placed, policy)
     inputs = inputs_of(run)
     states = [status_of(own, findings, coverage, policy.min_coverage) for own in runs]
     status, reasons = merged_status(states)
@@ -101,9 +101,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
         suppressed=suppressed,
         not_judged=tuple(not_judged),
         notes=(*measured_sentences(last), *copy_sentences(last), *fabric_sentences(last), *notes, *policy.notes()),
-        headline=headline(
-            status, findings, reasons, inputs, not (placed and min(placed, key=lambda d: d.order).undecided)
-        ),
+        headline=headline(status, findings, reasons, inputs, not any(d.undecided for d in placed[:1])),
         summary=outline(last),
         reasons=reasons,
         progress=seen,
@@ -115,6 +113,12 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
         outputs=outputs_of(run),
         story=story(last, findings, job),
     )
+
+
+def _by_reach(run: Run, rules: Sequence[Rule]) -> tuple[list[Rule], list[Rule]]:
+    """The rules that judge each part of the run by itself, and those that judge several parts together."""
+    whole = [rule for rule in rules if rule.name in WHOLE and len(parts(run)) > 1]
+    return [rule for rule in rules if rule not in whole], whole
 
 
 def replayed(run: Run) -> tuple[tuple[Mend, ...], Replayed | None]:

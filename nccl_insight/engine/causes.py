@@ -43,6 +43,7 @@ _LATE_S: Final = 600.0
 # Steps may be counted so long after a notice that the machine is taken.
 _GRACE_S: Final = 300.0
 _ZONE_S: Final = 1800.0
+_BEFORE: Final = "a day before the other failures: it seems to be of an earlier job"
 _BEHIND: Final = "ten minutes after all else: it did not cause the other failures"
 
 
@@ -80,6 +81,16 @@ def _failed(draft: Draft) -> bool:
     return draft.severity is Severity.ERROR and draft.rule.finding_class is FindingClass.FAILURE
 
 
+def _died(draft: Draft) -> bool:
+    """Whether it is the end of a process for another reason than NCCL."""
+    return draft.severity is Severity.ERROR and draft.name in names("outside")
+
+
+def _begun(drafts: Sequence[Draft]) -> float | None:
+    """When the first of them happened, as far as that is known."""
+    return min((d.first_s for d in drafts if d.first_s is not None), default=None)
+
+
 def _remarked(draft: Draft, said: str) -> Draft:
     """The draft with a sentence behind what it means for this run."""
     why = draft.hit.explanation or draft.rule.section("Why it matters")
@@ -105,7 +116,7 @@ def old(drafts: Sequence[Draft]) -> set[int]:
     """
     rest = [d for d in drafts if d.name not in names("logged")]
     failed = [d for d in rest if _failed(d)]
-    begun = min((d.first_s for d in rest if d.first_s is not None), default=None)
+    begun = _begun(rest)
     found: set[int] = set()
     for i, draft in enumerate(drafts):
         last = draft.last_s if draft.last_s is not None else draft.first_s
@@ -125,7 +136,7 @@ def _late(run: Run, drafts: Sequence[Draft]) -> set[int]:
     """
     rest = [d for d in drafts if d.name not in names("logged")]
     told = [d for d in rest if d.name in names("echo", "outside")]
-    begun = min((d.first_s for d in told if d.first_s is not None), default=None)
+    begun = _begun(told)
     times_ = (course(run).ended_s, *(t for d in told for t in (d.first_s, d.last_s)))
     ended = max((t for t in times_ if t is not None), default=0.0)
     if begun is None or not any(map(_failed, rest)) or any(d.name in names("hang") for d in told):
@@ -135,7 +146,7 @@ def _late(run: Run, drafts: Sequence[Draft]) -> set[int]:
     return {i for i, at, zones in late if at - zones > ended + SKEW_S}
 
 
-def _aged(draft: Draft, when: str = "a day before the other failures: it seems to be of an earlier job") -> Draft:
+def _aged(draft: Draft, when: str) -> Draft:
     """The draft of an event of another time: worth to know, and no error of this job."""
     said = f"It is stamped more than {when}."
     return replace(_remarked(draft, said), severity=max(draft.severity, Severity.WARNING, key=lambda s: s.order))
@@ -149,14 +160,12 @@ def set_ahead(run: Run, drafts: Sequence[Draft]) -> dict[str, float]:
     """
     failed = [d for d in drafts if d.first_s is not None and _failed(d)]
     found: dict[str, float] = {}
-    for closed in (d for d in drafts if d.name == GONE and d.first_s is not None):
-        ends = [d for d in failed if d.name in names("outside") and len(d.hit.hosts) == 1 and _later(d, closed)]
+    for closed in (d for d in drafts if d.name == GONE):
+        ends = [d for d in failed if d.name in names("outside") and d.host and _later(d, closed)]
         others = [d for d in failed if not nearness(d.name) and d not in ends]
-        hosts = {d.hit.hosts[0] for d in ends}
-        if len(hosts) != 1 or others or set(closed.hit.hosts) != hosts:
+        host, first = closed.host, _begun(ends)
+        if first is None or others or {d.host for d in ends} != {host}:
             continue
-        (host,) = hosts
-        first = min(d.first_s for d in ends if d.first_s is not None)
         stamped = causes(run).filter((pl.col("host") == host) & (pl.col("time_s") < first - SKEW_S))
         if stamped.is_empty() and closed.first_s is not None:
             found[host] = first - closed.first_s
@@ -169,7 +178,7 @@ def _later(one: Draft, other: Draft) -> bool:
 
 def _corrected(draft: Draft, ahead: Mapping[str, float]) -> Draft:
     """The draft by the clock of the other hosts, with a sentence that says so."""
-    host = draft.hit.hosts[0] if len(draft.hit.hosts) == 1 else ""
+    host = draft.host
     if host not in ahead or draft.name not in names("outside") or draft.first_s is None:
         return draft
     minutes = ahead[host] / 60
@@ -213,8 +222,8 @@ def _on_purpose(cause: Draft, effect: Draft) -> bool:
 
 def left_port(cause: Draft, effect: Draft) -> bool:
     """Whether an attempt may have found its port taken by the processes, or what they left, of one that died."""
-    died = cause.name in names("outside") and cause.severity is Severity.ERROR
-    return died and effect.name == "bootstrap-bind-failed" and bool(set(effect.hit.hosts) & set(cause.hit.hosts))
+    there = bool(set(effect.hit.hosts) & set(cause.hit.hosts))
+    return there and effect.name == "bootstrap-bind-failed" and _died(cause)
 
 
 def _explains(cause: Draft, effect: Draft) -> bool:
@@ -229,12 +238,11 @@ def _explains(cause: Draft, effect: Draft) -> bool:
         return False
     if cause.name in effect.causes:
         return True
-    echo = cause.name in names("outside") and effect.name in names("echo") and effect.name not in cause.causes
-    if echo and cause.severity is Severity.ERROR:
+    if _died(cause) and effect.name in names("echo") and effect.name not in cause.causes:
         return cause.confidence is not Confidence.LOW
     if effect.name == "collective-not-reached" and cause.name in names("network") and cause.severity is Severity.ERROR:
         # A rank that its own network failed does not come; retries of others to a silent rank are the echo of its end.
-        return bool(effect.hit.ranks) and set(effect.hit.ranks) <= set(cause.hit.ranks)
+        return set() < set(effect.hit.ranks) <= set(cause.hit.ranks)
     if left_port(cause, effect) and _later(effect, cause):
         return True
     mutual = effect.name in cause.causes and not _behind(effect, cause)
@@ -358,7 +366,7 @@ def lowered(draft: Draft, cause: Draft) -> Severity:
     """Severity of a finding whose cause is known."""
     if cause.hit.deliberate and cause.severity is Severity.INFO and _on_purpose(cause, draft):
         return Severity.INFO
-    if draft.rule.finding_class is FindingClass.SECONDARY:
+    if draft.rule.finding_class is FindingClass.SECONDARY or _told(draft, cause):
         return Severity.INFO
     return draft.severity if draft.severity is not Severity.ERROR else Severity.WARNING
 
@@ -368,7 +376,7 @@ def _told(effect: Draft, cause: Draft) -> bool:
     ranks, hosts = set(effect.hit.ranks), set(effect.hit.hosts)
     if effect.name not in names("missed") or cause.severity is not Severity.ERROR:
         return False
-    return ranks <= set(cause.hit.ranks) if ranks else bool(hosts) and hosts <= set(cause.hit.hosts)
+    return ranks <= set(cause.hit.ranks) if ranks else set() < hosts <= set(cause.hit.hosts)
 
 
 def _of_no_rank(run: Run, draft: Draft, drafts: Sequence[Draft], told: Course) -> str:
@@ -432,7 +440,7 @@ def _in_course(run: Run, drafts: list[Draft]) -> list[Draft]:
 
 def _stopped(draft: Draft, told: Course) -> bool:
     """Whether a rank failed for good behind the lines by which the job seemed to be through, or without any line."""
-    if draft.severity is not Severity.ERROR or draft.name not in names("outside") or not draft.hit.ranks:
+    if not _died(draft) or not draft.hit.ranks:
         return False
     behind = [told.through.get(ref.input_id) for ref in draft.hit.evidence]
     return any(line is None or ref.line > line for line, ref in zip(behind, draft.hit.evidence, strict=True))
@@ -442,8 +450,8 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
     """The drafts with role, cause and final severity, in the order of the report."""
     clock = times(run, drafts)
     drafts = [timed(run, draft, clock) for draft in drafts]
-    past, late = old(drafts), _late(run, drafts)
-    drafts = [_aged(d) if i in past else _aged(d, _BEHIND) if i in late else d for i, d in enumerate(drafts)]
+    apart = dict.fromkeys(_late(run, drafts), _BEHIND) | dict.fromkeys(old(drafts), _BEFORE)
+    drafts = [_aged(d, apart[i]) if i in apart else d for i, d in enumerate(drafts)]
     drafts = _in_course(run, drafts)
     ahead = set_ahead(run, drafts)
     stamped, drafts = drafts, [_corrected(draft, ahead) for draft in drafts]
@@ -459,17 +467,16 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
         depth, at = 0, above[i]
         while at is not None:
             depth, at = depth + 1, above[at]
-        parent = above[i]
+        parent, cause = above[i], None
         role, severity = Role.INDEPENDENT, draft.severity
         if parent is not None:
+            cause = drafts[parent].name
             role, severity = Role.CASCADE, lowered(draft, drafts[parent])
-            severity = Severity.INFO if _told(draft, drafts[parent]) else severity
         elif i in open_:
             draft = replace(draft, undecided=True)
         elif i in is_cause:
             role = Role.ROOT
             worse = i in raised and draft.severity is Severity.WARNING and not draft.hit.deliberate
             severity = Severity.ERROR if worse else severity
-        cause = None if parent is None else drafts[parent].name
         placed.append(draft.placed(role, cause, severity_of(draft.name, severity), depth))
     return sorted(placed, key=lambda d: d.order)

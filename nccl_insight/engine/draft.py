@@ -56,6 +56,11 @@ class Draft:
         return self.hit.action or self.rule.action
 
     @property
+    def host(self) -> str:
+        """The host, where it names just one; else empty."""
+        return self.hit.hosts[0] if len(self.hit.hosts) == 1 else ""
+
+    @property
     def causes(self) -> tuple[str, ...]:
         """Diagnoses that explain this one when present, the hit's own first."""
         return tuple(dict.fromkeys((*self.hit.caused_by, *self.rule.caused_by)))

@@ -94,20 +94,24 @@ def _step(run: Run, step: Step, known: Mapping[str, str], host: str) -> Step:
         told = f"then run the same {again[2]}{f' ({again[3]})' if again[3] else ''}{f': {where}' if where else ''}"
         return Step(step.label, f"export {again[1].strip()}", without_holes(told, known))
     if _LIVE.search(text) and step.is_command:
-        told = re.sub(r"(?:^|,? )while (?:it hangs|the job (?:runs|hangs))(?:[;,] *|(?=:)|$)(?:and )?", "", where)
-        when = "while the job runs" if not _over(run) else "the next time, while the job still runs"
-        stack = _STACK.fullmatch(text)
-        at = f"on {host}, " if host and stack and not told.startswith("on ") else ""
-        if _over(run):
-            each = rf"for p in {_ON_GPUS}; do py-spy dump\g<options> --pid $p; done"
-            text = _STACK.sub(each, text) if stack else text.replace("<pid>", HOLES["pid"][1])
-        where = f"{at}{when}{'; ' + told if told else ''}"
+        text, where = _alive(run, text, where, host)
     if step.label == "fix" and _SETTINGS.fullmatch(text):
         text = f"export {text}"
     if "<device>" in text and "device" not in known and step.is_command:
-        parts = [_EACH.format(part) if "<device>" in part else part for part in text.split("; ")]
-        text = "; ".join(parts)
+        text = "; ".join(_EACH.format(part) if "<device>" in part else part for part in text.split("; "))
     return replace(step, text=without_holes(text, known), where=without_holes(where, known))
+
+
+def _alive(run: Run, text: str, where: str, host: str) -> tuple[str, str]:
+    """A command on live processes and where to run it: the next time where they are gone."""
+    told = re.sub(r"(?:^|,? )while (?:it hangs|the job (?:runs|hangs))(?:[;,] *|(?=:)|$)(?:and )?", "", where)
+    stack, when = _STACK.fullmatch(text), "while the job runs"
+    at = f"on {host}, " if host and stack and not told.startswith("on ") else ""
+    if _over(run):
+        when = "the next time, while the job still runs"
+        each = rf"for p in {_ON_GPUS}; do py-spy dump\g<options> --pid $p; done"
+        text = _STACK.sub(each, text) if stack else text.replace("<pid>", HOLES["pid"][1])
+    return text, f"{at}{when}{'; ' + told if told else ''}"
 
 
 def without_holes(text: str, known: Mapping[str, str] | None = None) -> str:
@@ -123,31 +127,24 @@ def _over(run: Run) -> bool:
 
 def _known(run: Run, draft: Draft) -> dict[str, str]:
     """The values of holes that the failure line or the tables give."""
-    refs = draft.hit.evidence
-    found: dict[str, str] = {}
-    row: dict[str, Any] = {}
-    if refs and run.has("errors"):
-        rows = causes(run).filter(pl.col("input_id") == refs[0].input_id)
-        row = next(rows.filter(pl.col("line") == refs[0].line).head(1).iter_rows(named=True), {})
-    for hole, (columns, _) in HOLES.items():
-        value = next((row[c] for c in columns if row.get(c) not in (None, "")), None)
-        if value is not None:
-            found[hole] = str(value)
-    if draft.hit.devices:
-        found.setdefault("device", draft.hit.devices[0].rpartition("/")[2])
-    if len(draft.hit.hosts) == 1:
-        found.setdefault("pod", draft.hit.hosts[0])
-    logs = [ref.input_id for ref in refs if ref.line > 0]
+    hit, (input_id, line) = draft.hit, draft.first
+    rows = causes(run).filter(pl.col("input_id") == input_id)
+    row = next(rows.filter(pl.col("line") == line).head(1).iter_rows(named=True), {})
+    logs = [ref.input_id for ref in hit.evidence if ref.line > 0]
     if not logs:  # a finding on traces asks for the log beside them
         logs = run.table("inputs").filter(pl.col("kind").cast(pl.String) == "nccl_log")["input_id"].to_list()
-    path = paths_of(run).get(logs[0]) if logs else None
-    found |= {"log": path} if path else {}
-    if peer := _peer(row) or (_peer_beside(rows, row) if row else None):
-        found["address"], found["port"] = peer
-        host = places(run).host(found["address"])
-        found |= {"peer host": host} if host else {}
-    pid = row.get("pid") or (_pid_of(run, draft.hit.ranks[0]) if draft.hit.ranks else None)
-    return found | ({"pid": str(pid)} if pid else {})
+    address, port = _peer(row) or (_peer_beside(rows, row) if row else None) or (None, None)
+    values = [
+        ("device", hit.devices[0].rpartition("/")[2] if hit.devices else None),
+        ("pod", draft.host),
+        *((hole, row.get(column)) for hole, (columns, _) in HOLES.items() for column in reversed(columns)),
+        ("log", paths_of(run).get(logs[0]) if logs else None),
+        ("address", address),
+        ("port", port),
+        ("peer host", address and places(run).host(address)),
+        ("pid", row.get("pid") or (_pid_of(run, hit.ranks[0]) if hit.ranks else None)),
+    ]
+    return {hole: str(value) for hole, value in values if value not in (None, "")}  # the last that is known
 
 
 def _peer(row: Mapping[str, Any]) -> tuple[str, str] | None:

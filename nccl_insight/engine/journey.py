@@ -196,17 +196,6 @@ def doubts(run: Run) -> tuple[str, ...]:
     return tuple(_doubts(run))
 
 
-def _without_collectives(run: Run) -> str:
-    """What traces in which NCCL did nothing can be judged by."""
-    if run.has("other_communication"):
-        names = run.table("other_communication")["library"].drop_nulls().unique().sort().to_list()
-        return (
-            f"the traces hold no NCCL collectives, and kernels of other libraries ({', '.join(names)}) tell neither "
-            "groups nor sizes"
-        )
-    return "the traces hold no communication"
-
-
 def _doubts(run: Run) -> Iterator[str]:
     yield from _found_doubts(run)
     if seen := run.asked.symptom:
@@ -257,12 +246,8 @@ def _doubts_of_inits(run: Run) -> Iterator[str]:
     nccl_lines = int(run.table("inputs")["nccl_lines"].sum() or 0)
     rows = run.table("milestones")
     everyone = comms(run)
-    if not everyone and (run.has("collectives") or run.has("benchmarks")):
-        yield from filter(None, [_ranks_without_record(run)])
-        return
     if not everyone:
-        other = _without_collectives(run) if run.has("trace_info") else "no line of NCCL and no trace is in the inputs"
-        yield "no line shows the init of a communicator" if nccl_lines else other
+        yield from _doubts_without_inits(run, nccl_lines)
         return
     closed = _closed(rows)
     open_ = [c for c in everyone if not c.init_complete and not (c.comm_id in closed and 2 * c.ranks_seen > c.nranks)]
@@ -280,6 +265,22 @@ def _doubts_of_inits(run: Run) -> Iterator[str]:
     timed = run.table("collectives").filter(pl.col("source") != "flight_recorder").height or run.has("benchmarks")
     if nccl_lines and not timed and not _closed_most(rows) and not _good_end(run):
         yield _open_end(run, rows)
+
+
+def _doubts_without_inits(run: Run, nccl_lines: int) -> Iterator[str]:
+    """What the inputs lack where they show no communicator."""
+    if run.has("collectives") or run.has("benchmarks"):
+        yield from filter(None, [_ranks_without_record(run)])
+    elif nccl_lines:
+        yield "no line shows the init of a communicator"
+    elif libraries := run.table("other_communication")["library"].drop_nulls().unique().sort().to_list():
+        yield (
+            f"the traces hold no NCCL collectives, and kernels of other libraries ({', '.join(libraries)}) tell "
+            "neither groups nor sizes"
+        )
+    else:
+        traces = run.has("trace_info")
+        yield "the traces hold no communication" if traces else "no line of NCCL and no trace is in the inputs"
 
 
 def _unjudged(run: Run, least_bytes: int) -> str:

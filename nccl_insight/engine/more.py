@@ -47,7 +47,7 @@ def more_of(
         found.append(More(*_TOLD["nothing"]))
     elif status in ("inconclusive", "not_judged") or (symptom and status != "findings"):
         wanted = (symptom,) if symptom in _NEXT else SYMPTOMS
-        found += [More(*more) for asked, *more in _TOLD["asked"] if reasons and re.search(asked, reasons[0])][:1]
+        found += [More(*more) for asked, *more in _TOLD["asked"] if re.search(asked, "".join(reasons[:1]))][:1]
         if status != "not_judged" or coverage.nccl_lines:
             found += [More(*_NEXT[name]) for name in wanted]
     return (*found, *_groups(run, not_judged, coverage))

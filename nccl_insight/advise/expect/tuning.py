@@ -174,29 +174,32 @@ def _bandwidth(name: str, protocol: int, op: str, graph: Graph, job: Job) -> flo
     return bus * 0.5
 
 
-def _latency(name: str, protocol: int, op: str, graph: Graph, job: Job) -> float:
+def _steps_us(name: str, protocol: int, graph: Graph, job: Job) -> tuple[float, float]:
+    """What one step inside a node and one between nodes take."""
     era = _era(job.version)
-    inside = era["nvlink" if graph.nvlink else "pci"]
-    intra = float(inside[name][protocol])
+    intra = float(era["nvlink" if graph.nvlink else "pci"][name][protocol])
     alone = job.ranks == job.nodes and era["since"] in {"2.23", "2.30"}
     inter = float(era["net"]["Tree" if alone else name][protocol])
     if era.get("first"):
-        inter = graph.latency_inter_us or inter
-        intra *= 1.8 if job.nodes > 1 and protocol == _LL else 1.0
-    else:
-        inter += graph.latency_inter_us * (2 if protocol == _SIMPLE else 1)
+        return intra * (1.8 if job.nodes > 1 and protocol == _LL else 1.0), graph.latency_inter_us or inter
+    return intra, inter + graph.latency_inter_us * (2 if protocol == _SIMPLE else 1)
+
+
+def _latency(name: str, protocol: int, op: str, graph: Graph, job: Job) -> float:
+    era = _era(job.version)
+    intra, inter = _steps_us(name, protocol, graph, job)
     start = float(era["base"][name][protocol])
     if name == "Tree":
         depth = job.nodes.bit_length() - 1
         return start + 2 * ((job.ranks // job.nodes - 1) * intra + depth * inter)
-    links = era["net"] if job.nodes > 1 else inside
+    links = era["net" if job.nodes > 1 else "nvlink" if graph.nvlink else "pci"]
     if op in {"Broadcast", "Reduce"}:
         step = float(links["Ring"][protocol])
         if graph.same_channels:
             return start + step
         return start + job.ranks * (float(links["Tree"][protocol]) if protocol == _SIMPLE else step)
-    steps = (2 if op == "AllReduce" else 1) * (job.ranks - 1)
-    crossings = 0 if job.nodes == 1 else (2 if op == "AllReduce" else 1) * (job.nodes - 1)
+    rounds = 2 if op == "AllReduce" else 1
+    steps, crossings = rounds * (job.ranks - 1), rounds * (job.nodes - 1)
     if era["since"] in {"2.12", "2.18"} and job.nodes > 1 and op == "AllReduce":
         crossings = 2 * job.nodes
     if not era.get("first") and job.nodes > 1:

@@ -10,9 +10,9 @@ from nccl_insight.base.versions import at_least
 from nccl_insight.base.words import words
 
 _SUFFIX = re.compile(r"(?i)(?<!\s)\s*(k|m|g|t)i?b?$")
-_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
 _FACTOR = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_WORDS = frozenset({"0", "1", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"})
+
 # The timeout field of a queue pair has five bits, and 0 means to wait forever (InfiniBand specification, 9.7.6.1.3).
 _INFINITE_IB_TIMEOUT = 32
 _ATTN = "2.32"
@@ -21,6 +21,17 @@ RCCL_LEVEL = "ERROR"
 _CHANNELS = frozenset({"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"})
 # RCCL has up to 256 channels, and AMD's guides for MI300X set 112 (src/include/device.h of ROCm/rccl).
 _RCCL_CHANNELS = 256
+_TRUTH = (rf"(?i:true|false|yes|no|on|off|[ytnf01])|{NUMBER.pattern}", "not a truth value", "0 or 1")
+_POLICY = r"\s*(?:DEFAULT|EFFICIENCY|ZERO)\s*"
+# Types whose values have one form: which, what anything else is, what is expected.
+_FORMS = {
+    "bool01": _TRUTH, "boolword": _TRUTH,
+    "ctapolicy": (rf"[012]|(?i:{_POLICY}(?:\|{_POLICY})*)", "unknown policy",
+                  "DEFAULT, EFFICIENCY or ZERO, joined by |"),
+    "hostport": (r"\[[^\]]+\]:[0-9]{1,5}|[^\s:\[\]]+:[0-9]{1,5}", "not an address with a port",
+                 "HOST:PORT, an IPv6 address in brackets"),
+    "float": (r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", "not a number", "a number"),
+}  # fmt: skip
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 _PROTOS = ("ll", "ll128", "simple")
 _ALGOS = {
@@ -128,28 +139,21 @@ def _problem(variable: Variable, value: str, version: str | None) -> tuple[Sever
     kind = variable.type
     if kind in {"int", "bool"}:
         return _number_problem(variable, value)
-    if kind in {"bool01", "boolword"}:
-        ok = value.strip().lower() in _WORDS or NUMBER.fullmatch(value.strip()) is not None
-        return None if ok else (Severity.WARNING, "not a truth value", "0 or 1")
+    if kind in _FORMS:
+        form, wrong, expected = _FORMS[kind]
+        severity = Severity.ERROR if kind == "hostport" else Severity.WARNING
+        return None if re.fullmatch(form, value.strip()) else (severity, wrong, expected)
     if kind == "enum":
         return _enum_problem(variable, value, version)
     if kind == "set":
         words = value.lstrip("^").split(",")
-        wrong = [w for w in words if w.strip() and w.upper() not in variable.values]
+        wrong = ", ".join(w for w in words if w.strip() and w.upper() not in variable.values)
         expected = f"a comma list of {', '.join(variable.values)}"
-        return (Severity.WARNING, f"{', '.join(wrong)} is not known and ignored", expected) if wrong else None
+        return (Severity.WARNING, f"{wrong} is not known and ignored", expected) if wrong else None
     if kind == "level":
         return _level_problem(value)
     if kind in {"algo", "proto"}:
         return _choice_problem(kind, value, version)
-    if kind == "ctapolicy":
-        words = [w.strip().upper() for w in value.split("|")]
-        ok = value.strip() in {"0", "1", "2"} or all(w in {"DEFAULT", "EFFICIENCY", "ZERO"} for w in words)
-        return None if ok else (Severity.WARNING, "unknown policy", "DEFAULT, EFFICIENCY or ZERO, joined by |")
-    if kind == "hostport" and not re.fullmatch(r"\[[^\]]+\]:[0-9]{1,5}|[^\s:\[\]]+:[0-9]{1,5}", value.strip()):
-        return (Severity.ERROR, "not an address with a port", "HOST:PORT, an IPv6 address in brackets")
-    if kind == "float" and not _FLOAT.fullmatch(value.strip()):
-        return (Severity.WARNING, "not a number", "a number")
     return None
 
 

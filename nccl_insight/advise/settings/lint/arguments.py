@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import Issue, check_setting, issue_of
 from nccl_insight.advise.settings.lint.words import split_pairs
-from nccl_insight.base.data import dataclass
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.words import words
 
 LAUNCHERS = frozenset(
@@ -89,6 +89,19 @@ def _listed(text: str, who: str, separator: str) -> Iterator[tuple[str, str, Iss
         yield name, value, problem
 
 
+def _of_list(launcher: str, option: str, text: str) -> Iterator[Given]:
+    """Settings of an option that holds several."""
+    who, separator = _LISTS[option]
+    found = _listed(text, who or launcher, separator)
+    if launcher in CONTAINERS:
+        # Values of lists (devices, interfaces) go through here as they are.
+        option, parts = "--env", re.split(r",(?=[A-Za-z_][A-Za-z0-9_]*=)", text)
+        found = ((pair[1], pair[2], None) for pair in map(_PAIR.fullmatch, parts) if pair)
+    for name, value, problem in found:
+        if catalog().relevant(name):
+            yield Given(0, name, value, f"{launcher} {option}", problem)
+
+
 def directive_settings(mark: str, text: str) -> Iterator[Given]:
     """Settings in the comments that a batch system reads."""
     option, pattern, who = _DIRECTIVES.get(mark, ("--env", r"--env[= ](.+)$", "flux"))
@@ -114,23 +127,13 @@ def argument_settings(words: Sequence[str]) -> Iterator[Given]:
         before = words[index - 1]
         if before in {"-genv", "-env"} and data.relevant(word.partition("=")[0]):
             name, equals, value = word.partition("=")
-            if equals or index + 1 < len(words):
-                yield Given(index, name, value if equals else words[index + 1], f"{launcher} {before}")
+            if given := [value] if equals else words[index + 1 : index + 2]:
+                yield Given(index, name, given[0], f"{launcher} {before}")
                 continue
         option, equals, rest = word.partition("=")
         option, text = (option, rest) if equals and option in _LISTS else (before, word)
         if option in _LISTS and launcher in _LIST_PROGRAMS.get(option, {launcher}) and "=" in text:
-            who, separator = _LISTS[option]
-            if launcher in CONTAINERS:
-                # Values of lists (devices, interfaces) go through here as they are.
-                for part in re.split(r",(?=[A-Za-z_][A-Za-z0-9_]*=)", text):
-                    inner = _PAIR.fullmatch(part)
-                    if inner is not None and data.relevant(inner[1]):
-                        yield Given(index, inner[1], inner[2], f"{launcher} --env")
-                continue
-            for name, value, problem in _listed(text, who or launcher, separator):
-                if data.relevant(name):
-                    yield Given(index, name, value, f"{launcher} {option}", problem)
+            yield from (replace(given, index=index) for given in _of_list(launcher, option, text))
             continue
         text = _OPTION.sub("", word, count=1) if word.startswith("-") else word
         text = _ANY_OPTION.sub("", text)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
 
 from nccl_insight.advise.settings.lint.words import Token, tokenize
 from nccl_insight.base.data import dataclass, field
@@ -15,10 +14,12 @@ _OPENERS = {
     "csh": frozenset({"if", "foreach", "while", "switch"}),
     "fish": frozenset({"if", "for", "while", "switch", "begin", "function"}),
 }
-_CLOSERS = {
-    "sh": frozenset({"fi", "done", "esac"}),
-    "csh": frozenset({"endif", "end", "endsw"}),
-    "fish": frozenset({"end"}),
+# What ends a block of which kinds; of any where none are named.
+_BRACE = {"}": "{"}
+_CLOSERS: Mapping[str, Mapping[str, str]] = {
+    "sh": {"fi": "if", "done": "for while until select", "esac": "case", **_BRACE},
+    "csh": {**dict.fromkeys(("endif", "end", "endsw"), ""), **_BRACE},
+    "fish": {"end": "", **_BRACE},
 }
 _FILLERS = frozenset({"then", "do", "!", "time", "exec", "nohup", "command", "builtin", "and", "or", "not"})
 _CONDITIONS = frozenset({"if", "while", "until", "elif"})
@@ -178,49 +179,44 @@ class _Reader:
                     return []
                 self.naming = name
                 words.popleft()
-                words.popleft()
             elif first in _OPENERS[self.dialect]:
-                if self.dialect == "csh" and first == "if" and words[-1].text != "then":
-                    at = next((i for i, w in enumerate(words) if w.text in {"setenv", "set"}), len(words))
-                    self.chained = True  # if (...) command: may run or not
-                    return list(words)[at:]
-                loops = first not in _CONDITIONS
-                said = " ".join(w.text for w in islice(words, 1, _MOST_SAID)) if first in {"if", "while"} else ""
-                never = _NEVER.fullmatch(said) is not None
-                self.open(_Block(first, conditional=first != "begin", dead=never))
-                if loops and first != "begin":
-                    if first in {"for", "foreach", "select"} and len(words) > 1:
-                        command.loop = words[1].text
-                        command.elements = list(words)[2:]
-                    return []
-                words.popleft()
+                if (rest := self.opened(command, list(words))) is not None:
+                    return rest
             elif first in _CLOSERS[self.dialect]:
-                self.close({"fi": {"if"}, "done": {"for", "while", "until", "select"}, "esac": {"case"}}.get(first))
-                words.popleft()
+                self.close(_CLOSERS[self.dialect][first])
             elif first in {"else", "elif"}:
                 self.otherwise()
-                words.popleft()
             elif first == "{":
                 self.open(_Block("{", self.chained, function=self.naming))
                 self.naming, self.chained = "", False
-                words.popleft()
-            elif first == "}":
-                self.close({"{"})
-                words.popleft()
-            elif first in _FILLERS:
-                words.popleft()
-            else:
+            elif first not in _FILLERS:
                 break
+            words.popleft()
         return list(words)
+
+    def opened(self, command: Command, words: list[Token]) -> list[Token] | None:
+        """The words that the command runs in the block that it opens; None where they follow its first one."""
+        first = words[0].text
+        if self.dialect == "csh" and first == "if" and words[-1].text != "then":
+            at = next((i for i, w in enumerate(words) if w.text in {"setenv", "set"}), len(words))
+            self.chained = True  # if (...) command: may run or not
+            return words[at:]
+        said = " ".join(w.text for w in words[1:_MOST_SAID]) if first in {"if", "while"} else ""
+        self.open(_Block(first, conditional=first != "begin", dead=_NEVER.fullmatch(said) is not None))
+        if first in _CONDITIONS or first == "begin":
+            return None
+        if first in {"for", "foreach", "select"} and len(words) > 1:
+            command.loop, command.elements = words[1].text, words[2:]
+        return []
 
     def open(self, block: _Block) -> None:
         if len(self.blocks) < _DEEPEST:
             self.blocks.append(block)
 
-    def close(self, kinds: set[str] | None) -> None:
+    def close(self, kinds: str) -> None:
         """Ends the innermost block of a kind, and what was left open in it."""
         for index in range(len(self.blocks) - 1, -1, -1):
-            if kinds is None or self.blocks[index].kind in kinds:
+            if not kinds or self.blocks[index].kind in kinds.split():
                 del self.blocks[index:]
                 return
 

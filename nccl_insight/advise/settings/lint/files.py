@@ -1,7 +1,6 @@
 """Reads the smaller kinds of files: Dockerfiles, nccl.conf and .env files."""
 
 import re
-from pathlib import PurePath
 
 from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import issue_of
@@ -10,6 +9,8 @@ from nccl_insight.advise.settings.lint.shell import read_own_shell, read_shell, 
 from nccl_insight.advise.settings.lint.words import Known, expand, logical_lines, tokenize
 
 _INSTRUCTION = re.compile(r"(?i)\s*(ENV|CMD|ENTRYPOINT|RUN|ARG)\s+(.*)$", re.S)
+# Who reads files that look like a shell's, and expands nothing in them.
+_FORMS = {"DeepSpeed": r"(?:^|/)\.deepspeed_env$", "NCCL": r"(?i)[nr]ccl\.conf$", "PAM": r"(?:^|/)environment$"}
 
 
 def read_dockerfile(script: Script, text: str) -> None:
@@ -74,27 +75,24 @@ def read_conf(script: Script, text: str, path: str = "", first_line: int = 1, *,
     nccl.conf takes quotes, blanks and ``export`` as they stand. ``filled``: a shell writes the text and puts
     variables in before.
     """
-    pure = PurePath(path or script.path)
-    deepspeed = pure.name == ".deepspeed_env"
-    literal = pure.name.lower().endswith(("nccl.conf", "rccl.conf")) or (script.kind == "nccl.conf" and not path)
-    strict = literal or deepspeed
-    # Who reads these expands nothing: PAM, DeepSpeed, NCCL.
-    plain = strict or str(pure).endswith("etc/environment") or pure.name == "environment"
-    whose = "DeepSpeed" if deepspeed else "NCCL" if literal else "PAM"
+    whose = next((who for who, form in _FORMS.items() if re.search(form, path or script.path)), "")
+    if script.kind == "nccl.conf" and not path:
+        whose = "NCCL"
+    strict = whose in {"NCCL", "DeepSpeed"}
     for number, row in enumerate(text.split("\n"), first_line):
         name, equals, value = row.rstrip("\r").partition("=")
         bare = name.strip().removeprefix("export ").strip()
-        if not equals or bare.startswith("#") or not catalog().relevant(bare):
+        if not equals or bare[:1] == "#" or not catalog().relevant(bare):
             continue
         said = ["takes the text before = as the name, blanks and all"] if strict and name != bare else []
         if strict and (comment := re.search(r"\s#", value)):
             said.append("takes the comment behind the value as part of it")
             value = value[: comment.start()]
-        if plain and not filled and re.search(r"\$\{?\w|\$\(|`", value):
+        if whose and not filled and re.search(r"\$\{?\w|\$\(|`", value):
             said.append(f"expands nothing here: the value is literally {value.strip()[:60]}")
         script.problems += [(number, issue_of("conf-line", bare, why=f"{whose} {why}")) for why in said]
-        complete = "$" not in value and "{{" not in value
-        if not plain:
+        complete = re.search(r"\$|\{\{", value) is None
+        if not whose:
             value, complete = expand(value.strip(), Known(script.room))
-        shown = value if literal else value.strip().strip("\"'")
+        shown = value if whose == "NCCL" else value.strip().strip("\"'")
         script.settings.append(Setting(bare, shown, number, "configuration file", complete=complete))

@@ -61,14 +61,14 @@ def _fresh(script: Script, launch: Launch) -> Iterator[machine.Found]:
         return
     if how == "sudo" and re.search(r"^(?:-\S+ )*(?:docker|podman|nerdctl) ", line):
         return  # what the container gets is another question
-    if re.search(r"\bsource\b|\bexport\b|(?:^|\s)\. |--env-file|\.sh\b|(?<!-)\benv\b.*NCCL_", line):
+    if _RE["sets"].search(line):
         return
     if any(re.search(r"(?<!\S)\$x(?!\S)", w) for w in launch.words[1:] if " " in w):
         return  # what a Python program fills in may set it
     ways = {"export", "setenv", "declare", "typeset", "assignment", "os.environ"}
-    earlier = (s for s in script.settings if s.exported and not s.scope and s.seq < launch.seq)
-    lost = [s for s in earlier if not s.conditional and not s.dead and s.how in ways and s.name not in line]
-    if not lost or re.search(r"\$(?:\{?!?NCCL|\{?ENV|\{?EXPORT)", line):
+    earlier = (s for s in script.ours(launch.seq) if not s.conditional and s.how in ways)
+    lost = [s for s in earlier if s.name not in line]
+    if not lost:
         return
     # What chooses the network matters most.
     lost.sort(key=lambda s: s.name.startswith(("NCCL_DEBUG", "TORCH_")))

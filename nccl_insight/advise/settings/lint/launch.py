@@ -64,17 +64,11 @@ def _without(script: Script, launch: Launch) -> Iterator[Found]:
     """Launchers told to take variables away."""
     said = " ".join(launch.words)
     option = _TAKES_AWAY.search(said)
-    ours = [s for s in _ours(script, launch.seq) if f"{s.name}=" not in said] if option else []
+    ours = [s for s in script.ours(launch.seq) if f"{s.name}=" not in said] if option else []
     lost = [s for s in ours if option and fnmatchcase(s.name, option[1] or "*")]
     if option and lost:
         said, names = option[0].strip(), listed(s.name for s in lost)
         yield launch.line, issue_of("keeps-from-processes", lost[0].name, launch=launch, option=said, names=names)
-
-
-def _ours(script: Script, before: int = 1 << 62) -> list[Setting]:
-    """Settings of the script itself, not those inside containers or of one command; ``before`` a place of it."""
-    shell = (s for s in script.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead)
-    return [setting for setting in shell if setting.seq < before]
 
 
 def _options(option: str, settings: Sequence[Setting]) -> str:
@@ -87,7 +81,7 @@ def _order(script: Script) -> Iterator[Found]:
     if not starts or script.kind not in {"shell", "csh", "fish"}:
         return
     last = starts[-1]
-    late = [s for s in _ours(script) if s.seq > last.seq and not s.conditional]
+    late = [s for s in script.ours() if s.seq > last.seq and not s.conditional]
     if late:
         one = len(late) == 1
         yield (
@@ -112,7 +106,7 @@ def _not_exported(script: Script) -> Iterator[Found]:
 def _sbatch_export(script: Script) -> Iterator[Found]:
     sruns = [launch for launch in script.launches if launch.program == "srun"]
     passed = any(w.startswith("--export") for launch in sruns for w in launch.words)
-    ours = [s for s in _ours(script) if not s.conditional]
+    ours = [s for s in script.ours() if not s.conditional]
     if not ours or not sruns or passed or "SLURM_EXPORT_ENV" in script.exported_later:
         return
     for line, text in script.directives:
@@ -128,7 +122,7 @@ def _srun(script: Script, launch: Launch) -> Iterator[Found]:
     passed = {part.partition("=")[0] for part in given.removeprefix("--export=").split(",")}
     if "ALL" in passed or "$" in given:
         return
-    missing = [s for s in _ours(script, launch.seq) if s.name not in passed]
+    missing = [s for s in script.ours(launch.seq) if s.name not in passed]
     if missing:
         yield launch.line, issue_of("srun-pass", missing[0].name, given=given, names=listed(s.name for s in missing))
 
@@ -144,7 +138,7 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
     if words[hosts[0]] in {"-H", "--host", "-host"} and all(map(is_loopback, value.split(","))):
         return
     passed = {words[i + 1].partition("=")[0] for i, w in enumerate(words[:-1]) if w == "-x"}
-    missing = [s for s in _ours(script, launch.seq + 1) if s.name not in passed]
+    missing = [s for s in script.ours(launch.seq + 1) if s.name not in passed]
     if missing:
         names, options, one = listed(s.name for s in missing), _options("-x", missing), len(missing) == 1
         name = missing[0].name
@@ -155,28 +149,33 @@ def _mpirun(script: Script, launch: Launch) -> Iterator[Found]:
 
 
 def _docker(script: Script, launch: Launch) -> Iterator[Found]:
-    words = launch.words
-    text = " ".join(words)
-    options, opaque = _run_options(words)
-    gpus = _gpus(words)
-    environment = {s.name: s.value for s in script.settings if s.complete}
-    shared = re.search(r"--shm-size|--ipc[= ](?:host|container|shareable)|/dev/shm", text)
-    given = re.search(r"--shm-size[= ]([0-9.]+ ?[a-zA-Z]{0,2})(?= |$)", text)
-    size = size_bytes(given[1]) if given else None
-    if gpus and size is not None and size < LEAST_SHM_BYTES:
-        yield launch.line, small_shm(f"{launch.program} run with {gpus}", given[1] if given else "", "--shm-size=16g")
-    if gpus and not shared and not opaque and not switched_on(environment, "NCCL_SHM_DISABLE"):
-        yield launch.line, issue_of("run-neither-shm", launch=launch, gpus=gpus)
+    text = " ".join(launch.words)
+    options, opaque = _run_options(launch.words)
+    if gpus := _gpus(launch.words):
+        yield from _shared_memory(script, launch, gpus, opaque)
     locked = re.search(r"memlock=(-?\d+|\w+)", text)
     small = locked is not None and locked[1].isdigit() and int(locked[1]) < 1 << 30
     if "/dev/infiniband" in text and (small or not (locked or opaque)) and not _may_lock(options):
         kib = int(locked[1]) >> 10 if locked else 0
         yield launch.line, issue_of("memlock-of-container", launch=launch, locked=locked, kib=kib)
-    ours = _ours(script, launch.seq)
+    ours = script.ours(launch.seq)
     forwarded = re.search(r"(?:-e|--env)[= ]?(?:NCCL|RCCL|TORCH_NCCL|OFI|FI)_|--env-file|--env-host", text)
     if ours and not forwarded and not opaque:
         names, options = listed(s.name for s in ours), _options("-e", ours)
         yield launch.line, issue_of("run-gets-container", ours[0].name, launch=launch, names=names, options=options)
+
+
+def _shared_memory(script: Script, launch: Launch, gpus: str, opaque: bool) -> Iterator[Found]:
+    """What segments of several processes find in the container."""
+    text = " ".join(launch.words)
+    given = re.search(r"--shm-size[= ]([0-9.]+ ?[a-zA-Z]{0,2})(?= |$)", text)
+    size = size_bytes(given[1]) if given else None
+    if given and size is not None and size < LEAST_SHM_BYTES:
+        yield launch.line, small_shm(f"{launch.program} run with {gpus}", given[1], "--shm-size=16g")
+    environment = {s.name: s.value for s in script.settings if s.complete}
+    shared = re.search(r"--shm-size|--ipc[= ](?:host|container|shareable)|/dev/shm", text)
+    if not (shared or opaque or switched_on(environment, "NCCL_SHM_DISABLE")):
+        yield launch.line, issue_of("run-neither-shm", launch=launch, gpus=gpus)
 
 
 def _may_lock(options: Sequence[str]) -> bool:
@@ -202,7 +201,7 @@ def _run_options(words: Sequence[str]) -> tuple[Sequence[str], bool]:
 def _clean(script: Script, launch: Launch) -> Iterator[Found]:
     """Apptainer with an environment of its own."""
     said = " ".join(launch.words)
-    lost = [s for s in _ours(script, launch.seq) if s.name not in said]
+    lost = [s for s in script.ours(launch.seq) if s.name not in said]
     if lost and "--env-file" not in said and (clean := _CLEAN.search(said)) is not None:
         how = f"{clean[1]} {clean[2]}"
         yield (
@@ -219,7 +218,7 @@ def _deepspeed(script: Script) -> Iterator[Found]:
             continue
         if not re.search(r"--hostfile|-H |--num_nodes[= ](?:[2-9]|\d\d)|--(?:include|i) ", said):
             continue
-        lost = [s for s in _ours(script, launch.seq) if not s.name.startswith(_DEEPSPEED)]
+        lost = [s for s in script.ours(launch.seq) if not s.name.startswith(_DEEPSPEED)]
         if lost:
             yield (
                 launch.line,

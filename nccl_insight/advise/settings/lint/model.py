@@ -84,6 +84,11 @@ class Script:
         """Place of what comes next, in the order of running."""
         return len(self.settings) + len(self.launches) + len(self.ran)
 
+    def ours(self, before: int = 1 << 62) -> list[Setting]:
+        """Settings of the script itself, not those inside containers or of one command; ``before`` a place of it."""
+        shell = (s for s in self.settings if s.exported and not s.scope and not s.how.startswith("#") and not s.dead)
+        return [setting for setting in shell if setting.seq < before]
+
     def take(self, inner: Script) -> None:
         """Adds what a text within this one tells that holds for the whole file."""
         self.problems += inner.problems

@@ -179,18 +179,18 @@ def _call(script: Script, node: ast.Call, conditional: bool) -> None:
         _commands(script, node)
     if method in _CHILDREN:
         _child(script, node)
+    environ = isinstance(node.func, ast.Attribute) and _is_environ(node.func.value)
     if method in {"setdefault", "putenv", "setenv"} and len(node.args) >= 2:
-        environ = isinstance(node.func, ast.Attribute) and _is_environ(node.func.value)
         _set(script, node.args[0], node.args[1], "os.environ" if environ or method == "putenv" else "env", conditional)
         return
     if "env" in method.lower() and not method.startswith("get") and len(node.args) == 2:
         _set(script, node.args[0], node.args[1], "env", conditional)
-    _pair(script, [(k.arg or "", k.value) for k in node.keywords], conditional)
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    how = "os.environ" if method == "update" and owner is not None and _is_environ(owner) else "env"
-    for keyword in node.keywords:
-        if keyword.arg is not None and keyword.arg.isupper():
-            _set(script, ast.Constant(keyword.arg, lineno=keyword.value.lineno), keyword.value, how, conditional)
+    keywords = [(k.arg or "", k.value) for k in node.keywords]
+    _pair(script, keywords, conditional)
+    how = "os.environ" if method == "update" and environ else "env"
+    for name, value in keywords:
+        if name.isupper():
+            _set(script, ast.Constant(name, lineno=value.lineno), value, how, conditional)
     if how == "os.environ":
         for argument in node.args:
             _mapping(script, argument, how, conditional)

@@ -6,7 +6,7 @@ and fish differ in a few words only.
 
 import re
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from nccl_insight.advise.settings.catalog import catalog
@@ -279,11 +279,14 @@ def _program(command: Command, words: list[Token], state: _State, everything: Se
         _call(program, state, everything)
     elif program == "set":
         _set(words, state)
-    elif not (program in _EXPORTERS and _export(program, words, state)):
-        if len(words) > 1 and words[1].text.startswith("=") and catalog().relevant(program):
-            _blanks(words[0].text, words[0].line, state)
-        elif not _quiet(program, command, words, state):
-            _starts(command, words, state)
+    elif program == "setenv" or (program in _EXPORTERS and state.dialect == "csh"):
+        _setenv(program, words[0].line, _unquoted(words[1:]), state)
+    elif program in _EXPORTERS:
+        _export(program, _unquoted(words[1:]), state)
+    elif len(words) > 1 and words[1].text.startswith("=") and catalog().relevant(program):
+        _blanks(words[0].text, words[0].line, state)
+    elif not _quiet(program, command, words, state):
+        _starts(command, words, state)
 
 
 def _quiet(program: str, command: Command, words: list[Token], state: _State) -> bool:
@@ -348,10 +351,10 @@ def _inside(command: Command, launcher: str | None, words: list[Token], texts: l
 
 def _writes(program: str, command: Command, words: list[Token], state: _State) -> None:
     """``cat``, ``echo``, ``printf``, ``tee`` whose text ends in a file that NCCL or a launcher reads."""
-    expanded = [expand(w.text, state.known)[0] for w in words[1:]]
+    expanded = _texts(words[1:], state)
     targets = [expand(t, state.known)[0] for t in command.targets]
     targets += _files(expanded) if program == "tee" else []
-    reader = [expand(w.text, state.known)[0] for w in command.pipe.words] if command.pipe else []
+    reader = _texts(command.pipe.words, state) if command.pipe else []
     piped = bool(reader) and "tee" not in reader[:3]
     if piped:
         targets = [" ".join(reader)]
@@ -369,6 +372,10 @@ def _writes(program: str, command: Command, words: list[Token], state: _State) -
             if kind is not None:
                 filled = substitute(text, state.known) if unquoted else text
                 state.script.embedded.append(Embedded(line, filled, kind, target, unquoted))
+
+
+def _texts(words: Sequence[Token], state: _State) -> list[str]:
+    return [expand(w.text, state.known)[0] for w in words]
 
 
 def _files(words: Sequence[str]) -> list[str]:
@@ -423,28 +430,24 @@ def _fish_set(words: list[Token], state: _State) -> None:
     _add(state, Setting(name, value, plain[0].line, how, complete=complete, exported=exported))
 
 
-def _export(program: str, tokens: list[Token], state: _State) -> bool:
-    """Settings by ``export`` and its kin; False where the shell has no such command."""
-    words = [replace(token, text=_RE["quoted"].sub(r"\2\1\3\1", token.text)) for token in tokens[1:]]
+def _unquoted(tokens: Sequence[Token]) -> list[Token]:
+    return [replace(token, text=_RE["quoted"].sub(r"\2\1\3\1", token.text)) for token in tokens]
+
+
+def _export(program: str, words: list[Token], state: _State) -> None:
+    """Settings by ``export`` and its kin."""
     flags = {w.text for w in words if w.text.startswith("-")}
-    if program == "setenv" or state.dialect == "csh":
-        name = words[0].text.partition("=")[0] if words else ""
-        if words and program == "setenv":
-            _setenv(tokens[0].line, words, state)
-        elif words and catalog().relevant(name):
-            _foreign(name, words[0].line, f"{program} is no command of csh", state)
-        return True
     if program == "export" and flags & {"-n", "-f"}:
-        return True
+        return
     exported = program == "export" or any("x" in flag for flag in flags)
-    for word, following in zip(words, [*(w.text for w in words[1:]), ""], strict=True):
+    for word, after in pairwise([*words, Token("word", "", 0)]):
         match = _RE["assignment"].fullmatch(word.text)
         name = match[1] if match else word.text
-        apart = following.startswith("=") if match is None else following and not _RE["next"].match(following)
-        if apart and catalog().relevant(name):
-            _blanks(name, word.line, state)
-        if apart and (match is None or catalog().relevant(name)):
-            return True
+        ours = catalog().relevant(name)
+        if after.text[:1] == "=" if match is None else ours and after.text and not _RE["next"].match(after.text):
+            if ours:
+                _blanks(name, word.line, state)
+            return
         if match is not None:
             value, complete = expand(match[2], state.known)
             known = exported or state.allexport
@@ -453,12 +456,15 @@ def _export(program: str, tokens: list[Token], state: _State) -> bool:
         elif exported and name not in flags:
             state.script.exported_later.add(name)
             state.exported.add(name)
-    return True
 
 
-def _setenv(at: int, words: list[Token], state: _State) -> None:
-    name, line = words[0].text, words[0].line
-    if state.dialect != "csh" and state.script.kind == "shell" and catalog().relevant(name):
+def _setenv(program: str, at: int, words: list[Token], state: _State) -> None:
+    """A setting by ``setenv``, or by what csh does not know instead."""
+    name, line = (words[0].text, words[0].line) if words else ("", at)
+    if program != "setenv":
+        if catalog().relevant(name.partition("=")[0]):
+            _foreign(name.partition("=")[0], line, f"{program} is no command of csh", state)
+    elif state.dialect != "csh" and state.script.kind == "shell" and catalog().relevant(name):
         _foreign(name, at, "setenv belongs to csh: this shell does not know it", state)
     elif state.dialect == "csh" and "=" in name:
         _blanks(name.partition("=")[0], line, state, "setenv NAME VALUE")

@@ -60,6 +60,11 @@ class _Place:
     config_map: bool = False
     keys: tuple[str, ...] = ()
 
+    @property
+    def file(self) -> str:
+        """The file that a key names above what it holds (Salt), empty without one."""
+        return next((key for key in reversed(self.keys) if key.startswith("/")), "")
+
     def below(self, key: str) -> _Place:
         return replace(self, keys=(*self.keys, key)[-6:])
 
@@ -278,8 +283,7 @@ def _scalars(node: yaml.SequenceNode) -> list[yaml.ScalarNode]:
 def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, place: _Place) -> None:
     text = str(value.value)
     block = value.style in {"|", ">"}
-    if not written and place.keys:  # Salt: the file is the key above
-        written = next((above for above in reversed(place.keys) if above.startswith("/")), "")
+    written = written or place.file
     target = _file(key, text, written, block)
     if target is not None:
         script.embedded.append(
@@ -287,8 +291,7 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
         )
     elif block and "env" in key.lower() and (pairs := _pairs(text)):
         for offset, name, given in pairs:
-            if catalog().relevant(name):
-                _set(script, name, given, line_of(value) + 1 + offset, place)
+            _set(script, name, given, line_of(value) + 1 + offset, place)
     elif block and PROSE.fullmatch(key):
         return
     elif key in _COMMANDS:
@@ -299,8 +302,7 @@ def _scalar(script: Script, key: str, value: yaml.ScalarNode, written: str, plac
         _add(script, key, value, line_of(value), place)
     elif (option := _OPTION.match(text)) is not None:
         name, _, given = text[option.end() :].partition("=")
-        if catalog().relevant(name):
-            _set(script, name, given.split()[0] if given.split() else "", line_of(value), place)
+        _set(script, name, "".join(given.split()[:1]), line_of(value), place)
     else:
         _block(script, value, place)
 
@@ -413,6 +415,8 @@ def _add(
 
 
 def _set(script: Script, name: str, value: str, line: int, place: _Place) -> None:
+    if not catalog().relevant(name):
+        return
     complete = not any(mark in value for mark in _UNKNOWN)
     script.settings.append(Setting(name, value, line, "YAML env", complete=complete, scope=place.scope))
     if not complete:
