@@ -13,13 +13,11 @@ in order, are no root: the first of them is the first error in the log, no more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import polars as pl
 
-from nccl_insight.base.data import replace
-from nccl_insight.base.grouping import grouped
+from nccl_insight.base.data import dataclass, replace
 from nccl_insight.base.model import Confidence, FindingClass, Role, Severity
 from nccl_insight.base.natures import names, nearness
 from nccl_insight.base.units import plural
@@ -30,9 +28,6 @@ from nccl_insight.facts.said.errors import causes
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.tables.normalise.ends import CRASHED, ENDED, FAILED, GONE, KILLED, TIMED_OUT
 from nccl_insight.tables.run import Run
-
-Process: TypeAlias = tuple[int, str, int]
-
 
 # NCCL prints a failed call first and its explanation right after it: such lines are one event.
 _EVENT_LINES: Final = 2
@@ -47,34 +42,30 @@ _BEFORE: Final = "a day before the other failures: it seems to be of an earlier 
 _BEHIND: Final = "ten minutes after all else: it did not cause the other failures"
 
 
+@dataclass(frozen=True)
 class FirstLines:
-    """First line of each failure diagnosis in each process, and what it tells of two of them, worked out once each."""
+    """What the first lines of two diagnoses tell in the processes that printed both: pairs of which one always came
+    well ``behind`` the other, and pairs of which it always came ``before``."""
 
-    def __init__(self, lines: Mapping[str, Mapping[Process, int]]) -> None:
-        self._lines = lines
-        self._told = cache(self._compared)
+    behind: frozenset[tuple[str, str]]
+    before: frozenset[tuple[str, str]]
 
     def possible(self, cause: str, effect: str) -> bool:
         """Whether no process printed both, or one did not print the effect well before the cause."""
-        return self._told(cause, effect)[0]
+        return (cause, effect) not in self.behind
 
     def precedes(self, one: str, other: str) -> bool:
         """Whether the first came earlier in every process that printed both, and there is such a process."""
-        return self._told(one, other)[1]
-
-    def _compared(self, one: str, other: str) -> tuple[bool, bool]:
-        mine, theirs = self._lines.get(one, {}), self._lines.get(other, {})
-        shared = mine.keys() & theirs.keys()
-        possible = not shared or any(mine[process] <= theirs[process] + _EVENT_LINES for process in shared)
-        return possible, bool(shared) and all(mine[process] < theirs[process] for process in shared)
+        return (one, other) in self.before
 
 
-def first_lines(run: Run) -> FirstLines:
-    """First line of each failure diagnosis in each process, from the errors table."""
-    rows = causes(run).drop_nulls(["host", "pid", "line"]).group_by("cause", "input_id", "host", "pid")
-    first = rows.agg(pl.col("line").min()).iter_rows()
-    found = grouped((cause, ((int(i), host, int(pid)), int(line))) for cause, i, host, pid, line in first)
-    return FirstLines({cause: dict(lines) for cause, lines in found.items()})
+def first_lines(rows: pl.DataFrame) -> FirstLines:
+    """From the failures: ``cause``, ``input_id``, ``host``, ``pid`` and ``line``."""
+    process, line, other = ["input_id", "host", "pid"], pl.col("line"), pl.col("line_right")
+    first = rows.drop_nulls([*process, "line"]).group_by("cause", *process).agg(line.min())
+    both = first.join(first, on=process).group_by("cause", "cause_right")
+    told = both.agg(behind=(line > other + _EVENT_LINES).all(), before=(line < other).all())
+    return FirstLines(*(frozenset(told.filter(how).drop("behind", "before").rows()) for how in ("behind", "before")))
 
 
 def _failed(draft: Draft) -> bool:
@@ -455,7 +446,7 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
     drafts = _in_course(run, drafts)
     ahead = set_ahead(run, drafts)
     stamped, drafts = drafts, [_corrected(draft, ahead) for draft in drafts]
-    lines = first_lines(run)
+    lines = first_lines(causes(run))
     above = parents(drafts, lines)
     is_cause = {j for j in above if j is not None}
     open_ = undecided(drafts, above, lines)

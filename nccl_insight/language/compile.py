@@ -7,6 +7,7 @@ rejected afterwards, which is what "ends at the first occurrence" means.
 
 import re
 from collections.abc import Collection
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from nccl_insight.base.data import dataclass
@@ -90,20 +91,7 @@ class _Compiler:
             parts = [self.emit(item, (*expr.items[i + 1 :], *follow), captured) for i, item in enumerate(expr.items)]
             return "".join(parts)
         if isinstance(expr, Choice):
-            starts = [self._starts.starts((o, *follow)) for o in expr.options]
-            for i, one in enumerate(starts):
-                for other in starts[i + 1 :]:
-                    self._apart(one, other, "branches")
-            before, after = self._passed, self._passed
-            emitted: list[str] = []
-            for option in expr.options:
-                self._passed = before
-                emitted.append(self.emit(option, follow, captured))
-                after |= self._passed
-            self._passed = after
-            # Rust's engine captures in one pass only where no two branches begin alike.
-            shared = "" if self._blanks else escape(_shared([_lead(option) for option in expr.options]))
-            return f"{shared}(?:{'|'.join(branch[len(shared) :] for branch in emitted)})"
+            return self._choice(expr, follow, captured)
         if isinstance(expr, Repeat):
             if expr.least == 0 or expr.most is None:
                 self._apart(
@@ -120,6 +108,20 @@ class _Compiler:
             return self._column(expr, follow)
         pattern = self._grammar.terminals[expr.name].pattern
         return self._value(expr, pattern, self._grammar.terminals[expr.name].dtype, follow, None)
+
+    def _choice(self, choice: Choice, follow: tuple[Expr, ...], captured: bool) -> str:
+        for one, other in combinations([self._starts.starts((o, *follow)) for o in choice.options], 2):
+            self._apart(one, other, "branches")
+        before, after = self._passed, self._passed
+        emitted: list[str] = []
+        for option in choice.options:
+            self._passed = before
+            emitted.append(self.emit(option, follow, captured))
+            after |= self._passed
+        self._passed = after
+        # Rust's engine captures in one pass only where no two branches begin alike.
+        shared = "" if self._blanks else escape(_shared([_lead(option) for option in choice.options]))
+        return f"{shared}(?:{'|'.join(branch[len(shared) :] for branch in emitted)})"
 
     def _literal(self, text: str) -> str:
         if not self._blanks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
 
 from nccl_insight.base import late
 from nccl_insight.base.errors import GrammarError
@@ -101,9 +102,7 @@ def outer_literals(tokens: Sequence[str]) -> tuple[str | None, ...] | None:
     items: list[str | None] = []
     depth = 0
     branches = False
-    last = len(tokens) - 1
-    for index, token in enumerate(tokens):
-        follows = tokens[index + 1] if index < last else ""
+    for token, follows in pairwise([*tokens, ""]):
         if token in {"(", "["}:
             depth += 1
             branches = branches and depth > 1
@@ -113,13 +112,11 @@ def outer_literals(tokens: Sequence[str]) -> tuple[str | None, ...] | None:
                 if token == ")" and not branches and follows not in _SUFFIXES:
                     return None
                 items.append(None)
-        elif token == "|":
-            if depth == 0:
-                return None
-            branches = branches or depth == 1
+        elif token == "|" and depth:
+            branches |= depth == 1
         elif depth or token in _SUFFIXES:
             continue
-        elif token[0] == "_":
+        elif token[0] in "_|":
             return None
         elif token[0] != '"' or follows in _SUFFIXES:
             items.append(None)

@@ -192,27 +192,11 @@ def read_tree(root: str | Path) -> Tree:
     computed = 0
     for name, text in texts.items():
         starts = [m.start() for m in re.finditer("\n", text)]
-        functions = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
-        for found in _CALL.finditer(text):
-            arguments = _arguments(text, found.end())
-            place, level, front = LOGGERS[found[1]]
-            if arguments is None or len(arguments) <= place or text[: found.start()].endswith("define "):
-                continue
-            formats = _formats(arguments[place], macros)
-            if not formats:
-                computed += any(c in arguments[place] for c in '"(') or arguments[place].isidentifier()
-                continue
-            if found[1] == "rasDiagnosticsReport":
-                front = "[INFO] " if "INFO" in arguments[1] else "[OK]   "
-            line = _line(starts, found.start())
-            around = next((f for at, f in reversed(functions) if at < found.start()), "")
-            calls += [LogCall(name, line, around, level, front + f, tuple(arguments[place + 1 :])) for f in formats]
-        for pattern, form in _SETTINGS:
-            for found in pattern.finditer(text):
-                prefix = "RCCL" if found[0].startswith("RCCL") else "NCCL"
-                full = form.format(library=prefix, name=found[1])
-                default = " ".join(found[2].split()).strip('"') if found[2] else ""
-                settings.setdefault(full, Setting(full, default, name, _line(starts, found.start())))
+        found, more = _calls(name, text, starts, macros)
+        calls += found
+        computed += more
+        for setting in _settings(name, text, starts):
+            settings.setdefault(setting.name, setting)
     if not calls:
         raise NotJudgedError(
             f"{base}: no logging calls of NCCL, RCCL or aws-ofi-nccl here: give the root of their sources"
@@ -221,6 +205,37 @@ def read_tree(root: str | Path) -> Tree:
     return Tree(
         library, _version(base, library), tuple(calls), tuple(sorted(settings.values(), key=lambda s: s.name)), computed
     )
+
+
+def _calls(name: str, text: str, starts: list[int], macros: Mapping[str, str]) -> tuple[list[LogCall], int]:
+    """The calls that print in a file, and how many more have no literal format."""
+    calls: list[LogCall] = []
+    computed = 0
+    functions = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
+    for found in _CALL.finditer(text):
+        arguments = _arguments(text, found.end())
+        place, level, front = LOGGERS[found[1]]
+        if arguments is None or len(arguments) <= place or text[: found.start()].endswith("define "):
+            continue
+        formats = _formats(arguments[place], macros)
+        if not formats:
+            computed += any(c in arguments[place] for c in '"(') or arguments[place].isidentifier()
+            continue
+        if found[1] == "rasDiagnosticsReport":
+            front = "[INFO] " if "INFO" in arguments[1] else "[OK]   "
+        line = _line(starts, found.start())
+        around = next((f for at, f in reversed(functions) if at < found.start()), "")
+        calls += [LogCall(name, line, around, level, front + f, tuple(arguments[place + 1 :])) for f in formats]
+    return calls, computed
+
+
+def _settings(name: str, text: str, starts: list[int]) -> Iterator[Setting]:
+    for pattern, form in _SETTINGS:
+        for found in pattern.finditer(text):
+            prefix = "RCCL" if found[0].startswith("RCCL") else "NCCL"
+            default = " ".join((found[2] or "").split()).strip('"')
+            full = form.format(library=prefix, name=found[1])
+            yield Setting(full, default, name, _line(starts, found.start()))
 
 
 def _line(starts: list[int], at: int) -> int:

@@ -100,29 +100,30 @@ def _notes(part: Part, log: LogPart | None) -> pl.DataFrame:
 
 def _input_row(part: Part, log: LogPart | None, embedded: Mapping[str, pl.DataFrame]) -> dict[str, object]:
     kind = part.kind
-    fate = log.fates[part.file.input_id] if log else None
-    if log is not None and fate is not None:
+    row: dict[str, object] = {
+        "input_id": part.file.input_id,
+        "path": part.file.display,
+        "size_bytes": part.file.size_bytes,
+        "sha256": part.index.sha256,
+    }
+    if log is not None:
+        fate = log.fates[part.file.input_id]
         bare = fate.parsed + fate.unknown + fate.torn == 0
         if "host_tools" in embedded and (bare or _all_of_tools(part.file, fate, log, embedded["host_tools"])):
             kind = host_tools.kind_of(embedded)
         elif bare:
             kind = "nccl_tests" if "benchmarks" in embedded else "ras" if "ras" in embedded else "unknown"
-    return {
-        "input_id": part.file.input_id,
-        "path": part.file.display,
-        "kind": kind,
-        "size_bytes": part.file.size_bytes,
-        "sha256": part.index.sha256,
-        "lines": fate.lines if fate else None,
-        "nccl_lines": fate.parsed + fate.unknown if fate else None,
-        "parsed_lines": fate.parsed if fate else None,
-        "unknown_lines": fate.unknown if fate else None,
-        "foreign_lines": fate.foreign if fate else None,
-        "last_foreign_line": (fate.last_foreign or None) if fate else None,
-        "torn_lines": fate.torn if fate else None,
-        "bad_bytes": part.index.bad_bytes if fate else None,
-        "form": form_of(part.file.head()) or None if kind == "unknown" else None,
-    }
+        row |= {
+            "lines": fate.lines,
+            "nccl_lines": fate.parsed + fate.unknown,
+            "parsed_lines": fate.parsed,
+            "unknown_lines": fate.unknown,
+            "foreign_lines": fate.foreign,
+            "last_foreign_line": fate.last_foreign or None,
+            "torn_lines": fate.torn,
+            "bad_bytes": part.index.bad_bytes,
+        }
+    return {**row, "kind": kind, "form": form_of(part.file.head()) or None if kind == "unknown" else None}
 
 
 def _all_of_tools(file: InputFile, fate: Fate, log: LogPart, outputs: pl.DataFrame) -> bool:
@@ -170,12 +171,17 @@ def join_parts(
         add({"notes": _notes(part, own)})
         add(part.partial.tables if part.partial else {})
         inputs.append(_input_row(part, own, embedded))
-    # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
-    joined = {"tuning_choice"} if "collectives" in frames else set()
-    now = [n for n in later if n in frames or n in joined or not (lazy or n in DETAIL_TABLES or later[n].streams)]
-    for name, made_frames in zip(now, in_order(lambda n: list(later[n].last()), now, min(4, cores())), strict=True):
-        frames[name] = [conform(name, f) for f in made_frames if f.height] + frames.get(name, [])
-        del later[name]
+    _complete(frames, later, lazy)
     tables = {name: stack(group) for name, group in frames.items() if group}
     tables["inputs"] = pl.DataFrame(inputs, schema=dict(schema.SCHEMA["inputs"]))
     return match.finish(tables), later
+
+
+def _complete(frames: dict[str, list[pl.DataFrame]], later: dict[str, Deferred], lazy: bool) -> None:
+    """Puts together what does not wait until it is asked for, or belongs to rows that other inputs gave."""
+    # What traces are joined with has to be whole; calls and choices of a log alone stay as rows of their rules.
+    whole = frames.keys() | ({"tuning_choice"} if "collectives" in frames else set())
+    now = [n for n in later if n in whole or not (lazy or n in DETAIL_TABLES or later[n].streams)]
+    for name, made in zip(now, in_order(lambda n: list(later[n].last()), now, min(4, cores())), strict=True):
+        frames[name] = [conform(name, f) for f in made if f.height] + frames.get(name, [])
+        del later[name]

@@ -30,42 +30,49 @@ def _spread(
 
     ``share_bytes``: about how much a task reads. Gives, besides parts and logs, how many bytes came back.
     """
-    formats = discover()
     size = share_bytes or _share_bytes(files, workers.slots)
     received = 0
 
     def fetch(token: Any) -> Any:
         nonlocal received
+        if isinstance(token, Taken):  # read here
+            return token
         data = workers.result(token)
         received += len(data)
         return shares.unpacked(data)
 
-    far = [file for file in files if not file.temporary]
-    asked = [(group, workers.start(_kinds, group, kind)) for group in _groups(far, size)]
-    chosen: dict[int, Format | None] = {f.input_id: chosen_format(f, formats, kind) for f in files if f.temporary}
-    for group, token in asked:
-        numbers = fetch(token)
-        chosen.update((f.input_id, None if n < 0 else formats[n]) for f, n in zip(group, numbers, strict=True))
+    chosen = _formats(workers, files, kind, size, fetch)
     logs = [file for file in files if chosen[file.input_id] is None]
     begun = [(group, _begin(workers, group, details, size)) for group in neighbours(logs)]
     digests = {file.input_id: workers.start(_digest, file) for file in logs if not file.small and not file.temporary}
-    traces = [file for file in files if chosen[file.input_id] is not None]
-    others = [(file, None if file.temporary else workers.start(_trace, file, kind)) for file in traces]
-    parts: list[Part] = []
-    for file, token in others:
-        format_ = chosen[file.input_id]
-        assert format_ is not None
-        parts.append(read_with(file, format_) if token is None else fetch(token))
+    traces = [(file, format_) for file in files if (format_ := chosen[file.input_id]) is not None]
+    far = [workers.start(_trace, file, kind) for file, _ in traces if not file.temporary]
+    parts = [read_with(file, format_) for file, format_ in traces if file.temporary]
+    parts += map(fetch, far)
     read: list[LogPart] = []
     for group, tokens in begun:
-        taken = shares.join([t if isinstance(t, Taken) else fetch(t) for t in tokens], final=True)
+        taken = shares.join(list(map(fetch, tokens)), final=True)
         read.append(taken.log)
         for file in group:
             index = taken.indexes[file.input_id]
-            if file.input_id in digests:
-                index.sha256 = index.sha256 or fetch(digests[file.input_id])
+            if file.input_id in digests and not index.sha256:
+                index.sha256 = fetch(digests[file.input_id])
             parts.append(Part(file, LOG, index))
     return sorted(parts, key=lambda part: part.file.input_id), read, received
+
+
+def _formats(
+    workers: Workers, files: Sequence[InputFile], kind: str | None, size: int, fetch: Callable[[Any], Any]
+) -> dict[int, Format | None]:
+    """What each input is, None for logs; what only this process can read is looked at here."""
+    formats = discover()
+    far = _groups([file for file in files if not file.temporary], size)
+    asked = [(group, workers.start(_kinds, group, kind)) for group in far]
+    chosen = {f.input_id: chosen_format(f, formats, kind) for f in files if f.temporary}
+    for group, token in asked:
+        numbers = fetch(token)
+        chosen.update((f.input_id, None if n < 0 else formats[n]) for f, n in zip(group, numbers, strict=True))
+    return chosen
 
 
 def _share_bytes(files: Sequence[InputFile], slots: int) -> int:

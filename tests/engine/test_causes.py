@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
+
 import nccl_insight
 from nccl_insight.base.model import Role
-from nccl_insight.engine.causes import FirstLines
+from nccl_insight.engine.causes import first_lines
 
 INIT = (
     "gpu0{r}:400{r}:410{r} [0] NCCL INFO ncclCommInitRank comm 0x55d0a{r} rank {r} nranks 3 cudaDev 0 nvmlDev 0 busId "
@@ -142,14 +144,12 @@ def test_a_gpu_broken_for_days_can_still_fail_cuda(tmp_path: Path) -> None:
 
 def test_lines_of_two_diagnoses_are_compared_in_each_process() -> None:
     """What comes first in all processes that print both; what a process prints well before cannot follow."""
-    lines = FirstLines(
-        {
-            "one": {(0, "h", 1): 10, (0, "h", 2): 10, (0, "h", 3): 1},
-            "two": {(0, "h", 1): 11, (0, "h", 2): 12},
-            "three": {(0, "h", 1): 5, (0, "h", 2): 50},
-            "alone": {(1, "h", 9): 1},
-        }
-    )
+    rows = [
+        *(("one", 0, 1, 10), ("one", 0, 1, 90), ("one", 0, 2, 10), ("one", 0, 3, 1), ("two", 0, 1, 11)),
+        *(("two", 0, 2, 12), ("three", 0, 1, 5), ("three", 0, 2, 50), ("alone", 1, 9, 1)),
+    ]
+    frame = pl.DataFrame(rows, ["cause", "input_id", "pid", "line"], orient="row")
+    lines = first_lines(frame.with_columns(host=pl.lit("h")))
     assert lines.precedes("one", "two")
     assert not lines.precedes("two", "one")
     assert lines.possible("two", "one")  # two lines behind are still one event

@@ -259,9 +259,8 @@ def _build(
 def _predicted(
     feeds: Feeds,
     owners: Owners,
-    build: Callable[[str], Iterator[pl.DataFrame]],
-    choices: Callable[[], Iterator[pl.DataFrame]],
-    names: Sequence[str],
+    tuning_model: Callable[[], Iterator[pl.DataFrame]],
+    choices: LogTable | FloodTable | None,
     comms: pl.DataFrame,
     last: bool,
 ) -> Iterator[pl.DataFrame]:
@@ -269,18 +268,17 @@ def _predicted(
     from nccl_insight.loading.assemble import predicted
 
     parts: list[pl.DataFrame] = []
-    asked = feeds.whole(_MODEL_TALK, _THREAD) if _MODEL_TALK in names else None
+    asked = feeds.whole(_MODEL_TALK, _THREAD)
     if asked is not None:
         parts.append(conform("predicted", finish(owners.attribute(predicted.answers(asked)))))
-    if "tuning_choice" in names:
-        asked_for: list[pl.DataFrame] = []
-        for chosen in choices():
-            parts.append(conform("predicted", predicted.choices(chosen)))
-            if "tuning_model" in names and comms.height:
-                asked_for = [predicted.asked(stack([*asked_for, chosen]))]
-        if asked_for:
-            model = predicted.worked_out(asked_for[0], next(build("tuning_model")), conform("communicators", comms))
-            parts += [conform("predicted", model)] if model.height else []
+    asked_for: list[pl.DataFrame] = []
+    for chosen in choices.frames() if choices is not None else ():
+        parts.append(conform("predicted", predicted.choices(chosen)))
+        if comms.height and feeds.height("tuning_model"):
+            asked_for = [predicted.asked(stack([*asked_for, chosen]))]
+    if asked_for:
+        model = predicted.worked_out(asked_for[0], next(tuning_model()), conform("communicators", comms))
+        parts += [conform("predicted", model)] if model.height else []
     yield stack(parts)
 
 
@@ -289,6 +287,18 @@ def _memory(feeds: Feeds, owners: Owners, last: bool) -> Iterator[pl.DataFrame]:
     rows = feeds.whole("memory", _THREAD)
     assert rows is not None
     yield conform("nccl_memory", finish(memory.allocations(owners.attribute(rows))))
+
+
+def _trouble(parts: Sequence[LogPart], feeds: Feeds, owners: Owners) -> Iterator[tuple[str, pl.DataFrame]]:
+    """``errors``, and ``watchdog`` where torch's watchdog is among them."""
+    rows = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
+    if rows is None:
+        return
+    errors, again = finish(owners.attribute(rows), _ERROR_HEADS), feeds.whole("restarts")
+    yield "errors", errors
+    told = watchdog_rows(errors, None if again is None else finish(again))
+    if told is not None:
+        yield "watchdog", told
 
 
 def assemble(
@@ -305,13 +315,7 @@ def assemble(
     owners = Owners(ranks)
     versions = _place_versions(_versions(early.get("versions")), ranks)
     out: dict[str, pl.DataFrame] = {}
-    trouble = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
-    if trouble is not None:
-        out["errors"] = finish(owners.attribute(trouble), _ERROR_HEADS)
-        again = feeds.whole("restarts")
-        told = watchdog_rows(out["errors"], None if again is None else finish(again))
-        if told is not None:
-            out["watchdog"] = told
+    out.update(_trouble(parts, feeds, owners))
     if ranks.height:
         process_versions = versions.group_by("_host", "_pid", maintain_order=True).agg(pl.col("nccl_version").first())
         out["communicators"] = communicators(ranks, process_versions)
@@ -334,13 +338,10 @@ def assemble(
             later[name] = FloodTable(name, feeds, owners, build) if streams else LogTable(build, height)
     names = feeds.tables()
     if _MODEL_TALK in names or feeds.has("tuning_choice", "time_us") or {"tuning_choice", "tuning_model"} <= set(names):
-        build_any = partial(_build, feeds=feeds, owners=owners, ranks=ranks, versions=versions)
-        height = feeds.height(_MODEL_TALK) if _MODEL_TALK in names else feeds.height("tuning_choice")
-        chosen = later.get("tuning_choice")
-        pieces: Callable[[], Iterator[pl.DataFrame]] = chosen.frames if chosen is not None else lambda: iter(())
+        model = partial(_build, "tuning_model", feeds, owners, ranks, versions)
         comms_of = out.get("communicators", pl.DataFrame())
-        table = partial(_predicted, feeds, owners, build_any, pieces, names, comms_of)
-        later["predicted"] = LogTable(table, height)
+        table = partial(_predicted, feeds, owners, model, later.get("tuning_choice"), comms_of)
+        later["predicted"] = LogTable(table, feeds.height(_MODEL_TALK) or feeds.height("tuning_choice"))
     if "memory" in names:
         later["nccl_memory"] = LogTable(partial(_memory, feeds, owners), feeds.height("memory"))
     return out, later
