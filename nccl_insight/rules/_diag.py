@@ -15,10 +15,6 @@ from nccl_insight.tables.run import Run
 MOST = 4
 
 
-def _ranks(rows: pl.DataFrame) -> tuple[int, ...]:
-    return tuple(sorted({int(r) for listed in rows["ranks"].to_list() if listed for r in listed}))
-
-
 def _comm(rows: pl.DataFrame) -> str | None:
     known = rows["comm_id"].drop_nulls()
     return str(known[0]) if known.len() else None
@@ -28,7 +24,7 @@ def located(
     run: Run, rows: pl.DataFrame, ranks: tuple[int, ...] | None = None
 ) -> tuple[tuple[int, ...], tuple[str, ...], str]:
     """Ranks (of the lines' rank sets unless given) and their hosts, and both in words."""
-    ranks = _ranks(rows) if ranks is None else ranks
+    ranks = tuple(rows["ranks"].explode().drop_nulls().unique().sort()) if ranks is None else ranks
     hosts = hosts_in(run, _comm(rows), ranks) if ranks else ()
     words = rank_words(ranks) if ranks else "some ranks"
     total = rows["n_ranks"].max()

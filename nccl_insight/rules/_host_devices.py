@@ -44,7 +44,8 @@ _FEW: Final = 3
 # What cells of a matrix of pairs say where the two can talk directly; so many pairs of all make the others odd.
 _UNHEALTHY: Final = re.compile(r"(?i)true|yes|degraded|unhealthy|full|incorrect.*|.*error.*")
 # Values of DCGM's checks, and of its health watches, that tell of a fault.
-_FAILED: Final = (("Fail", "Failure"), ("Fail", "Failure", "Warn", "Warning"))
+_FAILED: Final = ("Fail", "Failure")
+_WARNED: Final = (*_FAILED, "Warn", "Warning")
 _DIRECT: Final = re.compile(r"NV[0-9]+|XGMI|OK|ENABLED|yes")
 _MOST_PAIRS: Final = 0.75
 
@@ -246,7 +247,8 @@ def _held_back(reason: str) -> bool:
 def dcgm(run: Run) -> Iterator[Said | Beside]:
     """Checks of DCGM that failed, and incidents of its health watches: one finding a check."""
     rows = list(named(run, r"dcgm\..*"))
-    groups = grouped(((f.input_id, f.name), f) for f in rows if f.value in _FAILED[f.name.startswith("dcgm.health")])
+    bad = (f for f in rows if f.value in (_WARNED if f.name.startswith("dcgm.health") else _FAILED))
+    groups = grouped(((f.input_id, f.name), f) for f in bad)
     summed_up = any(name != "dcgm.health" for _, name in groups)
     for (input_id, check), facts in groups.items():
         if check == "dcgm.health" and summed_up:

@@ -153,16 +153,13 @@ def _without_gid(run: Run, index: int) -> Said | None:
     tables = grouped(((f.host, f.device), (int(f.name[4:]), f)) for f in named(run, r"gid\.[0-9]+"))
     for (_, port), cells in tables.items():
         rows = dict(cells)
-        own, good = rows.get(index), sorted(i for i, row in rows.items() if _routable(row))
+        routable = (i for i, row in rows.items() if "v2" in row.value and not row.value.startswith("fe80"))
+        own, good = rows.get(index), sorted(routable)
         if own is None or (good and re.search(r"\bv1\b|RoCE v1|fe80", own.value)):
             shown = [own or cells[0][1], *(rows[i] for i in good[:1])]
             said = own.value if own else f"no GID at index {index}"
             return tools("ib-gid-index.gids-nccl-gid", shown, index=index, port=port, good=good, index_said=said)
     return None
-
-
-def _routable(fact: Fact) -> bool:
-    return bool(re.search(r"v2", fact.value)) and not fact.value.startswith("fe80")
 
 
 def mtus(run: Run) -> Iterator[Said | Beside]:

@@ -174,16 +174,12 @@ def _level(where: str, value: object) -> Severity | None:
     return None if level == "never" else Severity(level)
 
 
-def _confidence(where: str, value: object) -> Confidence:
-    return Confidence(_choice(where, value, [c.value for c in Confidence]))
-
-
 # How the value of each setting of [analyze] is read.
 _READERS: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "select": lambda where, value: frozenset(_names(where, value)),
     "ignore": _ignores,
     "fail-on": _level,
-    "min-confidence": _confidence,
+    "min-confidence": lambda where, value: Confidence(_choice(where, value, [c.value for c in Confidence])),
     "min-coverage": _share,
     "redact": _truth,
 }

@@ -322,16 +322,13 @@ _WRAPPED_LEAST: Final = 60
 _TAG: Final = 12
 
 
-def _holds_record(text: str) -> bool:
-    return SEPARATOR in text and any(f"{SEPARATOR}{level}" in text for level in LEVELS)
-
-
 def _wrapped(work: Work, number: int, text: str) -> tuple[Match, str, int] | None:
     """A message without a head that a terminal wrapped onto the next lines, within words or between them."""
     parts = [text]
     for taken in range(1, _WRAPPED_MOST + 1):
         following = work.line(number + taken).strip()
-        if len(parts[-1]) < _WRAPPED_LEAST or not following or _holds_record(following):
+        record = any(f"{SEPARATOR}{level}" in following for level in LEVELS)
+        if len(parts[-1]) < _WRAPPED_LEAST or not following or record:
             return None
         if following[:_TAG] == text.lstrip()[:_TAG]:
             return None  # a line of its own, behind the same tag

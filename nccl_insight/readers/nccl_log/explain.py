@@ -79,7 +79,8 @@ def _nearest(catalog: Catalog, text: str) -> str:
         prefixes = catalog.prefixes(name)
         if prefixes and not any(p[:1] == first for p in prefixes):
             continue
-        reach = _reach(message.expr, catalog, text) if not prefixes or _shares(prefixes, text) else 0
+        near = not prefixes or any(text.startswith(p[:6]) for p in prefixes)
+        reach = _reach(message.expr, catalog, text) if near else 0
         if reach:
             scored.append((reach, name))
     scored.sort(key=lambda s: (-s[0], s[1]))
@@ -91,7 +92,3 @@ def _nearest(catalog: Catalog, text: str) -> str:
     if not scored:
         lines.append("  no rule begins like this; `grammar suggest` writes a skeleton")
     return "\n".join(lines) + "\n"
-
-
-def _shares(prefixes: tuple[str, ...], text: str) -> bool:
-    return any(text.startswith(p[:6]) for p in prefixes)

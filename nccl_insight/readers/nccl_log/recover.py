@@ -146,7 +146,8 @@ def split_line(line: int, text: str) -> list[Piece]:
         level = "ERROR" if match.re is _FATAL else match[1]
         pieces.append(Piece(line, len(pieces), head.strip(), level, body.strip(), torn or glued))
         head, torn = next_head, glued
-    return _without_copies(pieces)
+    # A log collector may print a record twice, in two columns.
+    return list({(piece.level, piece.body): piece for piece in reversed(pieces)}.values())[::-1]
 
 
 def _fatal(text: str) -> list[re.Match[str]]:
@@ -156,11 +157,6 @@ def _fatal(text: str) -> list[re.Match[str]]:
         for m in _FATAL.finditer(text)
         if _FULL_END.search(text[max(0, m.start() - _HEAD_MOST) : m.start()].rstrip(" "))
     ]
-
-
-def _without_copies(pieces: list[Piece]) -> list[Piece]:
-    """Drops the second copy of a record that a log collector prints in two columns."""
-    return list({(piece.level, piece.body): piece for piece in reversed(pieces)}.values())[::-1]
 
 
 def strip_prefix(text: str) -> str:

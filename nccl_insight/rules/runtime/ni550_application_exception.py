@@ -40,8 +40,8 @@ def check(ctx: Context) -> Hits:
     """At most one finding: the first exception, with all ranks that raised the same."""
     run = ctx.run
     raised, weak = [e for e in outside.of_kind(run, FAILED) if e.exception], _weak(run)
-    if tools := _toolchain(weak, raised):
-        yield _exit(ctx, tools[0])
+    if tool := _toolchain(weak, raised):
+        yield _exit(ctx, tool)
     elif raised:
         first = _telling(outside.first_of(raised), raised)
         same = [e for e in raised if e.exception == first.exception and e.text[:40] == first.text[:40]]
@@ -55,16 +55,10 @@ def check(ctx: Context) -> Hits:
         yield _exit(ctx, first)
 
 
-def _toolchain(weak: list[End], raised: list[End]) -> list[End]:
+def _toolchain(weak: list[End], raised: list[End]) -> End | None:
     """What a compiler or linker could not do, upon which Python raised that it failed."""
-    near = [
-        (e, r.ref.line - e.ref.line)
-        for e in weak
-        if "toolchain" in e.parts
-        for r in raised
-        if r.ref.input_id == e.ref.input_id
-    ]
-    return [e for e, lines in near if 0 < lines <= _NEAR_END]
+    near = {(r.ref.input_id, r.ref.line - n) for r in raised for n in range(1, _NEAR_END + 1)}
+    return next((e for e in weak if "toolchain" in e.parts and (e.ref.input_id, e.ref.line) in near), None)
 
 
 def _weak(run: Run) -> list[End]:

@@ -15,7 +15,8 @@ def check(ctx: Context) -> Hits:
     table = run.table("collectives").filter(
         pl.col("op").cast(pl.String).is_in(["AllToAll", "AllToAllv"]) & (pl.col("size_bytes") >= ctx["least_bytes"])
     )
-    parts = [p for p in (_by_split(table), _by_rank(table)) if p.height]
+    by_split = table.filter(pl.col("split_max_share").is_not_null()).with_columns(ratio="split_max_share")
+    parts = [p for p in (by_split, _by_rank(table)) if p.height]
     for rows in parts:
         bad = rows.filter(pl.col("ratio") >= ctx["ratio"])
         if rows.height < ctx["least"] or bad.height < ctx["share"] * rows.height:
@@ -43,10 +44,6 @@ def _costs(run: Run) -> str:
     late = mended(run, LATE)
     ranks = late[0].scenario.ranks if late else ()
     return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)" if len(ranks) == 1 else ""
-
-
-def _by_split(table: pl.DataFrame) -> pl.DataFrame:
-    return table.filter(pl.col("split_max_share").is_not_null()).with_columns(ratio="split_max_share")
 
 
 def _by_rank(table: pl.DataFrame) -> pl.DataFrame:

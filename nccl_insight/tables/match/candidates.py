@@ -32,7 +32,8 @@ def transfers(collectives: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame()
     missing = [pl.lit(None, pl.String).alias(c) for c in ("comms_id",) if c not in rows.columns]
     pair = pl.concat_str("src", "dst", separator=">")
-    group = (pl.lit("p2p"), _job_of(rows), "source", pl.col("process_group").fill_null("?"), pair)
+    job = pl.col("job").cast(pl.String).fill_null("") if "job" in rows.columns else pl.lit("")
+    group = (pl.lit("p2p"), job, "source", pl.col("process_group").fill_null("?"), pair)
     src, dst = (pl.when(sends).then(a).otherwise(b) for a, b in (("rank", "peer"), ("peer", "rank")))
     who = ("row", "rank", "process_group", "group_ranks", "seq", pl.col("op", "source").cast(pl.String))
     what = ("size_bytes", "dtype", "start_ns", "duration_ns", "step", "comms_id")
@@ -93,7 +94,3 @@ def candidates(collectives: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("group", "rank", "start_ns", "seq")
     )
-
-
-def _job_of(rows: pl.DataFrame) -> pl.Expr:
-    return pl.col("job").cast(pl.String).fill_null("") if "job" in rows.columns else pl.lit("")

@@ -94,7 +94,7 @@ def read_shell(
 
 def read_words(script: Script, words: list[tuple[str, int]], scope: str = "") -> None:
     """Adds what a command given as a list of words (YAML, Dockerfile) sets and starts."""
-    tokens = [Token("word", _quote(text), line) for text, line in words if text]
+    tokens = [Token("word", "'" + text.replace("'", "'\"'\"'") + "'", line) for text, line in words if text]
     if tokens:
         _program(Command(tokens), tokens, _State(script, nesting=1, scope=scope), [])
 
@@ -133,10 +133,6 @@ def read_own_shell(
 def not_exported(name: str, write: str) -> Issue:
     """A variable of the shell, of make or of Tcl that is no environment variable."""
     return issue_of("assigned-but-exported", name, write=write)
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def _mentions(script: Script, text: str) -> None:
