@@ -469,5 +469,6 @@ def place(run: Run, drafts: Sequence[Draft], severity_of: Callable[[str, Severit
             role = Role.ROOT
             worse = i in raised and draft.severity is Severity.WARNING and not draft.hit.deliberate
             severity = Severity.ERROR if worse else severity
-        placed.append(draft.placed(role, cause, severity_of(draft.name, severity), depth))
+        severity = severity_of(draft.name, severity)
+        placed.append(replace(draft, role=role, caused_by=cause, severity=severity, depth=depth))
     return sorted(placed, key=lambda d: d.order)

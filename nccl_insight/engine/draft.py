@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from textwrap import shorten
 
-from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Action, Confidence, Evidence, Finding, Hit, Role, Severity, Step
 from nccl_insight.base.natures import nearness
 from nccl_insight.engine.steps import steps_of, text_of
@@ -80,10 +80,6 @@ class Draft:
         weight = (self.severity.order, self.depth, int(self.role is Role.CASCADE), nearness(self.name))
         first_s = self.first_s if self.first_s is not None else math.inf
         return *weight, self.confidence.order, first_s, self.first, self.rule.code, self.hit.ranks
-
-    def placed(self, role: Role, caused_by: str | None, severity: Severity, depth: int) -> Draft:
-        """The draft at its place in the cause graph."""
-        return replace(self, role=role, caused_by=caused_by, severity=severity, depth=depth)
 
     def finding(
         self, evidence: tuple[Evidence, ...], fingerprint: str, anchor: str, begun_s: float | None = None

@@ -99,7 +99,7 @@ def _merged(claims: Sequence[Claim]) -> Iterator[Absent]:
         support = _one_a_source(lead, others)
         contrary = tuple(c for c in own.get("against", ()) if c.weight >= _DISSENT)
         unseen = lead.confidence is Confidence.LOW and all(c.proof in UNSEEN for c in own["same"])
-        step = (1 if support and not unseen else 0) - (1 if contrary else 0)
+        step = int(bool(support) and not unseen) - bool(contrary)
         sure = tuple(Confidence)[max(0, min(2, lead.confidence.order - step))]
         yield Absent(lead, sure, support, contrary, tuple(own.get("also", ())))
 

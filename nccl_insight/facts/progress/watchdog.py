@@ -525,7 +525,7 @@ def _odd_calls(run: Run) -> Iterator[Odd]:
         if group.name.startswith(_AT):
             continue
         part, named = group.waits, not group.name.startswith(UNNAMED)
-        known = part["op"].null_count() == 0 and bool(part["op"].is_in(list(_OF_ALL)).all())
+        known = bool(part["op"].is_in(list(_OF_ALL)).fill_null(False).all())
         if part.height < 2 or not (known and group.world and (group.comparable or named)):
             continue
         numbers = part["timed_out_seq"].unique().sort().to_list()

@@ -138,13 +138,13 @@ def _odd(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
 def _pairwise(run: Run) -> list[Check]:
     """What the other nodes' own checks said, and nodes or pairs that were slow in the rounds two by two."""
     nodes, rows = run.table("capture_nodes"), run.table("node_pairs")
-    hosts = dict(nodes.select("node", "host").iter_rows()) if nodes.height else {}
+    hosts = dict(nodes.select("node", "host").iter_rows())
     checks = []
 
     def of(index: int) -> dict[str, Any]:
         return {"of": f"node {hosts.get(index, index)}", "node": str(hosts.get(index, ""))}
 
-    for index, host, verdict in nodes.select("node", "host", "verdict").iter_rows() if nodes.height else ():
+    for index, host, verdict in nodes.select("node", "host", "verdict").iter_rows():
         for text in verdict if index else ():
             if text:
                 checks.append(check_of("told-by-another-node", of=f"node {host}", node=host, text=text))

@@ -71,8 +71,8 @@ def burn_checks(told: Mapping[str, Mapping[str, Any]], killed: Sequence[str], se
     wrong = [device for device, one in told.items() if one.get("words") or one.get("wrong")]
     rates = dict(_rates(told))
     silent = [device for device in told if device not in rates and device not in killed]
-    usual = statistics.median(rates.values()) if rates else 0.0
-    slow = [device for device, rate in rates.items() if len(rates) >= _LEAST and rate < _LESS_COMPUTE * usual]
+    usual = statistics.median(rates.values()) if len(rates) >= _LEAST else 0.0
+    slow = [device for device, rate in rates.items() if rate < _LESS_COMPUTE * usual]
     if wrong:
         yield check_of("burn-wrong", devices=", ".join(wrong))
     if killed:
@@ -83,7 +83,7 @@ def burn_checks(told: Mapping[str, Mapping[str, Any]], killed: Sequence[str], se
     if slow:
         shown = ", ".join(f"{device} {rates[device]:.3g}" for device in slow)
         yield check_of("burn-slow", shown=shown, usual=usual)
-    if rates and not (wrong or killed or silent or slow):
+    if rates and not [*wrong, *killed, *silent, *slow]:
         shown = f"{min(rates.values()):.3g} to {max(rates.values()):.3g} TFLOP/s, no wrong product, no wrong word"
         yield Check("burn", Status.PASS, f"{plural(len(rates), 'device')} for {seconds:g} s: {shown}")
 

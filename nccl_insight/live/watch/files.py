@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import IO, Final
 
@@ -104,7 +105,7 @@ class Follower:
                 del self._places[path]  # an old one of a file that is rotated
             else:
                 self._places[path].trouble = _GONE
-        context = b"".join(line for lines in self._context.values() for line in lines)
+        context = b"".join(chain.from_iterable(self._context.values()))
         pieces: list[tuple[Path, bytes]] = []
         documents: dict[str, list[Path]] = {}
         left, more = _MOST_LOOK, False

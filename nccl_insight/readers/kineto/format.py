@@ -127,7 +127,9 @@ class _Builder:
         del raw
         activity = engine_collectives(activity, self.events)
         steps = self._steps()
-        activity = gpu_activity.with_launches(activity, self._launches())
+        activity = gpu_activity.with_launches(
+            activity, self.events.launches().with_columns(pl.col("start_ns") + self.base)
+        )
         assigned = gpu_activity.assign_steps(activity, steps, self._marks())
         activity = activity.with_columns(assigned["step"])
         self.step_by = _most(assigned["by"])
@@ -165,9 +167,6 @@ class _Builder:
         """Step annotations on the GPU."""
         marks = pl.DataFrame(self.events.gpu_steps, schema=gpu_activity.MARKS, orient="row")
         return marks.with_columns(pl.col("start_ns", "end_ns") + self.base)
-
-    def _launches(self) -> pl.DataFrame:
-        return self.events.launches().with_columns(pl.col("start_ns") + self.base)
 
     def _rank(self) -> tuple[int | None, str | None]:
         """The rank and where it comes from: ``trace``, ``process_group``, ``merged_label`` or ``file_name``."""

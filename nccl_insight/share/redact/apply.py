@@ -1,7 +1,7 @@
 """Redaction of whole runs and analyses."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final, TypeVar
@@ -108,6 +108,18 @@ def redact_analysis(analysis: model.Analysis, redactor: Redactor) -> model.Analy
     return dataclasses.replace(_walk(analysis, prose), redacted=True)
 
 
+# Fields that hold names, templates or lines and no sentences: of which classes, and how they are redacted.
+_FIELDS: Final[Mapping[str, tuple[tuple[type, ...], Callable[[Any, _Prose], Any]]]] = {
+    "host": ((model.Milestones, model.ToolOutput), lambda host, by: None if host is None else by.names.host(host)),
+    "hosts": ((model.Finding, model.Job, model.Moment), lambda hosts, by: tuple(map(by.names.host, hosts))),
+    "input": ((model.Evidence, model.ToolOutput), lambda path, by: by.names.input_name(path)),
+    "inputs": ((model.JobPart,), lambda paths, by: tuple(map(by.names.input_name, paths))),
+    "path": ((model.InputInfo,), lambda path, by: by.names.input_name(path)),
+    "text": ((model.Evidence,), lambda text, by: by.redactor.text(text)),
+    "unknown_templates": ((model.Coverage,), lambda rows, by: tuple((by.redactor.text(t), n) for t, n in rows)),
+}
+
+
 def _walk(item: T, redactor: _Prose) -> T:
     holder: Any = item
     changes: dict[str, Any] = {}
@@ -115,26 +127,13 @@ def _walk(item: T, redactor: _Prose) -> T:
         value = getattr(item, field.name)
         if field.name in _KEPT:
             continue
+        kinds, made = _FIELDS.get(field.name, ((), _inner))
         if field.name == _DIGEST:
             changes[field.name] = ""
-        elif isinstance(item, model.Milestones | model.ToolOutput) and field.name == "host":
-            changes[field.name] = None if value is None else redactor.names.host(value)
-        elif isinstance(item, model.JobPart) and field.name == "inputs":
-            changes[field.name] = tuple(redactor.names.input_name(v) for v in value)
         elif isinstance(item, model.InputInfo) and field.name == "command":
             changes[field.name] = redactor.text(value.replace(item.path, redactor.names.input_name(item.path)))
-        elif isinstance(item, model.Finding | model.Job | model.Moment) and field.name == "hosts":
-            changes[field.name] = tuple(redactor.names.host(h) for h in value)
-        elif (isinstance(item, model.Evidence | model.ToolOutput) and field.name == "input") or (
-            isinstance(item, model.InputInfo) and field.name == "path"
-        ):
-            changes[field.name] = redactor.names.input_name(value)
-        elif isinstance(item, model.Evidence) and field.name == "text":
-            changes[field.name] = redactor.redactor.text(value)
-        elif isinstance(item, model.Coverage) and field.name == "unknown_templates":
-            changes[field.name] = tuple((redactor.redactor.text(text), count) for text, count in value)
         else:
-            changes[field.name] = _inner(value, redactor)
+            changes[field.name] = (made if isinstance(item, kinds) else _inner)(value, redactor)
     replaced: T = dataclasses.replace(holder, **changes)
     return replaced
 

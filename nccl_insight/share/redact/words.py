@@ -1,6 +1,7 @@
 """What stands for a word: hosts, users, addresses, paths and identifiers by their form."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from nccl_insight.share.redact import patterns
@@ -54,7 +55,7 @@ class Words:
                 return found if before == ":" else self._names.numbers[found]
             return self._word(found)
         if kind == "uuid":
-            return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
+            return _UUID.sub(self._numbered("uuid"), found)
         if kind == "v4":
             return self._v4(found)
         if kind == "v6":
@@ -92,33 +93,25 @@ class Words:
         return known
 
     def _new_word(self, found: str) -> str:
-        for given in (self._names.hosts, self._names.users, self._names.jobs):
-            if found in given and certain(found):
-                return given[found]
-        folded = self._names.folded.get(found.lower())
-        if folded is not None:
-            return folded
+        if known := self._certain(found) or self._names.folded.get(found.lower()):
+            return known
         mail = patterns.RE["email"].fullmatch(found)
         if mail:
             at = mail[2] if _known_domain(mail[2]) else self._names.host(mail[2].lower())
             return f"{self._names.user(mail[1])}@{at}"
         if _UUID.search(found):
-            return _UUID.sub(lambda m: self._names.identifier("uuid", m[0]), found)
+            return _UUID.sub(self._numbered("uuid"), found)
         if _MAC_DEVICE.fullmatch(found):
             return found[:3] + self._names.identifier("mac", found[3:]).replace(":", "")
-        replaced = _HEX_RUN.sub(self._hex, _HEX_GROUPS.sub(lambda m: self._names.identifier("guid", m[0]), found))
+        replaced = _HEX_RUN.sub(self._hex, _HEX_GROUPS.sub(self._numbered("guid"), found))
         if replaced != found:
             return replaced
         if patterns.RE["pod"].fullmatch(found):
             return self._names.host(found)
         if "@" in found:
             return "@".join(patterns.RE["token"].sub(self._token, part) for part in found.split("@"))
-        longer = self._names.longer(found)
-        if longer is not None:
-            return longer
-        parted = self._parts(found)
-        if parted is not None:
-            return parted
+        if known := self._names.longer(found) or self._parts(found):
+            return known
         replaced = patterns.RE["v4_within"].sub(self._within, found)
         if replaced != found:
             return replaced
@@ -149,17 +142,26 @@ class Words:
         parts = _MARKS.split(found)
         if not 2 < len(parts) <= MOST_PARTS:
             return None
-        made, at, names = "", 0, self._names
+        made, at = "", 0
         while at < len(parts):
             for end in range(len(parts) if at else len(parts) - 2, at, -2):
                 part = "".join(parts[at:end])
-                known = names.hosts.get(part) or names.users.get(part) or names.jobs.get(part)
-                if known is not None and len(part) >= _SHORTEST_PART and certain(part):
+                known = self._certain(part) if len(part) >= _SHORTEST_PART else None
+                if known is not None:
                     made, at = made + known + "".join(parts[end : end + 1]), end + 1
                     break
             else:
                 made, at = made + "".join(parts[at : at + 2]), at + 2
         return made if made != found else None
+
+    def _certain(self, found: str) -> str | None:
+        """The new name of a host, a user or a job, where the word can be nothing else."""
+        names = self._names
+        known = names.hosts.get(found) or names.users.get(found) or names.jobs.get(found)
+        return known if known and certain(found) else None
+
+    def _numbered(self, kind: str) -> Callable[[re.Match[str]], str]:
+        return lambda match: self._names.identifier(kind, match[0])
 
     def _hex(self, match: re.Match[str]) -> str:
         """A long number in hexadecimal digits that is none of a program: a GUID, a container, a key."""

@@ -16,7 +16,7 @@ from nccl_insight.base import late
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Ref
 from nccl_insight.facts.who.parts.rows import PartTables, Span
-from nccl_insight.facts.who.parts.worlds import World, in_sequence, worlds_of
+from nccl_insight.facts.who.parts.worlds import World, worlds_of
 from nccl_insight.tables.run import Run, fact
 
 MOST_PARTS: Final = 16
@@ -70,7 +70,7 @@ def _numbered(run: Run, worlds: Sequence[World]) -> Iterator[Part]:
             for chain in chains:
                 last = chain[-1]
                 alike = last.size == world.size or not last.size or bool(last.gpus & world.gpus)
-                if in_sequence(last, world) and (last.restarted or (last.failed and alike)):
+                if last.inputs & world.inputs and (last.restarted or (last.failed and alike)):
                     chain.append(world)
                     break
             else:

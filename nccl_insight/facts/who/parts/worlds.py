@@ -168,11 +168,6 @@ def tied(worlds: Sequence[World]) -> list[World]:
     return [_joined(group) for group in grouped((first(n), world) for n, world in enumerate(worlds)).values()]
 
 
-def in_sequence(one: World, other: World) -> bool:
-    """Whether both have lines of one input, one after the other."""
-    return not one.inputs.isdisjoint(other.inputs)
-
-
 class _Gathered:
     """Worlds that nothing tells apart so far."""
 
