@@ -1,4 +1,8 @@
-"""Tables of words, written as the words."""
+"""Tables of words, written as the words; and lines of a text by their places."""
+
+import re
+from bisect import bisect_left
+from functools import lru_cache
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -9,3 +13,13 @@ def words(text: str) -> tuple[str, ...]:
 def pairs(text: str) -> dict[str, str]:
     """Words by words, each pair written ``word=other``."""
     return dict(pair.split("=", 1) for pair in text.split())
+
+
+def line_at(text: str, position: int) -> int:
+    """The number of the line, counted from 1, that holds a position of a text."""
+    return bisect_left(_line_ends(text), position) + 1
+
+
+@lru_cache(maxsize=4)
+def _line_ends(text: str) -> list[int]:
+    return [match.start() for match in re.finditer("\n", text)]

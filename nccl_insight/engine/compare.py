@@ -194,7 +194,8 @@ def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised
         if not _matters(area, good, bad, ratio):
             return None
     improved = ratio is not None and area in EFFECTS and (ratio > 1) == (area == "bandwidth")
-    explaining = [] if improved else [f for f in raised if _may_explain(area, subject, f.name)]
+    explained = [name for where, what, name in _EXPLAINS if where == area and re.search(what, subject)]
+    explaining = [] if improved else [f for f in raised if any(re.match(name, f.name) for name in explained)]
     good, bad = good or _ABSENT, bad or _ABSENT
     score = _score(area, subject, ratio, explaining) + 15.0 * bool(bad.hosts) - 5.0 * improved
     return Change(
@@ -234,10 +235,6 @@ def _matters(area: str, good: Fact, bad: Fact, ratio: float | None) -> bool:
         return False
     tolerance = _TOLERANCE.get(area, 1.0)
     return ratio is None or ratio > tolerance or ratio < 1 / tolerance
-
-
-def _may_explain(area: str, subject: str, name: str) -> bool:
-    return any(a == area and re.search(s, subject) and re.match(n, name) for a, s, n in _EXPLAINS)
 
 
 def _findings(good: Analysis, bad: Analysis) -> tuple[FindingChange, ...]:

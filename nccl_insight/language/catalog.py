@@ -78,7 +78,8 @@ class Catalog:
                     self._headless.append(entry)
 
     @cached_property
-    def _behind_speaker(self) -> dict[str, list[tuple[str, str]]]:
+    def behind_speaker(self) -> dict[str, list[tuple[str, str]]]:
+        """Words of which one stands in each text that :meth:`unspoken` finds something in: their rules and speakers."""
         found: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for entry in self._headless:
             spoken = _SPEAKER.match(entry.prefix)
@@ -109,16 +110,12 @@ class Catalog:
     def headless_keys(self) -> Sequence[str]:
         """Literals of which at least one stands in every text that a headless rule accepts."""
         keys = {e.prefix if len(e.prefix) > len(e.required) else e.required for e in self._headless}
-        return sorted(keys | self._behind_speaker.keys())
-
-    def behind_speakers(self) -> list[str]:
-        """Words of which one stands in each text that :meth:`unspoken` finds something in."""
-        return list(self._behind_speaker)
+        return sorted(keys | self.behind_speaker.keys())
 
     def unspoken(self, text: str) -> Iterator[tuple[str, str, int]]:
         """(rule, text with NCCL's own speaker, where its words begin) for words whose speaker was lost or changed in
         pasting: ``NET/IB:Got completion from peer``."""
-        for words, rules in self._behind_speaker.items():
+        for words, rules in self.behind_speaker.items():
             at = text.find(words)
             for name, speaker in rules if at >= 0 else ():
                 yield name, speaker + text[at:].rstrip(), at

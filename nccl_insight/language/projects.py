@@ -13,6 +13,7 @@ from typing import Final
 
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
+from nccl_insight.base.words import line_at
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,14 @@ def _files(project: Project, root: Path) -> Iterator[Path]:
 def _entries(pattern: str, source: str) -> Iterator[tuple[int, str, str]]:
     for found in re.finditer(pattern, source, re.M):
         said = _CONVERSION.sub(lambda m: _MADE_UP.get(m[1], "7"), found[1])
-        yield source.count("\n", 0, found.start(1)) + 1, "", said
+        yield line_at(source, found.start(1)), "", said
 
 
 def _calls(names: str, source: str) -> Iterator[tuple[int, str, str]]:
     for found in re.finditer(rf"(?<!\w)(?:{names})(?!\w)", source):
         text = _joined(_END.split(source[found.end() : found.end() + _LONGEST])[0])
         if text:
-            yield source.count("\n", 0, found.start()) + 1, "", text
+            yield line_at(source, found.start()), "", text
 
 
 def _joined(call: str) -> str:

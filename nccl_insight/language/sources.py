@@ -5,7 +5,6 @@ strings joined from literals and string macros. Formats that are put together at
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 from nccl_insight.base import toml
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.errors import NotJudgedError, UsageError
-from nccl_insight.base.words import pairs
+from nccl_insight.base.words import line_at, pairs
 
 SUFFIXES: Final = (".cc", ".cpp", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh")
 _DATA: Final = toml.beside(__file__)
@@ -191,11 +190,10 @@ def read_tree(root: str | Path) -> Tree:
     settings: dict[str, Setting] = {}
     computed = 0
     for name, text in texts.items():
-        starts = [m.start() for m in re.finditer("\n", text)]
-        found, more = _calls(name, text, starts, macros)
+        found, more = _calls(name, text, macros)
         calls += found
         computed += more
-        for setting in _settings(name, text, starts):
+        for setting in _settings(name, text):
             settings.setdefault(setting.name, setting)
     if not calls:
         raise NotJudgedError(
@@ -207,7 +205,7 @@ def read_tree(root: str | Path) -> Tree:
     )
 
 
-def _calls(name: str, text: str, starts: list[int], macros: Mapping[str, str]) -> tuple[list[LogCall], int]:
+def _calls(name: str, text: str, macros: Mapping[str, str]) -> tuple[list[LogCall], int]:
     """The calls that print in a file, and how many more have no literal format."""
     calls: list[LogCall] = []
     computed = 0
@@ -223,20 +221,16 @@ def _calls(name: str, text: str, starts: list[int], macros: Mapping[str, str]) -
             continue
         if found[1] == "rasDiagnosticsReport":
             front = "[INFO] " if "INFO" in arguments[1] else "[OK]   "
-        line = _line(starts, found.start())
+        line = line_at(text, found.start())
         around = next((f for at, f in reversed(functions) if at < found.start()), "")
         calls += [LogCall(name, line, around, level, front + f, tuple(arguments[place + 1 :])) for f in formats]
     return calls, computed
 
 
-def _settings(name: str, text: str, starts: list[int]) -> Iterator[Setting]:
+def _settings(name: str, text: str) -> Iterator[Setting]:
     for pattern, form in _SETTINGS:
         for found in pattern.finditer(text):
             prefix = "RCCL" if found[0].startswith("RCCL") else "NCCL"
             default = " ".join((found[2] or "").split()).strip('"')
             full = form.format(library=prefix, name=found[1])
-            yield Setting(full, default, name, _line(starts, found.start()))
-
-
-def _line(starts: list[int], at: int) -> int:
-    return bisect_left(starts, at) + 1
+            yield Setting(full, default, name, line_at(text, found.start()))

@@ -64,7 +64,7 @@ def _repair(work: Work, left: pl.DataFrame) -> pl.DataFrame:
     tries = parts = 0
     bodies, numbers = left["_body"].to_list(), left["_line"].to_list()
     shapes = work.classifier.classify(left["_body"])["rule"].to_list()
-    spoken = likely.holding(left["_body"], catalog.behind_speakers()).to_list()
+    spoken = likely.holding(left["_body"], list(catalog.behind_speaker)).to_list()
     for index, (number, body, shape) in enumerate(zip(numbers, bodies, shapes, strict=True)):
         match = (catalog.match(body) or catalog.match_collapsed(body)) if shape >= 0 else None
         following = _following(work, number) if match is None and tries < _JOINED_MOST else []

@@ -30,10 +30,6 @@ def _first(rows: pl.DataFrame) -> bool:
     return same and bool((told == -1).all() if told.len() else (waiting["seq"] == 1).all())
 
 
-def _call(op: str, seq: int | None) -> str:
-    return op if seq is None else f"{op} {seq}"
-
-
 def check(ctx: Context) -> Hits:
     """One finding for all time-outs."""
     found = ctx.lines()
@@ -47,6 +43,7 @@ def check(ctx: Context) -> Hits:
         return
     works = rows.filter(pl.col("work_op").is_not_null())
     calls = works.select("work_op", "seq").unique().sort("seq", "work_op")
+    each = calls.select(pl.coalesce(pl.format("{} {}", "work_op", "seq"), "work_op")).to_series()
     mixed = calls["work_op"].n_unique() > 1  # of several groups: one operation and a span of all numbers would mislead
     numbers, limits = () if mixed else _span(works["seq"]), rows["timeout_ms"].cast(pl.Int64, strict=False)
     first = _first(rows)
@@ -62,7 +59,7 @@ def check(ctx: Context) -> Hits:
         timed=timed,
         first=first,
         opening=first or (rows["completed_seq"].eq(-1).any() and numbers == (1,)),
-        op=listed((_call(*call) for call in calls.iter_rows()), 3) if mixed else next(iter(works["work_op"]), ""),
+        op=listed(each, 3) if mixed else next(iter(works["work_op"]), ""),
         group=str(names[0]) if names.len() == 1 and not str(names[0]).startswith("default") else "",
         numbers=numbers,
         limits=_span(limits.filter(limits < _NO_LIMIT) / 1000) if timed else (),

@@ -19,11 +19,11 @@ from nccl_insight.advise.settings.lint.pods import check_pods
 from nccl_insight.advise.settings.lint.prints import will_print
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import COMMAND, read_shell
-from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.advise.settings.lint.yaml_ import read_yaml
 from nccl_insight.base import texts
 from nccl_insight.base.model import Severity
 from nccl_insight.base.natures import called
+from nccl_insight.base.words import line_at
 
 _RE: Final = texts.compiled(__file__)
 

@@ -11,9 +11,10 @@ from nccl_insight.advise.settings.lint.kinds import PROSE, kind_of, kind_of_targ
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.python_ import read_python
 from nccl_insight.advise.settings.lint.shell import not_exported, read_own_shell, read_shell
-from nccl_insight.advise.settings.lint.words import Known, line_at, logical_lines
+from nccl_insight.advise.settings.lint.words import Known, logical_lines
 from nccl_insight.base import texts
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.words import line_at
 
 _RE: Final = texts.compiled(__file__)
 

@@ -9,8 +9,8 @@ from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.interfaces import is_loopback
 from nccl_insight.advise.settings.lint import machine
 from nccl_insight.advise.settings.lint.model import Launch, Script, Setting
-from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.base import texts, toml
+from nccl_insight.base.words import line_at
 
 _RE: Final = texts.compiled(__file__)
 

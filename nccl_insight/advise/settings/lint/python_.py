@@ -9,8 +9,8 @@ from nccl_insight.advise.settings.catalog import catalog
 from nccl_insight.advise.settings.check import issue_of
 from nccl_insight.advise.settings.lint.model import Embedded, Script, Setting
 from nccl_insight.advise.settings.lint.shell import read_own_shell, read_words
-from nccl_insight.advise.settings.lint.words import line_at
 from nccl_insight.base import late
+from nccl_insight.base.words import line_at
 
 # The first of these makes NCCL, or a process that will, read the environment.
 _STARTS: Final = frozenset({"init_process_group", "init_distributed", "initialize_model_parallel"})

@@ -1,9 +1,7 @@
 """Splits shell text into words, operators and here-documents, and expands what needs no execution."""
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Final
 
 from nccl_insight.base import texts
@@ -50,16 +48,6 @@ class Token:
     kind: str
     text: str
     line: int
-
-
-def line_at(text: str, position: int) -> int:
-    """The number of the line, counted from 1, that holds a position of a text."""
-    return bisect_left(_line_ends(text), position) + 1
-
-
-@lru_cache(maxsize=4)
-def _line_ends(text: str) -> list[int]:
-    return [match.start() for match in re.finditer("\n", text)]
 
 
 def tokenize(text: str, first_line: int = 1) -> Iterator[Token]:
