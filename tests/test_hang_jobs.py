@@ -18,7 +18,8 @@ def test_the_late_rank_is_named(seed: int) -> None:
 
 @pytest.mark.part(2)
 @pytest.mark.parametrize(
-    "seed", [13, 24, 33, 35, 40, 49, 4000284, 5000095, 5000277, 8000138, 9000013, 11000108, 14000154, 18000299]
+    "seed",
+    [13, 24, 33, 35, 40, 49, 4000284, 5000095, 5000277, 8000138, 9000013, 11000108, 14000154, 18000299, 21000081],
 )
 def test_nobody_else_is_named_where_what_is_left_does_not_tell(seed: int) -> None:
     outcome = judge(seed)

@@ -135,6 +135,12 @@ class Instance:
         """The members not known to have come to its oldest collective; none where nobody waits in one."""
         return self.members - self.entered if self.low is not None else frozenset()
 
+    @cached_property
+    def between(self) -> frozenset[int]:
+        """Of those it lacks the members whatever its size: where that is guessed, none behind the ranks that spoke."""
+        last = max(self.ranks(self.rows), default=-1)
+        return self.lacking if self.whole else frozenset(r for r in self.lacking if r <= last)
+
     @property
     def first_s(self) -> float | None:
         """When the first rank gave up waiting in one of its collectives, where a line tells."""

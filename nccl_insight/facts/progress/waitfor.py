@@ -521,14 +521,14 @@ class _Graph:
 
     def _crossed(self) -> Iterator[Crossed]:
         """Two groups of which each waits for a rank that waits in the other one."""
-        needs = [g for g in self.placed if g.comparable and g.lacking]
+        needs = [g for g in self.placed if g.comparable and g.between]
         stands = grouped((rank, group) for group in needs for rank in group.ranks_inside)
         # Who stands in several issues one behind another without waiting, and may have issued what it does not tell.
         several = Counter(r for g in self.placed for r in g.standing)
         most = 1 if watchdog.cut_short(self.run) and max(several.values(), default=1) > 1 else 2
         for one in needs:
-            for other in {g.name: g for r in one.lacking for g in stands.get(r, ())}.values():
-                there, here = one.lacking & other.ranks_inside, one.ranks_inside & other.lacking
+            for other in {g.name: g for r in one.between for g in stands.get(r, ())}.values():
+                there, here = one.between & other.ranks_inside, one.ranks_inside & other.between
                 sure = other.sound and (one.listed or all(several[r] < most for r in one.ranks_inside))
                 if here and len(here) <= len(there) and sure:
                     (ranks, where, lines), (others, elsewhere, more) = _stands(one, here), _stands(other, there)
