@@ -107,7 +107,7 @@ def _alive(run: Run, text: str, where: str, host: str) -> tuple[str, str]:
     told = re.sub(r"(?:^|,? )while (?:it hangs|the job (?:runs|hangs))(?:[;,] *|(?=:)|$)(?:and )?", "", where)
     stack, when = _STACK.fullmatch(text), "while the job runs"
     at = f"on {host}, " if host and stack and not told.startswith("on ") else ""
-    if _over(run):
+    if _ENDED & present(run) or not endings(run).is_empty():
         when = "the next time, while the job still runs"
         each = rf"for p in {_ON_GPUS}; do py-spy dump\g<options> --pid $p; done"
         text = _STACK.sub(each, text) if stack else text.replace("<pid>", HOLES["pid"][1])
@@ -118,11 +118,6 @@ def without_holes(text: str, known: Mapping[str, str] | None = None) -> str:
     """The text with the known values, else with commands that find them."""
     known = known or {}
     return _HOLE.sub(lambda m: known.get(m[1], HOLES[m[1]][1]), text)
-
-
-def _over(run: Run) -> bool:
-    """Whether the log tells that processes of the job ended."""
-    return bool(_ENDED & present(run)) or not endings(run).is_empty()
 
 
 def _known(run: Run, draft: Draft) -> dict[str, str]:

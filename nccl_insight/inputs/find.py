@@ -151,8 +151,11 @@ def _opened(
     found: _Found, within: bool, limits: Limits, depth: int = 1, budget: Budget | None = None
 ) -> Iterator[_Found]:
     """The file itself, or the files of the archive that it is. ``within``: a directory or an archive gave it."""
-    if found.damage or not is_archive(found.path):
-        lines = None if found.damage else lines_within(found.path)
+    if found.damage:
+        yield found
+        return
+    if not is_archive(found.path):
+        lines = lines_within(found.path)
         if lines is not None and found.path != found.origin:
             temporary.discard(found.path)
         yield found if lines is None else replace(found, path=lines, checked=_checked(found))

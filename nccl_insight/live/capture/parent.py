@@ -367,12 +367,12 @@ def describe(captured: Captured) -> str:
         killed = f"{', '.join(late)} did not end and {'were' if len(late) > 1 else 'was'} killed"
         return f"{how} after {outcome.seconds:.1f} s{where}: {killed}"
     if outcome.failed:
-        first, ways = outcome.failed[0], [f"{'signal' if c.code < 0 else 'code'} {abs(c.code)}" for c in outcome.failed]
-        more = [f"{c.name} with {way}" for c, way in zip(outcome.failed[1:4], ways[1:], strict=False)]
-        rest = f" (also {', '.join(more)})" if more else ""
+        first, *more = outcome.failed
+        others = ", ".join(f"{child.name} with {child.way}" for child in more[:3])
+        rest = f" (also {others})" if others else ""
         rest += f"; {captured.behind()[0]}" if (captured.directory / _STOPPED).exists() else ""
         if first.name.startswith("rank "):
             said = captured.complaint(first.name)
             rest = f"{': ' + said if said else ''}{rest}; see {captured.directory / 'output.*'}"
-        return f"{first.name} ended with {ways[0]}{rest}"
+        return f"{first.name} ended with {first.way}{rest}"
     return f"{plural(len(outcome.children), 'process', 'processes')} exited cleanly in {outcome.seconds:.1f} s"

@@ -48,6 +48,11 @@ class Ended:
     killed: bool
     stuck: bool = False
 
+    @property
+    def way(self) -> str:
+        """``signal 9`` or ``code 1``."""
+        return f"{'signal' if self.code < 0 else 'code'} {abs(self.code)}"
+
 
 @dataclass(frozen=True)
 class Outcome:

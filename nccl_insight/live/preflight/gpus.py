@@ -156,7 +156,8 @@ def _xids(node: Node, window_s: float | None) -> Iterator[Check]:
 def _by_device(events: list[Event]) -> str:
     devices: dict[str, list[str]] = {}
     for event in sorted(events, key=lambda e: (e.switch, e.bus, e.code)):
-        name = f"{'NVSwitch' if event.switch else 'GPU'} {_whole(event.bus)}"
+        bus = event.bus if "." in event.bus else f"{event.bus}.0"  # the kernel's log leaves out the function
+        name = f"{'NVSwitch' if event.switch else 'GPU'} {bus}"
         devices.setdefault(name, []).append(event.text)
     shown = "; ".join(f"{name}: {', '.join(dict.fromkeys(texts))}" for name, texts in list(devices.items())[:8])
     return shown + (f" and {len(devices) - 8} more" if len(devices) > 8 else "")
@@ -214,8 +215,3 @@ def _errors_of(node: Node, folder: str) -> dict[str, int]:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() and int(text) < 64 else None
-
-
-def _whole(bus: str) -> str:
-    """The kernel's log leaves out the function of a PCI address."""
-    return bus if "." in bus else f"{bus}.0"

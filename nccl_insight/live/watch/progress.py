@@ -324,7 +324,7 @@ class Watch:
             comm = self.comms.setdefault(name, Comm(now))
             comm.size = size or comm.size
             group = comm.ready if ready else comm.begun
-            if rank not in comm.ready | comm.begun or (ready and rank not in comm.ready):
+            if rank not in comm.ready | group:
                 fresh, comm.since = True, now
             group.add(rank)
         for name, rank in seen.closed:

@@ -18,6 +18,7 @@ _CONSTANTS: Final = {0x4E: None, 0x88: True, 0x89: False}
 _U4 = struct.Struct("<I").unpack_from
 _I4 = struct.Struct("<i").unpack_from
 _U2 = struct.Struct("<H").unpack_from
+_INTEGERS: Final = {0x4D: (_U2, 2), 0x4A: (_I4, 4)}  # BININT2, BININT
 _U8 = struct.Struct("<Q").unpack_from
 _F8 = struct.Struct(">d").unpack_from
 
@@ -97,12 +98,10 @@ def _run(data: bytes, stack: list[Any], most_steps: int) -> Any:
         elif code == 0x4B:  # BININT1
             push(data[at])
             at += 1
-        elif code == 0x4D:  # BININT2
-            push(_U2(data, at)[0])
-            at += 2
-        elif code == 0x4A:  # BININT
-            push(_I4(data, at)[0])
-            at += 4
+        elif code in _INTEGERS:
+            integer, size = _INTEGERS[code]
+            push(integer(data, at)[0])
+            at += size
         elif code == 0x8A:  # LONG1
             size = data[at]
             push(int.from_bytes(data[at + 1 : at + 1 + size], "little", signed=True))

@@ -143,16 +143,19 @@ class _Cut:
                 self._done += [known] if known is not None else []
                 self.open[front.label] = _Open(tool, belongs, front, front.host or self._host, self._command)
             self.open[front.label].take(number, front.bare(text) or "")
-        elif prompt or heading:
-            self._done += self.open.values()
-            self.open.clear()
-            if heading:
-                self._host, self._command = heading, ""
-            elif prompt:
-                self._host, self._command = prompt["host"] or self._host, prompt["command"]
+        elif heading:
+            self._ends_all(heading, "")
+        elif prompt:
+            self._ends_all(prompt["host"] or self._host, prompt["command"])
         else:
             ended = [n for n, o in self.open.items() if o.front.bare(text) is not None and o.stray()]
             self._done += [self.open.pop(label) for label in ended]
+
+    def _ends_all(self, host: str | None, command: str) -> None:
+        """What was open is done where a command begins, or a host."""
+        self._done += self.open.values()
+        self.open.clear()
+        self._host, self._command = host, command
 
     def _continues(self, number: int, text: str) -> bool:
         """Takes a line into the output that it goes on with, if any."""
