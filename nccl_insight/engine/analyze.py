@@ -69,8 +69,7 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
     placed: list[Draft] = []
     open_: list[list[NotJudged]] = []
     notes: dict[str, None] = {}
-    whole = [rule for rule in judged if rule.name in WHOLE and len(parts(run)) > 1]
-    own_rules = [rule for rule in judged if rule not in whole]
+    own_rules, whole = _by_reach(run, judged)
     earlier = earlier_causes(run, lambda own: place(own, run_rules(own, own_rules)[0], policy.severity_of))
     for own in runs:
         drafts, gaps, said = run_rules(own, own_rules)
@@ -114,6 +113,12 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
         outputs=outputs_of(run),
         story=story(last, findings, job),
     )
+
+
+def _by_reach(run: Run, rules: Sequence[Rule]) -> tuple[list[Rule], list[Rule]]:
+    """The rules that judge each part of the run by itself, and those that judge several parts together."""
+    whole = [rule for rule in rules if rule.name in WHOLE and len(parts(run)) > 1]
+    return [rule for rule in rules if rule not in whole], whole
 
 
 def replayed(run: Run) -> tuple[tuple[Mend, ...], Replayed | None]:
