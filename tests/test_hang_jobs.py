@@ -29,9 +29,9 @@ def test_nobody_else_is_named_where_what_is_left_does_not_tell(seed: int) -> Non
     assert not outcome.lucky, outcome.said
 
 
-@pytest.mark.parametrize("seed", [3000013, 3000036, 3000216, 7000162])
+@pytest.mark.parametrize("seed", [3000013, 3000036, 3000216, 7000162, 23000477])
 def test_nobody_is_named_surely_where_others_may_be_late_as_well(seed: int) -> None:
-    """Two that say nothing, of which groups tell one; a log of calls that ends while the job runs."""
+    """Two that say nothing, of which groups tell one; a log of calls that ends while the job runs; a dump not here."""
     outcome = judge(seed)
     assert outcome is not None
     assert outcome.answer != "wrong", outcome.said
