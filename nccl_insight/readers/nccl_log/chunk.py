@@ -279,10 +279,11 @@ def _quoted(catalog: Catalog, number: int, text: str) -> _Said | None:
 def _glued(catalog: Catalog, number: int, text: str) -> list[_Said]:
     """The messages of a line that was put together from several, one behind another."""
     parts = recover.tagged(text)
-    hits = [h for part in parts if (h := recover.match_headless(catalog, part)) is not None] if len(parts) > 1 else []
+    found = ((part, recover.match_headless(catalog, part)) for part in parts if len(parts) > 1)
+    hits = [(part[: max(hit[2], 0)], *hit[:2]) for part, hit in found if hit is not None]
     return [
-        (recover.Piece(number, sub, "", _level_of(match, False), body), match)
-        for sub, (match, body, _) in enumerate(hits)
+        (recover.Piece(number, sub, head, _level_of(match, False), body), match)
+        for sub, (head, match, body) in enumerate(hits)
     ]
 
 

@@ -197,12 +197,14 @@ _TRACE_BEHIND: Final = "Traceback (most recent call last)"
 GLUED_LEAST: Final = 200
 _TAG_INSIDE: Final = late.compiled(
     r"(?<!:[0-9]{2})(?<!:[0-9]{2}\]) (?=\([A-Za-z_]\w{0,63} pid=[0-9]{1,9}[^()]{0,80}\) )"
+    r"|(?<=[.!\w] )(?=(?:\[rank[0-9]{1,6}\]:)?\[[EW][0-9]{0,4} (?:[0-9:.]{8,18} )?ProcessGroupNCCL\.cpp:[0-9]{1,5}\] )"
 )
 
 
 def tagged(text: str) -> list[str]:
-    """The lines that a long one was put together from, told by the tags of the launcher that each begins with."""
-    return _TAG_INSIDE.split(text) if len(text) > GLUED_LEAST and " pid=" in text else [text]
+    """The lines that a long one was put together from, told by how each begins: a launcher's tag, torch's head."""
+    several = len(text) > GLUED_LEAST and (" pid=" in text or text.count("ProcessGroupNCCL.cpp:") > 1)
+    return _TAG_INSIDE.split(text) if several else [text]
 
 
 def before_records(text: str) -> str:

@@ -28,6 +28,24 @@ def test_lines_glued_before_the_tag_of_a_launcher(tmp_path: Path) -> None:
     assert names(apart) == {"watchdog-timeout", "process-crashed"}
 
 
+def _timed_out(tmp_path: Path, *lines: str) -> list[tuple[int, int, int]]:
+    (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
+    errors = nccl_insight.load([str(tmp_path / "run.log")])["errors"]
+    return sorted(errors.drop_nulls("seq").select("line", "rank", "seq").unique().iter_rows())
+
+
+def test_lines_of_torch_glued_behind_a_progress_bar(tmp_path: Path) -> None:
+    other = _TIMEOUT.replace("rank3", "rank5").replace("Rank 3", "Rank 5").replace("SeqNum=76", "SeqNum=77")
+    assert _timed_out(tmp_path, f"2%|█ | 13/620 [01:07<50:20, 4.98s/it]{_TIMEOUT} {other}") == [(1, 3, 76), (1, 5, 77)]
+
+
+def test_a_line_of_torch_into_which_another_process_wrote(tmp_path: Path) -> None:
+    torn = _TIMEOUT.replace(
+        "collective operation", "collective operatMERS_CACHE` is deprecated and will be removed.ion"
+    )
+    assert _timed_out(tmp_path, torn) == [(1, 3, 76)]
+
+
 def test_an_exception_in_front_of_records_on_the_same_line(tmp_path: Path) -> None:
     record = "a1:213:213 [{dev}] NCCL INFO cudaDriverVersion 12080"
     front = "x" * 180 + " RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
