@@ -411,7 +411,7 @@ class _Graph:
     def own_files(self) -> int:
         """How many inputs tell of the groups where each rank that waits has one, so that others may be lost, else 0."""
         if self.source == DUMPS:
-            return len(self.known)
+            return len(self.known)  # each dump is of one rank
         told = len({i for g in self.placed for i in g.rows["input_id"]})
         return told if told >= len(self.waiting) else 0
 

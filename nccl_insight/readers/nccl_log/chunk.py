@@ -279,7 +279,9 @@ def _quoted(catalog: Catalog, number: int, text: str) -> _Said | None:
 def _glued(catalog: Catalog, number: int, text: str) -> list[_Said]:
     """The messages of a line that was put together from several, one behind another."""
     parts = recover.tagged(text)
-    found = ((part, recover.match_headless(catalog, part)) for part in parts if len(parts) > 1)
+    if len(parts) == 1:
+        return []
+    found = ((part, recover.match_headless(catalog, part)) for part in parts)
     hits = [(part[: max(hit[2], 0)], *hit[:2]) for part, hit in found if hit is not None]
     return [
         (recover.Piece(number, sub, head, _level_of(match, False), body), match)
@@ -328,9 +330,10 @@ def _wrapped(work: Work, number: int, text: str) -> tuple[Match, str, int] | Non
     parts = [text]
     for taken in range(1, _WRAPPED_MOST + 1):
         following = work.line(number + taken).strip()
-        record = any(f"{SEPARATOR}{level}" in following for level in LEVELS)
-        if len(parts[-1]) < _WRAPPED_LEAST or not following or record:
+        if len(parts[-1]) < _WRAPPED_LEAST or not following:
             return None
+        if SEPARATOR in following and any(f"{SEPARATOR}{level}" in following for level in LEVELS):
+            return None  # a record
         if following[:_TAG] == text.lstrip()[:_TAG]:
             return None  # a line of its own, behind the same tag
         parts.append(following)
