@@ -1,8 +1,9 @@
 """What takes long to make and is the same at every start, kept beside Python's bytecode of this package.
 
-A file is written where and when Python would write bytecode (``PYTHONDONTWRITEBYTECODE``, ``PYTHONPYCACHEPREFIX``), in
-Python's own form of it, so who may write there could change the program itself. It is of use only with the key that it
-was written with. One that cannot be read or written costs time, nothing else.
+A file is written where Python would write bytecode (``PYTHONPYCACHEPREFIX``), in Python's own form of it, so who may
+write there could change the program itself. Where Python writes none (``PYTHONDONTWRITEBYTECODE``, a package that
+belongs to another user), it is written to the user's folder for caches, unless somebody else may write there. It is of
+use only with the key that it was written with. One that cannot be read or written costs time, nothing else.
 """
 
 import contextlib
@@ -30,29 +31,53 @@ def of_files(name: str, files: Iterable[object], make: Callable[[], Any]) -> Any
 
 
 def place(name: str) -> Path:
-    """Where that is kept, for this version of Python."""
+    """Where that is kept beside the bytecode, for this version of Python."""
     return Path(importlib.util.cache_from_source(str(Path(__file__).with_name(f"{name}.py")))).with_suffix(".kept")
+
+
+def own_folder() -> Path | None:
+    """The user's folder for it, there or not; None where another user may write to it."""
+    home = os.environ.get("HOME")
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")) / "nccl-insight"
+    if not folder.is_absolute() or not hasattr(os, "geteuid"):
+        return None
+    try:
+        status = folder.stat()
+    except OSError:
+        return folder
+    return folder if status.st_uid == os.geteuid() and not status.st_mode & 0o022 else None
+
+
+def _places(name: str) -> list[Path]:
+    """Where it may be kept; it is written to the first that takes it, and so looked for there first."""
+    beside, folder = place(name), own_folder()
+    own = [] if folder is None else [folder / beside.name]
+    written = not sys.dont_write_bytecode and (os.access(beside.parent, os.W_OK) or not beside.parent.exists())
+    return [beside, *own] if written else [*own, beside]
 
 
 def read(name: str, key: str) -> Any:
     """What was kept with that key, or None."""
-    try:
-        written, value = marshal.loads(place(name).read_bytes())
-    except (OSError, ValueError, EOFError, TypeError):
-        return None
-    return value if written == key else None
+    for path in _places(name):
+        with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
+            written, value = marshal.loads(path.read_bytes())
+            if written == key:
+                return value
+    return None
 
 
 def write(name: str, key: str, value: Any) -> None:
     """Keeps a value, whole or not at all."""
-    if sys.dont_write_bytecode:
-        return
-    path = place(name)
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.write_bytes(marshal.dumps((key, value)))
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+    for path in _places(name):
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        with contextlib.suppress(OSError):
+            beside = path == place(name)
+            if beside and sys.dont_write_bytecode:
+                return
+            path.parent.mkdir(mode=0o777 if beside else 0o700, parents=True, exist_ok=True)
+            try:
+                part.write_bytes(marshal.dumps((key, value)))
+                part.replace(path)
+                return
+            finally:
+                part.unlink(missing_ok=True)

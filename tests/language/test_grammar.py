@@ -68,7 +68,8 @@ def test_explain_and_query_take_older_names(tmp_path: Path) -> None:
 
 def _index_in(folder: Path, program: str) -> str:
     environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environ |= {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environ |= {"PYTHONPYCACHEPREFIX": str(folder), "XDG_CACHE_HOME": str(folder / "caches")}
+    environ |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", program], check=True, env=environ, capture_output=True, text=True)
     assert not done.stderr, done.stderr
     return done.stdout
