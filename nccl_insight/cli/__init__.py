@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 # costs a quarter of the reading. A command ends soon and need not. Large pieces are no exception: what one chunk freed
 # is used for the next. Read when polars is imported.
 _ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0,background_thread:false")
+# Each of the thousand small queries of a small input wakes all threads of polars, which look for work and find none: a
+# seventh of such a command. One takes as long to answer them. Read when polars is imported.
+_THREADS = ("POLARS_MAX_THREADS", "1")
+_SMALL_BYTES = 2 << 20
 # What is read stays until the command ends, so looking for garbage among it is in vain most of the time. Modules and
 # grammar alone are 100,000 objects.
 _GARBAGE_AFTER = (300_000, 50, 100)
@@ -92,6 +96,12 @@ def with_command(arguments: Sequence[str], commands: frozenset[str]) -> list[str
         raise UsageError(f"{first}: no such file, and no command of that name")
     known = first == "-" or os.path.exists(first) or (glob.has_magic(first) and bool(glob.glob(first)))
     return ["analyze", *given] if known else given
+
+
+def are_small(words: Sequence[str]) -> bool:
+    """Whether those of the words that name something name files, and these are small."""
+    sizes = [os.path.getsize(word) if os.path.isfile(word) else _SMALL_BYTES for word in words if os.path.exists(word)]
+    return 0 < sum(sizes) < _SMALL_BYTES and "-" not in words
 
 
 def _versions() -> str:
@@ -185,6 +195,8 @@ def main() -> None:
             from nccl_insight.cli.choices import COMMANDS
 
             given = with_command(sys.argv[1:], COMMANDS)
+            if are_small(given[1:]) and given[0] != "watch":
+                os.environ.setdefault(*_THREADS)
             paths = [word for word in given[1:] if word == "-" or not word.startswith("-")]
             if paths and given == ["analyze", *paths]:
                 from nccl_insight.cli.cmd_analyze import without_options

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nccl_insight.cli import build_app, main, with_command
+from nccl_insight.cli import are_small, build_app, main, with_command
 from tests.cli import commands_of
 from tests.runs import HEALTHY, TINY_SHM
 
@@ -54,6 +54,50 @@ def test_when_a_command_is_left_out(
     (tmp_path / "analyze").write_text("a file that is called like a command")
     monkeypatch.chdir(tmp_path)
     assert with_command(arguments, COMMANDS) == becomes
+
+
+@pytest.mark.parametrize(
+    ("words", "small"),
+    [
+        (["a.log"], True),
+        (["-o", "json=x.json", "a.log", "b.log"], True),
+        (["a.log", "large.log"], False),
+        (["a.log", "-"], False),
+        (["folder"], False),
+        (["*.log"], False),
+        (["--help"], False),
+    ],
+)
+def test_small_files_are_told_from_what_may_be_large(
+    words: list[str], small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.log", "b.log", "folder/c.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    with (tmp_path / "large.log").open("wb") as file:
+        file.truncate(1 << 30)
+    monkeypatch.chdir(tmp_path)
+    assert are_small(words) is small
+
+
+def test_a_small_input_takes_one_thread_of_polars_unless_told_otherwise(tmp_path: Path) -> None:
+    program = (
+        "import sys; from nccl_insight.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import polars; print(polars.thread_pool_size())\n"
+    )
+    large = tmp_path / "large.log"
+    large.write_text(TINY_SHM.read_text() + "epoch 1 is done\n" * 200_000)
+    environ = {key: value for key, value in os.environ.items() if key != "POLARS_MAX_THREADS"}
+    asked = [sys.executable, "-c", "import polars; print(polars.thread_pool_size())"]
+    usual = int(subprocess.run(asked, capture_output=True, text=True, check=True, env=environ).stdout)
+    for path, given, threads in ((TINY_SHM, {}, 1), (TINY_SHM, {"POLARS_MAX_THREADS": "3"}, 3), (large, {}, usual)):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "analyze", str(path)],
+            capture_output=True, text=True, timeout=200, check=True, env=environ | given,
+        )  # fmt: skip
+        assert done.stdout.splitlines()[-1] == str(threads)
 
 
 def test_a_command_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
