@@ -154,6 +154,8 @@ def ras_counts(run: Run) -> pl.DataFrame:
     schema = frame("""input_id u16, line u64, report i64, comm str, op str, rank i64, global_rank i64, host str,
         count i64, ranks i64""")
     ras, counts, ranks = (run.table(name) for name in ("ras", "ras_counts", "ras_ranks"))
+    if ras.is_empty() and counts.is_empty():
+        return pl.DataFrame(schema=schema)
     said = ras.filter(pl.col("event").is_in(["mismatch", "mismatch_member"]) & pl.col("op_count").is_not_null())
     place = ranks.select("input_id", "comm_hash", "rank", "global_rank", "host").unique(
         ["input_id", "comm_hash", "rank"], keep="first", maintain_order=True

@@ -168,7 +168,7 @@ def _went_on(run: Run) -> bool:
 
 
 def _groups(run: Run) -> Iterator[Instance]:
-    if mixed(run):
+    if states(run).is_empty() or mixed(run):
         return
     placed = states(run).with_columns(
         # What ended nobody waits in any more.
@@ -375,6 +375,8 @@ def cut_short(run: Run) -> frozenset[int]:
     begins = begins.drop_nulls("rank").with_columns(begins="line")
     said = rows.filter(plays(rows, "watchdog")).select(own).drop_nulls("rank")
     lines = pl.concat([begins, said], how="diagonal").unique(own[:2], keep="first", maintain_order=True).sort(own[:2])
+    if lines.is_empty():
+        return frozenset()
     lines = lines.join(run.table("inputs").select("input_id", "lines"), on="input_id", maintain_order="left")
     behind = pl.coalesce(pl.col("line").shift(-1).over("input_id") - 1, "lines") - pl.col("line")
     ends = (

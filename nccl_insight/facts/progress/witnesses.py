@@ -31,15 +31,17 @@ def _gone(run: Run) -> pl.DataFrame:
 @fact
 def lost(run: Run) -> dict[int, bool]:
     """The ranks that RAS has no answer of, and whether it calls them dead."""
+    if not run.has("ras"):
+        return {}
     gone = _gone(run).drop_nulls("global_rank").group_by("global_rank", maintain_order=True).agg(pl.col("dead").any())
     return dict(gone.iter_rows())
 
 
 def _lost(run: Run, known: Places) -> Iterator[Claim]:
-    gone, rows = lost(run), _gone(run)
     for is_dead in (True, False):
-        ranks = tuple(sorted(r for r, d in gone.items() if d is is_dead))
+        ranks = tuple(sorted(r for r, d in lost(run).items() if d is is_dead))
         if ranks:
+            rows = _gone(run)
             hosts = known.hosts(ranks) or tuple(sorted(known.hosts_at(rows, "host")))
             proof, sure = ("dead", Confidence.MEDIUM) if is_dead else ("no-answer", Confidence.LOW)
             said = worded(proof, {"ranks": ranks, "many": len(ranks) > 1})

@@ -37,7 +37,7 @@ _DATED_YEAR: Final = r"([0-9]{4})[-/][0-9]{2}[-/][0-9]{2}[T _]"
 
 def with_time(run: Run, frame: pl.DataFrame, *stamps: str) -> pl.DataFrame:
     """The rows with ``time_s`` (float, seconds since 1970; null where no column of ``stamps`` has a clock)."""
-    if all(_without(frame, column) for column in stamps):
+    if frame.is_empty() or all(_without(frame, column) for column in stamps):
         return frame.with_columns(time_s=pl.lit(None, pl.Float64))
     time = _seconds(frame, _text(stamps), _year(run))
     behind = _behind(run)

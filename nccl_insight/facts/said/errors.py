@@ -32,6 +32,8 @@ VAGUE: Final = frozenset({BENIGN, CONSEQUENCE, OTHER, ALLOC_FAILED, SHM_FAILED, 
 def causes(run: Run) -> pl.DataFrame:
     """``errors`` in reading order plus ``cause`` (str), ``time_s``, ``loud`` (bool: WARN or worse, or no level)."""
     errors = _with_raised(run, timed_errors(run))
+    if errors.is_empty():
+        return errors.with_columns(cause=pl.lit(None, pl.String), loud=pl.lit(None, pl.Boolean))
     diagnosis, message = pl.col("diagnosis").fill_null(OTHER), pl.col("message").fill_null("")
     quiet = (pl.col("role") == "benign") & ~diagnosis.is_in(names("noteworthy")) | (diagnosis == NOTE)
     stated = pl.col("errno").is_not_null() | pl.col("error_text").is_not_null()

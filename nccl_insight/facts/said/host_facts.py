@@ -177,6 +177,8 @@ def stands(run: Run) -> tuple[Stand, ...]:
 
     The main thread speaks for a process: the one called so, else the one that stands in the most telling place.
     """
+    if not run.has("stacks"):
+        return ()
     ranks = {(h, p): r for h, p, r in run.table("ranks").select("host", "pid", "rank").drop_nulls().iter_rows()}
     numbers = grouped((pid, rank) for (_, pid), rank in ranks.items())
     alone = {pid: own[0] for pid, own in numbers.items() if len({*own}) == 1}
