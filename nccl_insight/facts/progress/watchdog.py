@@ -369,12 +369,14 @@ def reported(run: Run) -> frozenset[tuple[int, int]]:
 def cut_short(run: Run) -> frozenset[int]:
     """The inputs that end among the time-outs of several ranks: their last line is one, or the last rank says less
     behind it than the others, or less stands behind its last line than behind the last one of each other rank."""
-    own, rows, loud = ("input_id", "line", "rank"), run.table("errors"), causes(run)
-    placed = states(run).with_columns(rank="global_rank").select(own)
-    begins = pl.concat([placed, loud.filter(plays(loud, "time-out")).select(own)], how="vertical_relaxed")
-    begins = begins.drop_nulls("rank").with_columns(begins="line")
-    said = rows.filter(plays(rows, "watchdog")).select(own).drop_nulls("rank")
-    lines = pl.concat([begins, said], how="diagonal").unique(own[:2], keep="first", maintain_order=True).sort(own[:2])
+    own, loud = ("input_id", "line", "rank"), causes(run)
+    begins = plays(loud, "time-out")
+    said = loud.with_columns(_begins=begins).filter(begins | plays(loud, "watchdog"))
+    said = said.select(*own, begins=pl.when("_begins").then("line"))
+    placed = states(run).select("input_id", "line", rank="global_rank", begins="line")
+    lines = pl.concat([placed, said], how="vertical_relaxed").drop_nulls("rank")
+    lines = lines.sort("input_id", "line", "begins", nulls_last=True, maintain_order=True)
+    lines = lines.filter(pl.any_horizontal(pl.col("input_id", "line").ne_missing(pl.col("input_id", "line").shift())))
     if lines.is_empty():
         return frozenset()
     lines = lines.join(run.table("inputs").select("input_id", "lines"), on="input_id", maintain_order="left")

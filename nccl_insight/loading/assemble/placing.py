@@ -69,13 +69,16 @@ def _by_rank_tag(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFr
     """Lines without a head, with the rank of torch's tag."""
     if not rows["_headless"].any():
         return rows
-    tagged = pl.coalesce([pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]).cast(pl.Int32, strict=False)
+    tags = [pl.col("launcher").str.extract(tag) for tag in _RANK_TAGS]
+    rows = rows.with_columns(_tagged=pl.coalesce(tags).cast(pl.Int32, strict=False))
+    tagged, watched = pl.col("_tagged"), pl.col("message").is_in(playing("watchdog"))
     # The watchdog names ranks of its process group; the tag, those of the job. What the process says as it dies has no
     # tag: it repeats a time-out that has one.
     same = ["input_id", "rank", "seq", "duration_ms"]
-    repeats = of_the_same(tagged, same) if {*same} <= {*rows.columns} else pl.lit(None, pl.Int32)
-    own = pl.when(pl.col("message").is_in(playing("watchdog"))).then(pl.coalesce(tagged, repeats, "rank"))
-    return rows.with_columns(rank=pl.when(_HEADLESS).then(own.otherwise(pl.coalesce("rank", tagged))).otherwise("rank"))
+    bare = {*same} <= {*rows.columns} and rows.select((_HEADLESS & watched & tagged.is_null()).any()).item()
+    repeats = of_the_same(tagged, same) if bare else pl.lit(None, pl.Int32)
+    own = pl.when(watched).then(pl.coalesce(tagged, repeats, "rank")).otherwise(pl.coalesce("rank", tagged))
+    return rows.with_columns(rank=pl.when(_HEADLESS).then(own).otherwise("rank")).drop("_tagged")
 
 
 def _by_process(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:

@@ -70,8 +70,9 @@ def watchdog_rows(errors: pl.DataFrame, restarts: pl.DataFrame | None) -> pl.Dat
     if marked.is_empty():
         return None
     # What the process says as it dies names its rank only in the group: it is that of the time-out just told.
-    theirs = of_the_same(pl.col("global_rank"), ["input_id", "of", "seq", "duration_ms"])
-    marked = marked.with_columns(pl.coalesce("global_rank", pl.when(~told).then(theirs)).alias("global_rank"))
+    if marked.select((pl.col("global_rank").is_null() & ~told).any()).item():
+        theirs = of_the_same(pl.col("global_rank"), ["input_id", "of", "seq", "duration_ms"])
+        marked = marked.with_columns(pl.coalesce("global_rank", pl.when(~told).then(theirs)).alias("global_rank"))
     # The watchdog of a group says its second line, which names the group, behind the first. Else a line that names no
     # group belongs to the one that another line of the rank names with the number, or at all, if that is one only.
     behind = pl.struct("of", "seq").shift(-1).over("input_id", "global_rank") == pl.struct("of", "seq")
