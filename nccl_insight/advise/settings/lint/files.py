@@ -59,10 +59,15 @@ def read_unit(script: Script, text: str) -> None:
         if not equals:
             continue
         if key.strip() == "Environment":
-            for token in tokenize(rest, line):
+            name, given = "", ""
+            for token in (token for token in tokenize(rest, line) if token.kind == "word"):
+                before = name if given else ""
                 name, given, value = expand(token.text, Known(script.room))[0].partition("=")
-                if token.kind == "word" and given and catalog().relevant(name):
+                if given and catalog().relevant(name):
                     script.settings.append(Setting(name, value, token.line, "systemd Environment"))
+                elif not given and catalog().relevant(before):
+                    why = f"systemd ends the value at the blank and ignores {token.text:.40}"
+                    script.problems.append((token.line, issue_of("conf-line", before, why=why)))
         elif key.strip() in {"ExecStart", "ExecStartPre", "Exec"}:
             read_shell(script, rest.lstrip("-@+!"), line, 1, "unit")
         elif key.strip() in {"PodmanArgs", "DockerArgs"}:

@@ -27,6 +27,17 @@ def test_a_unit_sets_what_environment_says() -> None:
     assert _settings(script) == [("NCCL_DEBUG", "WARN", 2), ("NCCL_ALGO", "Tree", 3)]
 
 
+def test_a_value_in_a_unit_ends_at_a_blank() -> None:
+    script = Script("job.service", "unit")
+    read_unit(
+        script, '[Service]\nEnvironment=NCCL_IB_HCA=mlx5_0, mlx5_1\nEnvironment=HOME=/root x "NCCL_ALGO=Ring, Tree"\n'
+    )
+    assert _settings(script) == [("NCCL_IB_HCA", "mlx5_0,", 2), ("NCCL_ALGO", "Ring, Tree", 3)]
+    ((line, issue),) = script.problems
+    assert (line, issue.name, issue.severity) == (2, "env-invalid-value", "warning")
+    assert issue.title == "NCCL_IB_HCA: systemd ends the value at the blank and ignores mlx5_1"
+
+
 def test_nccl_takes_quotes_and_comments_of_its_file_as_they_stand() -> None:
     script = Script("nccl.conf", "nccl.conf")
     read_conf(script, '# all\nNCCL_DEBUG=INFO\nNCCL_ALGO="Ring"\nexport NCCL_PROTO=LL\nNCCL_NTHREADS=512 # many\n')
