@@ -1,4 +1,4 @@
-"""Tables of words, written as the words; and lines of a text by their places."""
+"""Tables of words, written as the words; and what places of a text hold."""
 
 import re
 from bisect import bisect_left
@@ -13,6 +13,11 @@ def words(text: str) -> tuple[str, ...]:
 def pairs(text: str) -> dict[str, str]:
     """Words by words, each pair written ``word=other``."""
     return dict(pair.split("=", 1) for pair in text.split())
+
+
+def first_group(match: re.Match[str]) -> str:
+    """What the first of a pattern's groups that took part in a match holds."""
+    return next(group for group in match.groups() if group is not None)
 
 
 def line_at(text: str, position: int) -> int:

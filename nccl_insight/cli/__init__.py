@@ -226,23 +226,28 @@ def main() -> None:
         _silence()
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", ExitCode.USAGE)
     except BaseException as error:  # a library of Rust panics with one that is no Exception
-        # Before Python 3.12 what a signal raises while a class is made arrives wrapped.
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise SystemExit(ExitCode.INTERRUPTED) from None
-        if isinstance(error.__cause__, SystemExit):
-            raise error.__cause__ from None
-        import typer
+        _unforeseen(error)
 
-        if _starved(error):
-            _fail("not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time", ExitCode.NOT_JUDGED)
-        if isinstance(error, typer.Abort):
-            raise SystemExit(ExitCode.INTERRUPTED) from None
-        _refused(error)
-        if "-v" in sys.argv or "-vv" in sys.argv:
-            import traceback
 
-            traceback.print_exc()
-        _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)
+def _unforeseen(error: BaseException) -> NoReturn:
+    """Ends with what the parser of the command line, memory, or a mistake of ours raised."""
+    # Before Python 3.12 what a signal raises while a class is made arrives wrapped.
+    if isinstance(error.__cause__, KeyboardInterrupt):
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+    if isinstance(error.__cause__, SystemExit):
+        raise error.__cause__ from None
+    import typer
+
+    if _starved(error):
+        _fail("not enough memory: raise the limit (ulimit -v) or give fewer inputs at a time", ExitCode.NOT_JUDGED)
+    if isinstance(error, typer.Abort):
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+    _refused(error)
+    if "-v" in sys.argv or "-vv" in sys.argv:
+        import traceback
+
+        traceback.print_exc()
+    _fail(f"internal error: {type(error).__name__}: {error}; {_REPORT} (-v shows where)", ExitCode.INTERNAL)
 
 
 def _refused(error: BaseException) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,8 @@ def redact(
     others = [f for f in run.inputs if f not in texts and binary.kind_of(f)]
     if not texts and not others:
         raise NotJudgedError("no input is text, a database of a profiler or a pickle; nothing else can be redacted")
-    readers = [Blocks(f) for f in texts] + [binary.texts_of(f) for f in others]
-    redactor = collect(run, (block for reader in readers for block in reader), strict=strict)
+    blocks = chain(chain.from_iterable(map(Blocks, texts)), chain.from_iterable(map(binary.texts_of, others)))
+    redactor = collect(run, blocks, strict=strict)
     left = Residue()
     told, left_out = _copies(run.inputs, texts, others, redactor, output, left)
     if map_file is not None:
@@ -67,7 +68,7 @@ def redact(
     if report is not None:
         write_review(report, redactor)
     told += [f"Replaced: {redactor.names.summary()}.", *(f"Left out: {line}" for line in left_out)]
-    for block in (block for f in others for block in binary.texts_of(f)):
+    for block in chain.from_iterable(map(binary.texts_of, others)):
         left.add(redactor.text(block))
     told += [f"Left, and looks like a name: {said}" for said in _words(left)]
     typer.echo("\n".join([*told, f"Not promised: {NOT_PROMISED}."]))
@@ -128,12 +129,11 @@ def _looked_over(paths: list[str]) -> ExitCode:
     files = [file for file in run.inputs if is_text(file)]
     if not files:
         raise NotJudgedError("no input is text; nothing else can be looked over")
-    redactor = collect(run, (block for file in files for block in Blocks(file)), strict=True)
+    redactor = collect(run, chain.from_iterable(map(Blocks, files)), strict=True)
     left = Residue()
-    for file in files:
-        for block in Blocks(file):
-            redactor.text(block)
-            left.add(block)
+    for block in chain.from_iterable(map(Blocks, files)):
+        redactor.text(block)
+        left.add(block)
     kinds = redactor.names.mapping().items()
     found = [(kind, n) for kind, names in kinds if kind != "inputs" for n in names if not _OURS.fullmatch(n)]
     for kind, name in found:

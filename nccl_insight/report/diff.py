@@ -75,24 +75,31 @@ def headline(comparison: Comparison) -> str:
     # The way of the data outranks seconds of init: GPUDirect, RDMA or peer-to-peer lost.
     ways = [f for f in comparison.findings if f.name in names("path")]
     raised = next((f for f in (*loud, *ways) if f.status in ("new", "worse")), None)
-    effects = [c for c in comparison.changes if c.effect and c.ratio]
     causes = [c for c in comparison.changes if not c.effect]
     if raised:
         word = raised.severity_bad.word if raised.severity_bad else "finding"
         said = f"{'New' if raised.status == 'new' else 'Worse:'} {word}: {one_line(raised.title, _TITLE)}"
-        return said + _explained(c for c in causes if raised.name in c.explains)
-    if effects:
-        most = max(effects, key=lambda c: abs(math.log(c.ratio or 1)))
-        worse = ((most.ratio or 1) > 1) == (most.area == "timings")
-        return f"{'Slower' if worse else 'Faster'}: {_change(most)}" + _explained(causes)
+        return said + _explained(causes, raised.name)
+    if speed := _speed(comparison.changes):
+        return speed + _explained(causes)
     settled = next((f for f in loud if f.status in ("gone", "better")), None)
     if settled is not None:
         return f"No longer there: {one_line(settled.title, _TITLE)}"
     return _brief(causes[0]) if causes else one_line(comparison.findings[0].title, _TITLE)
 
 
-def _explained(likely: Iterable[Change]) -> str:
-    return next((f" (likeliest explanation: {_brief(change)})" for change in likely), "")
+def _speed(changes: Iterable[Change]) -> str:
+    """The measured value that changed most; empty where none did."""
+    most = max((c for c in changes if c.effect and c.ratio), key=lambda c: abs(math.log(c.ratio or 1)), default=None)
+    if most is None:
+        return ""
+    worse = ((most.ratio or 1) > 1) == (most.area == "timings")
+    return f"{'Slower' if worse else 'Faster'}: {_change(most)}"
+
+
+def _explained(likely: Iterable[Change], finding: str = "") -> str:
+    told = (change for change in likely if not finding or finding in change.explains)
+    return next((f" (likeliest explanation: {_brief(change)})" for change in told), "")
 
 
 def counts(comparison: Comparison) -> str:

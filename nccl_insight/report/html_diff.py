@@ -129,28 +129,27 @@ def _width(drawing: str) -> float:
 
 def _effects(comparison: Comparison) -> Figure | None:
     """Bars of measured values, bad run over good run."""
-    measured = [c for c in comparison.changes if c.ratio is not None and c.ratio > 0]
+    measured = [(c, c.ratio) for c in comparison.changes if c.ratio is not None and c.ratio > 0]
     if not measured:
         return None
     shown = measured[:30]
-    names = [label(f"{c.area}: {c.subject}", 60) for c in shown]
-    ratios = [float(c.ratio or 1) for c in shown]
-    worse = [(r < 1) if c.area == "bandwidth" else (r > 1) for c, r in zip(shown, ratios, strict=True)]
+    names = [label(f"{c.area}: {c.subject}", 60) for c, _ in shown]
+    worse = [(r < 1) if c.area == "bandwidth" else (r > 1) for c, r in shown]
     bars: list[Trace] = []
     for kind, name, color, shape in ((True, "worse", RED, "/"), (False, "better", GREEN, "")):
-        own = [(n, r) for n, r, w in zip(names, ratios, worse, strict=True) if w is kind]
+        own = [(n, r) for n, (_, r), w in zip(names, shown, worse, strict=True) if w is kind]
         bar: Trace = {"type": "bar", "orientation": "h", "name": name, "y": [n for n, _ in own]}
         bar |= {"x": rounded([math.log2(r) for _, r in own]), "customdata": [f"{r:.2f}x" for _, r in own]}
         bar |= {"marker": hatched(color, shape)}
         bars += [{**bar, "hovertemplate": "%{y}<br>%{customdata} the good run<extra></extra>"}] if own else []
-    reach = max(1, math.ceil(max(abs(math.log2(r)) for r in ratios)))
+    furthest, most = max(shown, key=lambda one: abs(math.log2(one[1])))
+    reach = max(1, math.ceil(abs(math.log2(most))))
     step = max(1, reach // 4)
     ticks = list(range(-reach, reach + 1, step))
     ends = {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1}
     line = {**ends, "layer": "above", "line": {"color": GREY, "dash": "dash", "width": 2}}
-    furthest = max(shown, key=lambda c: abs(math.log2(c.ratio or 1)))
     rows = tuple(
-        (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{c.ratio:.2f}") for c in measured[:50]
+        (c.area, one_line(c.subject, 200), _value(c, c.good), _value(c, c.bad), f"{r:.2f}") for c, r in measured[:50]
     )
     powers = [f"{2**t}x" if t >= 0 else f"1/{2**-t}" for t in ticks]
     across = axis("", tickvals=ticks, ticktext=powers)
@@ -159,7 +158,7 @@ def _effects(comparison: Comparison) -> Figure | None:
         "ratios",
         "Measured, bad run over good run",
         f"{plural(len(measured), 'measured value')} differ; furthest from 1 is "
-        f"{one_line(furthest.subject, 100)} with {furthest.ratio:.2f}x of the good run.",
+        f"{one_line(furthest.subject, 100)} with {most:.2f}x of the good run.",
         Table(("Area", "What", "Good run", "Bad run", "Ratio"), rows, len(measured), (4,), "Measured values"),
         plot(bars, shapes=[line], barmode="overlay", xaxis=across, yaxis=lanes),
         "m",

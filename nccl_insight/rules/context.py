@@ -223,18 +223,23 @@ def spoken(ctx: Context, page: Page) -> Iterator[Hit]:
     found = ctx.lines() if lines not in ("none", "tools") else None
     if found is None or (lines == "warnings" and not found.loud):
         return
-    other = head.get("on_one_host") if needs_no_network(ctx.run) else None
-    if "got_over" in head and _got_over(ctx.run, found.rows):
-        other = head["got_over"]
-    if "fatal" in head and bool(found.rows["level"].eq("ERROR").any()):
-        other = head["fatal"]
-    if ctx.run.asked.symptom and ctx.run.asked.symptom in page.words("leads_to"):
-        other = "warning"
     yield from ctx.report(
         filled(head["title"], found.first),
         explanation=head.get("explanation") or _last_paragraph(page, "Why it matters"),
         quiet=Severity(head.get("quiet", "info")),
         confidence=Confidence.LOW if bool(found.rows["message"].is_null().all()) else None,
-        severity=Severity(other) if other else None,
+        severity=_weight(ctx, page, found.rows),
         rows=found,
     )
+
+
+def _weight(ctx: Context, page: Page, rows: pl.DataFrame) -> Severity | None:
+    """Another severity than the usual one, where the page names it for such a run or the user asked for the symptom."""
+    other = page.head.get("on_one_host") if needs_no_network(ctx.run) else None
+    if "got_over" in page.head and _got_over(ctx.run, rows):
+        other = page.head["got_over"]
+    if "fatal" in page.head and bool(rows["level"].eq("ERROR").any()):
+        other = page.head["fatal"]
+    if ctx.run.asked.symptom and ctx.run.asked.symptom in page.words("leads_to"):
+        other = "warning"
+    return Severity(other) if other else None

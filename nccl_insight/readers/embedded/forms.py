@@ -8,6 +8,7 @@ from typing import Final
 
 from nccl_insight.base import late, texts, toml
 from nccl_insight.base.objects import object_of
+from nccl_insight.base.words import first_group
 from nccl_insight.readers.embedded.tracebacks import exception_in
 
 EXCEPTION: Final = "exception"
@@ -69,7 +70,7 @@ def form_of(text: str) -> tuple[str, int | None, int | None, str | None] | None:
         return None
     found = _RE["code"].search(text)
     if found is not None:
-        code = int(next(g for g in found.groups() if g is not None))
+        code = int(first_group(found))
         # A negative number is a signal only of a process: functions return negative codes, too.
         ended = code > 0 or re.search(r"(?i)exit|terminat|died|returned", found[0])
         return (EXIT, code if ended else None, None, None) if code else None
@@ -94,7 +95,7 @@ def ended_well(text: str) -> bool:
     """Whether a line says that the program, or what it counts, came to its end."""
     code = _RE["code"].search(text)
     if code is not None:
-        return int(next(g for g in code.groups() if g is not None)) == 0
+        return int(first_group(code)) == 0
     total = _RE["total"].search(text)
     if total is not None and int(total[1]) >= int(total[2]) > 1:
         return True

@@ -92,18 +92,8 @@ def _scan(data: bytes) -> _Found:
 
 
 def _take_plane(data: bytes, found: _Found) -> None:
-    plane = _Plane()
     try:
-        for number, value in fields(data):
-            if number == 2 and isinstance(value, bytes):
-                plane.name = value.decode("utf-8", "replace")
-            elif number in (3, 6) and isinstance(value, bytes):
-                (plane.lines if number == 3 else plane.own).append(value)
-            elif number in (4, 5) and isinstance(value, bytes):
-                (plane.events if number == 4 else plane.stats).update([_named(value)])
-    except DamagedMessage as error:
-        found.damage = found.damage or str(error)
-    try:
+        plane = _plane(data, found)
         if gpu := _GPU.match(plane.name):
             for line in plane.lines:
                 found.activity += _activity(plane, line, int(gpu[1]))
@@ -117,6 +107,22 @@ def _take_plane(data: bytes, found: _Found) -> None:
             found.other_devices.add(plane.name.split(":")[1])
     except DamagedMessage as error:
         found.damage = found.damage or str(error)
+
+
+def _plane(data: bytes, found: _Found) -> _Plane:
+    """The plane as far as it can be read."""
+    plane = _Plane()
+    try:
+        for number, value in fields(data):
+            if number == 2 and isinstance(value, bytes):
+                plane.name = value.decode("utf-8", "replace")
+            elif number in (3, 6) and isinstance(value, bytes):
+                (plane.lines if number == 3 else plane.own).append(value)
+            elif number in (4, 5) and isinstance(value, bytes):
+                (plane.events if number == 4 else plane.stats).update([_named(value)])
+    except DamagedMessage as error:
+        found.damage = found.damage or str(error)
+    return plane
 
 
 def _named(entry: bytes) -> tuple[int, str]:

@@ -106,15 +106,8 @@ def _axis(data: Sequence[Plot], layout: Plot, key: str, start: float, end: float
     if names := _names(data, key, layout):
         return _Axis(start, end, names)
     settings = layout.get(f"{key}axis", {})
-    bars = [t for t in data if t["type"] == "bar"]
-    values = [float(v) for t in data for k in (key, "lowerfence", "upperfence") for v in t.get(k, ()) if _number(v)]
-    if bars:
-        values += [0.0, *(n for t in bars for n in _ends(t, key)), *_stacked(bars, key, layout)]
-    values += [float(s[f"{key}0"]) for s in layout.get("shapes", ()) if s.get("xref") == "paper" and key == "y"]
-    if settings.get("rangemode") == "tozero":
-        values.append(0.0)
     log = settings.get("type") == "log"
-    values = [v for v in values if v > 0 or not log] or [1.0]
+    values = [v for v in _values(data, layout, key) if v > 0 or not log] or [1.0]
     low, high = settings.get("range") or (min(values), max(values))
     if not settings.get("range"):
         low, high = (
@@ -124,6 +117,16 @@ def _axis(data: Sequence[Plot], layout: Plot, key: str, start: float, end: float
         )
     given = tuple(zip(settings.get("tickvals", ()), settings.get("ticktext", ()), strict=False))
     return _Axis(start, end, (), low, high if high > low else low + 1.0, log, given)
+
+
+def _values(data: Sequence[Plot], layout: Plot, key: str) -> list[float]:
+    """All numbers that an axis has to reach."""
+    bars = [t for t in data if t["type"] == "bar"]
+    values = [float(v) for t in data for k in (key, "lowerfence", "upperfence") for v in t.get(k, ()) if _number(v)]
+    if bars:
+        values += [0.0, *(n for t in bars for n in _ends(t, key)), *_stacked(bars, key, layout)]
+    values += [float(s[f"{key}0"]) for s in layout.get("shapes", ()) if s.get("xref") == "paper" and key == "y"]
+    return [*values, 0.0] if layout.get(f"{key}axis", {}).get("rangemode") == "tozero" else values
 
 
 def _number(value: Any) -> bool:

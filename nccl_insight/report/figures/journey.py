@@ -1,6 +1,7 @@
 """How far each rank got: rank by milestone, ranks that got equally far in one row."""
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from nccl_insight.base.model import Analysis, Milestones
 from nccl_insight.base.units import rank_words
@@ -21,12 +22,9 @@ _CELL, _ROW, _TOP = 96, 30, 34
 def journey(analysis: Analysis) -> Figure | None:
     """One row per rank, or per class of ranks that show the same steps and the same end."""
     progress = analysis.progress
-    if progress is None or not progress.ranks:
-        return None
-    named = {rank for finding in analysis.findings if finding.severity.value != "info" for rank in finding.ranks}
-    rows = _rows(progress.ranks)
-    if len(rows) == 1:
+    if progress is None or len(rows := _rows(progress.ranks)) < 2:
         return None  # all alike: the sentence says it
+    named = {rank for finding in analysis.findings if finding.severity.value != "info" for rank in finding.ranks}
     steps = [(key, label) for key, label in _STEPS if any(getattr(m, key) is not None for m in progress.ranks)]
     left = svg.room((f"> {name}" for name, _ in rows[:_SHOWN]), _NAME)
     right = left + _CELL * len(steps)
@@ -35,12 +33,10 @@ def journey(analysis: Analysis) -> Figure | None:
     table: list[tuple[str, ...]] = []
     for number, (name, members) in enumerate(rows[:_SHOWN]):
         y, best = _TOP + _ROW * number, members[0]
-        css, shown = ("t e hot", f"> {name}") if any(m.rank in named for m in members) else ("t e", name)
-        parts.append(svg.text(left - 10, y + 18, shown, css, _NAME, ranks=[m.rank for m in members]))
-        others = [m for m in progress.ranks if m.comm_id == best.comm_id]
-        for i, (key, label) in enumerate(steps):
-            reached = any(getattr(m, key) for m in others)
-            parts += _cell(left + _CELL * i, y, label, getattr(best, key), reached, len(members) == 1)
+        ranks = [m.rank for m in members]
+        css, shown = ("t e", name) if named.isdisjoint(ranks) else ("t e hot", f"> {name}")
+        parts.append(svg.text(left - 10, y + 18, shown, css, _NAME, ranks=ranks))
+        parts += _cells(left, y, steps, members, progress.ranks)
         parts.append(svg.text(right + 8, y + 17, best.end, "t hot" if best.end == "silent" else "t"))
         table.append((name, *("no" if getattr(best, key) is None else "yes" for key, _ in steps), best.end))
     height = _TOP + _ROW * min(len(rows), _SHOWN) + 10
@@ -58,13 +54,20 @@ def journey(analysis: Analysis) -> Figure | None:
     )
 
 
-def _cell(x: float, y: float, label: str, line: int | None, reached: bool, single: bool) -> list[str]:
-    """Whether a rank got to a step, at which line where it is a single one; ``reached``: whether others did."""
-    if line is None:
-        css, said, word = "cell behind" if reached else "cell none", f"{label}: not in the log", "-"
-    else:
-        css, said, word = "cell done", f"{label}: line {line}", f"line {line}" if single else "yes"
-    return [svg.rect(x + 2, y, _CELL - 4, _ROW - 6, css, said), svg.text(x + 0.5 * _CELL, y + 16, word, "t c s")]
+def _cells(
+    left: float, y: float, steps: Sequence[tuple[str, str]], members: Sequence[Milestones], ranks: Sequence[Milestones]
+) -> Iterator[str]:
+    """Whether ranks got to each step, at which line where it is a single one, and whether others of their group did."""
+    others = [m for m in ranks if m.comm_id == members[0].comm_id]
+    for i, (key, label) in enumerate(steps):
+        x, line = left + _CELL * i, getattr(members[0], key)
+        if line is None:
+            css = "cell behind" if any(getattr(m, key) for m in others) else "cell none"
+            said, word = f"{label}: not in the log", "-"
+        else:
+            css, said, word = "cell done", f"{label}: line {line}", f"line {line}" if len(members) == 1 else "yes"
+        yield svg.rect(x + 2, y, _CELL - 4, _ROW - 6, css, said)
+        yield svg.text(x + 0.5 * _CELL, y + 16, word, "t c s")
 
 
 def _rows(ranks: tuple[Milestones, ...]) -> list[tuple[str, list[Milestones]]]:

@@ -1,11 +1,13 @@
 """Time of each rank: the timeline of collectives and what a step goes into."""
 
+from collections.abc import Sequence
+
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import capital, format_bytes, format_ns, plural
 from nccl_insight.report.figures import base
 from nccl_insight.report.figures.base import Figure, Trace, axis, bars, dots, hatched, listing, plot, rounded, stripes
 from nccl_insight.views.steps import Steps
-from nccl_insight.views.timeline import Gaps, Timeline
+from nccl_insight.views.timeline import Gaps, Slice, Timeline
 
 _HOVER = "%{fullData.name} %{customdata}<br>%{y}: %{base:.3f} ms, %{x:.3f} ms long"
 
@@ -20,12 +22,8 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
         drawn = stripes(op, [f"{who} {s.rank}" for s in part], [s.duration_ns / 1e6 for s in part], marker, _HOVER)
         sizes = [format_bytes(s.size_bytes) if s.size_bytes is not None else "unknown size" for s in part]
         data.append({**drawn, "base": rounded([s.at_ns / 1e6 for s in part], 7), "customdata": sizes, "width": 0.7})
-    exposed = [s for s in view.slices if s.exposed_ns > 0]
-    if exposed:
-        bare = "%{y}<br>%{x:.3f} ms not covered by computation"
-        names, parts = [f"{who} {s.rank}" for s in exposed], [s.exposed_ns / 1e6 for s in exposed]
-        begins = rounded([s.at_ns / 1e6 + s.duration_ns / 1e6 - s.exposed_ns / 1e6 for s in exposed], 7)
-        data.append(stripes("exposed part", names, parts, {"color": "#b3192d"}, bare) | {"base": begins, "width": 0.12})
+    if exposed := [s for s in view.slices if s.exposed_ns > 0]:
+        data.append(_exposed(who, exposed))
     what = f"step {view.step}" if view.step is not None else "the trace"
     said = f"{plural(len(view.slices), 'collective')} of {plural(len(view.shown), who)} in {what} "
     said += f"(of {view.collectives:,} in all). Red line: not covered by computation"
@@ -52,6 +50,14 @@ def timeline(analysis: Analysis, view: Timeline) -> Figure:
         "l" if len(view.shown) > 8 else "m",
         wide=True,
     )
+
+
+def _exposed(who: str, slices: Sequence[Slice]) -> Trace:
+    """The end of each collective, as far as no computation covers it."""
+    bare = "%{y}<br>%{x:.3f} ms not covered by computation"
+    names, parts = [f"{who} {s.rank}" for s in slices], [s.exposed_ns / 1e6 for s in slices]
+    begins = rounded([s.at_ns / 1e6 + s.duration_ns / 1e6 - s.exposed_ns / 1e6 for s in slices], 7)
+    return stripes("exposed part", names, parts, {"color": "#b3192d"}, bare) | {"base": begins, "width": 0.12}
 
 
 def gaps(analysis: Analysis, view: Gaps) -> Figure:

@@ -1,7 +1,7 @@
 """Trees between nodes: the chain of ranks inside a node is one box."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nccl_insight.base.model import Analysis
 from nccl_insight.base.units import format_ranks, plural
@@ -85,16 +85,7 @@ def _tree(view: Folded, named: frozenset[int], left: float) -> tuple[list[str], 
         for n, item in enumerate(shown):
             cx = left + room * (n + 0.5) / slots
             spot[item] = cx
-            ranks = view.ranks.get(item, (item,))
-            hot = any(r in named for r in ranks)
-            css = "box hot" if hot else ("box gpu" if graph[item] is None else "box plain")
-            title = hosts[item] if hosts else f"rank {item}"
-            parts.append(
-                svg.rect(cx - _BOX / 2, y, _BOX, _TALL, css, f"{title}: ranks {format_ranks(ranks)}", ranks=ranks)
-            )
-            parts.append(svg.text(cx, y + (19 if hosts else 27), title, "t c b", 15))
-            if hosts:
-                parts.append(svg.text(cx, y + 36, _chain(ranks), "t c s", 18))
+            parts += _node(view, item, named, cx, y)
             above = graph[item]
             if above is not None and above in spot:
                 edges.append(svg.line(spot[above], y - _DOWN, cx, y, "wire net" if hosts else "wire", 2))
@@ -109,6 +100,14 @@ def _tree(view: Folded, named: frozenset[int], left: float) -> tuple[list[str], 
     return [*edges, *parts], room, height
 
 
-def _chain(ranks: Sequence[int]) -> str:
-    shown = ranks if len(ranks) <= 3 else [ranks[0], "...", ranks[-1]]
-    return " > ".join(map(str, shown))
+def _node(view: Folded, item: int, named: frozenset[int], cx: float, y: float) -> Iterator[str]:
+    """The box of a rank, or of a node with the chain of its ranks."""
+    ranks, hosts = view.ranks.get(item, (item,)), view.hosts
+    plain = "box gpu" if view.parents[item] is None else "box plain"
+    css = plain if named.isdisjoint(ranks) else "box hot"
+    title = hosts[item] if hosts else f"rank {item}"
+    yield svg.rect(cx - _BOX / 2, y, _BOX, _TALL, css, f"{title}: ranks {format_ranks(ranks)}", ranks=ranks)
+    yield svg.text(cx, y + (19 if hosts else 27), title, "t c b", 15)
+    if hosts:
+        shown = ranks if len(ranks) <= 3 else [ranks[0], "...", ranks[-1]]
+        yield svg.text(cx, y + 36, " > ".join(map(str, shown)), "t c s", 18)

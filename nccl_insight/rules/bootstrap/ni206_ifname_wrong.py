@@ -46,21 +46,10 @@ def check(ctx: Context) -> Hits:
     elif only.height and spans_hosts(run) is None and (_asked(run) or (only["name"] != "lo").any()):
         yield _hit(ctx, only, "the only interface listed here", Severity.INFO, Confidence.LOW)
     elif virtual.height and (several or (spans_hosts(run) is None and _sockets(run))):
-        beside = " beside a real one" if listed.height > virtual.height else ""
+        beside = " beside a real one" * (listed.height > virtual.height)
         yield _hit(ctx, virtual, f"listed as a network device{beside}", Severity.INFO, Confidence.LOW)
-    elif failed is not None and (bridge := _to_bridge(failed)) is not None:
-        address = str(bridge.rows["peer"][0]).partition("<")[0]
-        if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
-            return
-        kind = "a link-local" if address.startswith(_LINK_LOCAL) else "a container bridge's or loopback"
-        behind = _behind(run, bridge.hosts)
-        yield ctx.says(
-            "found-each-host",
-            bridge.evidence,
-            whom=(*(bridge.ranks if behind == bridge.hosts else ()), *behind),
-            title=bridge.titled(f"NCCL tries to reach a peer at {address}, {kind} address"),
-            observed=bridge.text,
-        )
+    elif failed is not None:
+        yield from _to_bridge(ctx, failed, listed)
 
 
 def _listed(run: Run) -> pl.DataFrame:
@@ -126,7 +115,20 @@ def _behind(run: Run, reporters: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(others) if len(others) == 1 else reporters
 
 
-def _to_bridge(failed: Trouble) -> Trouble | None:
-    """The lines whose peer has the address of a bridge."""
+def _to_bridge(ctx: Context, failed: Trouble, listed: pl.DataFrame) -> Hits:
+    """The lines whose peer has the address of a bridge, unless NCCL uses that interface itself."""
     rows = failed.rows.filter(pl.col("peer").cast(pl.String).str.contains(_BRIDGE).fill_null(False))
-    return Trouble(rows) if rows.height else None
+    if rows.is_empty():
+        return
+    bridge, address = Trouble(rows), str(rows["peer"][0]).partition("<")[0]
+    if listed["address"].fill_null("").str.starts_with(f"{address}<").any():
+        return
+    kind = "a link-local" if address.startswith(_LINK_LOCAL) else "a container bridge's or loopback"
+    behind = _behind(ctx.run, bridge.hosts)
+    yield ctx.says(
+        "found-each-host",
+        bridge.evidence,
+        whom=(*(bridge.ranks if behind == bridge.hosts else ()), *behind),
+        title=bridge.titled(f"NCCL tries to reach a peer at {address}, {kind} address"),
+        observed=bridge.text,
+    )

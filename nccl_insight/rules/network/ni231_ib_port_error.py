@@ -1,7 +1,8 @@
 """An InfiniBand port went down while the job ran and did not come back."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.fabric.links import Flap, failed_after, flaps
@@ -25,21 +26,27 @@ def check(ctx: Context) -> Hits:
     moments = [f.first_s for f in hurt]
     chosen = [f for f in down if f in hurt or _near(f.first_s, moments)] or down
     names = ", ".join(sorted({f.device for f in chosen if f.device})[:4])
-    hosts = tuple(sorted({f.host for f in chosen if f.host}))
-    times = [t for f in chosen for t in (f.first_s, f.last_s) if t is not None]
     hit = ctx.says(
         "found",
         tuple(Ref(i, n) for f in chosen for i, n in f.lines[:2])[:4],
-        whom=(*sorted({r for f in chosen for r in f.ranks}), *hosts),
-        first_s=min(times, default=None),
-        last_s=max(times, default=None),
-        devices=tuple(sorted({f.key for f in chosen if f.device})),
+        **_where(chosen),
         names=names,
         hurt=hurt,
         device=names.split(", ")[0] or "<device>",
         sure=hurt or not all(f.first_s is not None for f in chosen),
     )
     yield _shared(run, chosen, hit) or hit
+
+
+def _where(found: Sequence[Flap]) -> dict[str, Any]:
+    """Ranks, hosts and devices of these ports, and when they were down."""
+    times = [t for f in found for t in (f.first_s, f.last_s) if t is not None]
+    return {
+        "whom": (*sorted({r for f in found for r in f.ranks}), *sorted({f.host for f in found if f.host})),
+        "devices": tuple(sorted({f.key for f in found if f.device})),
+        "first_s": min(times, default=None),
+        "last_s": max(times, default=None),
+    }
 
 
 def _near(time_s: float | None, moments: list[float | None]) -> bool:
@@ -65,12 +72,4 @@ def _came_back(ctx: Context) -> Hits:
     for flap in flaps(ctx.run)[:3]:
         if flap.went_on or failed_after(ctx.run, flap):
             continue
-        yield ctx.says(
-            "came-back",
-            tuple(Ref(i, n) for i, n in flap.lines[:3]),
-            whom=(*flap.ranks, flap.host),
-            first_s=flap.first_s,
-            last_s=flap.last_s,
-            devices=(flap.key,) if flap.device else (),
-            flap=flap,
-        )
+        yield ctx.says("came-back", tuple(Ref(i, n) for i, n in flap.lines[:3]), **_where([flap]), flap=flap)

@@ -14,6 +14,7 @@ from nccl_insight.facts.progress.waitfor import behind_data, verdict, waiting
 from nccl_insight.facts.setup.settings import refs
 from nccl_insight.loading.assemble.places import ranks_in_job
 from nccl_insight.rules.context import Context, Hits
+from nccl_insight.tables.run import Run
 
 
 def check(ctx: Context) -> Hits:
@@ -63,22 +64,28 @@ def _whom(pairs: Sequence[tuple[int, int] | None], waits: frozenset[int]) -> tup
     return tuple(r for r in set(lacks) if r is not None) if len(set(lacks)) == 1 < len(lacks) else ()
 
 
+def _roots(
+    run: Run, rows: pl.DataFrame, pairs: Sequence[tuple[int, int] | None], late: frozenset[int] | None
+) -> pl.DataFrame:
+    """The pairs whose missing side does not wait itself, else all; none where who lacks there waits for others."""
+    waits = waiting(run)
+    after = [late is None and p is not None and drained.follows(run, *p) for p in pairs]
+    first = [p is None or (p[1] in late if late else p[1] not in waits) for p in pairs]
+    roots = rows.filter(pl.Series(first, dtype=pl.Boolean) & ~pl.Series(after, dtype=pl.Boolean))
+    standing = {r for g in counted(run, CALLS) if g.world and g.comparable for r in g.ranks_inside}
+    stuck = all(after) or any(p is not None and p[1] in standing for p in pairs)
+    return rows if roots.is_empty() and not stuck else roots
+
+
 def _counted(ctx: Context) -> Hits:
     run = ctx.run
     rows, waits, late = unmatched(run), waiting(run), drained.late(run)
     pairs = [waits_for(run, row) for row in rows.iter_rows(named=True)]
     missing = {p[1] for p in pairs if p is not None}
     follows = held_up(run, missing) or bool(missing - waits and missing <= verdict(run, CALLS).held)
-    if late is not None and not late and not follows:
+    if late == frozenset() and not follows:
         return  # what lacks may wait for those that the log does not hold, or be cut off
-    # Pairs whose missing side waits itself only follow.
-    after = [late is None and p is not None and drained.follows(run, *p) for p in pairs]
-    first = [p is None or (p[1] in late if late else p[1] not in waits) for p in pairs]
-    roots = rows.filter(pl.Series(first, dtype=pl.Boolean) & ~pl.Series(after, dtype=pl.Boolean))
-    standing = {r for g in counted(run, CALLS) if g.world and g.comparable for r in g.ranks_inside}
-    if not roots.height and (missing & standing or all(after)):
-        return  # who lacks there waits for others
-    for comm_id, part in (roots if roots.height else rows).group_by("comm_id", maintain_order=True):
+    for comm_id, part in _roots(run, rows, pairs, late).group_by("comm_id", maintain_order=True):
         *pair, sends, recvs = part.select("src", "dst", "sends", "recvs").row(0)
         src, dst = ranks_in_job(run, comm_id[0], pair)
         yield ctx.says(

@@ -66,16 +66,18 @@ def _by_reason(run: Run, first: End, strong: Sequence[End]) -> dict[str, Any]:
         known = outside.hosts_of([e for e in outside.of_kind(run, ENDED) if e.lost and e.parts & lost[0].parts])
     hosts = known or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
     gone = bool(lost) or "NODE FAIL" in first.text.upper()
-    # Slurm takes minutes to find that a node is gone; its peers saw that before.
-    earlier = () if gone else _earlier(run, first)
-    return {
+    said = {
         "whom": (*first.ranks, *hosts),
-        "caused_by": (*earlier, *outside.led_to(run, first)),
-        "first_s": _seen(run, first.time_s) if gone else first.time_s,
         "lost": next((part for part in _LOST if lost and hosts and part in lost[0].parts), ""),
         "nodes": f"{'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}",
-        "ask": (scheduler(run).kind or "host") if gone and len(hosts) == 1 else "",
+        "ask": "",
     }
+    led = outside.led_to(run, first)
+    if not gone:
+        return said | {"caused_by": (*_earlier(run, first), *led), "first_s": first.time_s}
+    # Slurm takes minutes to find that a node is gone; its peers saw that before.
+    asked = (scheduler(run).kind or "host") if len(hosts) == 1 else ""
+    return said | {"caused_by": led, "first_s": _seen(run, first.time_s), "ask": asked}
 
 
 def _by_signal(run: Run, first: End, late: bool) -> dict[str, Any]:

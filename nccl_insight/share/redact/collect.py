@@ -6,6 +6,7 @@ from itertools import chain
 
 import polars as pl
 
+from nccl_insight.base.words import first_group
 from nccl_insight.share.redact import keyed, patterns, rows, said, shapes
 from nccl_insight.share.redact.addresses import V4, parse_v4, parse_v6
 from nccl_insight.share.redact.loose import loosened
@@ -70,7 +71,7 @@ class _Found:
     def by_patterns(self, alike: str, sections: list[str]) -> None:
         """Heads of lines in ``alike``, and names behind the words that announce them in ``sections``."""
         for match in chain(patterns.RE["head"].finditer(alike), _matches(patterns.RE["place"], sections)):
-            name = next(g for g in match.groups() if g is not None)
+            name = first_group(match)
             behind = (
                 "series" in match.re.groupindex
                 and match["series"]
@@ -85,7 +86,7 @@ class _Found:
                 if _host_like(named[0]) and certain(named[0]):
                     self.hosts.setdefault(named[0])
         for match in _matches(patterns.RE["user"], sections):
-            user = next(g for g in match.groups() if g is not None).rstrip(".-")
+            user = first_group(match).rstrip(".-")
             if not said.numbered_part(user):
                 self.users.setdefault(user)
         for match in chain(_matches(patterns.RE["job"], sections), _matches(patterns.RE["job_number"], sections)):
