@@ -57,9 +57,7 @@ def expect(
     if paths:
         if gpu or what_if:
             raise UsageError("expect: name either a run or a machine (--gpu)")
-        from nccl_insight.cli.expect_run import answer
-
-        say(answer(paths, _ops(op, OPS), tuple(_size(s) for s in size or ()), format_))
+        say(_of_run(paths, _ops(op, OPS), tuple(_size(s) for s in size or ()), format_))
         return
     if not gpu:
         raise UsageError("expect: name the GPU with --gpu, such as --gpu H100 --nodes 4 --nics 8x400")
@@ -74,6 +72,24 @@ def expect(
     )  # fmt: skip
 
     say(_of_job(job, machine, format_) if job is not None else _of_machine(machine, what_if or (), ops, sizes, format_))
+
+
+def _of_run(paths: Sequence[str], ops: tuple[str, ...], sizes: tuple[int, ...], format_: str) -> str:
+    """What NCCL itself predicted for the communicators of a log, and what was measured."""
+    from nccl_insight.engine.measured import measured_sentences
+    from nccl_insight.report import expect_run_report
+    from nccl_insight.share import api
+    from nccl_insight.views.expectations import predictions
+
+    run = api.load(list(paths))
+    rows = predictions(run, ops, sizes or expect_run_report.SIZES)
+    measured = measured_sentences(run)
+    if not rows and not any("of the expected" in sentence for sentence in measured):
+        raise NotJudgedError(
+            "expect: nothing to predict from in this run; log it with NCCL_DEBUG=INFO "
+            "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING, or give --gpu"
+        )
+    return (expect_run_report.render_json if format_ == "json" else expect_run_report.render_text)(rows, measured)
 
 
 def _of_job(job: Job, machine: Machine, format_: str) -> str:

@@ -1,17 +1,17 @@
 """The whole way from a run to its analysis."""
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nccl_insight.advise.expect.machine import parse_nics
 from nccl_insight.base.model import Analysis, Finding, Mend, NotJudged, RanksApart, Replayed, Suppressed, ToolInfo
-from nccl_insight.base.units import plural
+from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.base.version import __version__
 from nccl_insight.engine.causes import place
 from nccl_insight.engine.draft import Draft
 from nccl_insight.engine.evidence import collect
 from nccl_insight.engine.fill import filled_in
-from nccl_insight.engine.fingerprint import comm_ordinals, fingerprint
 from nccl_insight.engine.help import helped
 from nccl_insight.engine.journey import progress
 from nccl_insight.engine.measured import copy_sentences, fabric_sentences, measured_sentences
@@ -146,18 +146,29 @@ def _ranks_apart(run: Run) -> tuple[RanksApart, ...]:
     )
 
 
+def _fingerprint(draft: Draft, ordinals: Mapping[str, int], repeat: int) -> str:
+    """Identity of a finding that survives another run's pids, addresses and host names, and redaction.
+
+    16 hex digits of code, name, ranks, place of the communicator in the table and the number among its equals.
+    """
+    comm = ordinals.get(draft.hit.comm_id, -1) if draft.hit.comm_id is not None else -1
+    key = f"{draft.rule.code}|{draft.name}|{format_ranks(draft.hit.ranks, 1 << 30)}|{comm}|{repeat}"
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
 def _finish(run: Run, drafts: Sequence[Draft], policy: Policy) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...]]:
-    ordinals = comm_ordinals(run)
+    ids = run.table("communicators")["comm_id"].drop_nulls().unique(maintain_order=True)
+    ordinals = {str(comm): index for index, comm in enumerate(ids)}
     waits = watchdog.begun(run)
     marks: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
     for draft, evidence in zip(drafts, collect(run, drafts), strict=True):
-        mark = fingerprint(draft, ordinals, 0)
+        mark = _fingerprint(draft, ordinals, 0)
         marks[mark] += 1
         if marks[mark] > 1:
-            mark = fingerprint(draft, ordinals, marks[mark] - 1)
+            mark = _fingerprint(draft, ordinals, marks[mark] - 1)
         numbers[draft.rule.code] += 1
         began = min((waits[at] for r in draft.hit.evidence if (at := (r.input_id, r.line)) in waits), default=None)
         finding = draft.finding(evidence, mark, f"{draft.rule.code}-{numbers[draft.rule.code]}", began)

@@ -193,13 +193,8 @@ def counts_none(rows: pl.DataFrame, *steps: str) -> bool:
 @fact
 def doubts(run: Run) -> tuple[str, ...]:
     """Why the inputs do not prove that the job is healthy, the weightiest first; empty when they do."""
-    return tuple(_doubts(run))
-
-
-def _doubts(run: Run) -> Iterator[str]:
-    yield from _found_doubts(run)
-    if seen := run.asked.symptom:
-        yield f"no cause of {_SEEN.get(seen, seen)} is in the inputs"
+    seen = run.asked.symptom
+    return (*_found_doubts(run), *([f"no cause of {_SEEN.get(seen, seen)} is in the inputs"] if seen else ()))
 
 
 # Messages from this size on tell the rate of links, not latency.
@@ -263,7 +258,7 @@ def _doubts_of_inits(run: Run) -> Iterator[str]:
         yield _apart(run)
     # A dump of the flight recorder is written when something hangs as well as when all is well.
     timed = run.table("collectives").filter(pl.col("source") != "flight_recorder").height or run.has("benchmarks")
-    if nccl_lines and not timed and not _closed_most(rows) and not _good_end(run):
+    if nccl_lines and not timed and not _closed_most(rows) and not any(t.good and not t.words for t in tails(run)):
         yield _open_end(run, rows)
 
 
@@ -344,11 +339,6 @@ def _closed_most(rows: pl.DataFrame) -> bool:
         _size=pl.len(), _gone=pl.col("end").cast(pl.String).is_in(["destroyed", "aborted"]).any()
     )
     return bool(sizes.filter(pl.col("_size") == pl.col("_size").max())["_gone"].any())
-
-
-def _good_end(run: Run) -> str:
-    """The line with which the program, a launcher or a service says that it came to its end; empty where none does."""
-    return next((tail.good for tail in tails(run) if tail.good and not tail.words), "")
 
 
 def _open_end(run: Run, rows: pl.DataFrame) -> str:

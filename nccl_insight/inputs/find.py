@@ -113,10 +113,6 @@ def shown(name: str | os.PathLike[str]) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _hidden(parts: Iterable[str]) -> bool:
-    return any(part.startswith(".") for part in parts)
-
-
 def _walk(top: Path) -> Iterator[Path]:
     """Files below a directory in order, hidden ones left out; links to directories are not followed."""
     for folder, folders, names in os.walk(top):
@@ -174,7 +170,8 @@ def _opened(
     whole = is_zip(found.path) or _checked(found)
     for member in unpack(found.path, budget):
         inside = PurePosixPath(member.name)
-        if member.name and (_hidden(inside.parts) or inside.suffix.lower() in _SKIPPED_SUFFIXES):
+        hidden = any(part.startswith(".") for part in inside.parts)
+        if member.name and (hidden or inside.suffix.lower() in _SKIPPED_SUFFIXES):
             temporary.discard(member.path)
             continue
         display = f"{found.display}/{shown(member.name)}" if member.name else found.display

@@ -57,12 +57,14 @@ def render(analysis: Analysis, figure: Figure | None = None) -> str:
     if told:
         parts += _order(story.first_screen(analysis.story, _MOMENTS), ink)
     parts += _next(analysis, first)
+    # The rules of the page's style for drawings.
+    rules = "".join(line for line in asset("report.css").splitlines() if line.startswith(".draw")) if drawing else ""
     tool = f"{analysis.tool.name} {analysis.tool.version}"
     parts.append(_text(_WIDE - _EDGE, _TALL - 18, tool, 16, "muted", extra='text-anchor="end"'))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDE}" height="{_TALL}" viewBox="0 0 {_WIDE} {_TALL}" '
         f'role="img" aria-label="{escape(f"{word}: {words.cause(analysis)}", quote=True)}">'
-        f"<style>{_STYLE}{_rules() if drawing else ''}</style>{''.join(parts)}</svg>\n"
+        f"<style>{_STYLE}{_colored(rules)}</style>{''.join(parts)}</svg>\n"
     )
 
 
@@ -130,11 +132,6 @@ def _inside(drawing: str, x: float, y: float, wide: float, tall: float) -> str:
         count=1,
     )
     return nested.replace("<svg ", '<svg preserveAspectRatio="xMidYMid meet" ', 1)
-
-
-def _rules() -> str:
-    """The rules of the page's style for drawings, in its light colors."""
-    return _colored("".join(line for line in asset("report.css").splitlines() if line.startswith(".draw")))
 
 
 def _colored(text: str) -> str:

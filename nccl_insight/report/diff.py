@@ -33,7 +33,9 @@ def markdown(comparison: Comparison) -> str:
 
 def _filled(filled: Callable[..., str], comparison: Comparison) -> str:
     helpers = {f.__name__: f for f in (headline, counts, absent, ratio, places)}
-    return filled(comparison=comparison, diff=helpers, footer="\n".join(_footer(comparison))).rstrip() + "\n"
+    footer = [f"The same: {', '.join(comparison.same)}."] if comparison.same else []
+    footer += [f"Not compared: {n.area} ({n.reason})." for n in comparison.not_compared]
+    return filled(comparison=comparison, diff=helpers, footer="\n".join(footer)).rstrip() + "\n"
 
 
 def to_json(comparison: Comparison) -> str:
@@ -147,11 +149,3 @@ def places(inputs: Sequence[tuple[int, str]], refs: Sequence[Ref]) -> list[str]:
     """Path and line of what shows a change."""
     paths = dict(inputs)
     return [f"{one_line(paths.get(r.input_id, ''), _LIMIT)}:{r.line}" for r in refs]
-
-
-def _footer(comparison: Comparison) -> list[str]:
-    lines = []
-    if comparison.same:
-        lines.append(f"The same: {', '.join(comparison.same)}.")
-    lines += [f"Not compared: {n.area} ({n.reason})." for n in comparison.not_compared]
-    return lines

@@ -68,7 +68,11 @@ def _result(result: Result, rules: Sequence[str]) -> dict[str, Any]:
         "ruleIndex": rules.index(result.rule),
         "level": LEVELS[result.severity],
         "message": {"text": text},
-        "locations": [_location(path, line) for path, line in result.places[:_LOCATIONS] if path],
+        "locations": [
+            {"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": {"startLine": max(line, 1)}}}
+            for path, line in result.places[:_LOCATIONS]
+            if path
+        ],
     }
     if result.fingerprint:
         found["partialFingerprints"] = {"ncclInsight/v1": result.fingerprint}
@@ -78,10 +82,6 @@ def _result(result: Result, rules: Sequence[str]) -> dict[str, Any]:
 def _no_link(text: str) -> str:
     """Text of a log that reads like ``[words](address)`` would become a link in viewers (SARIF 2.1.0, 3.11.6)."""
     return text.replace("](", "] (")
-
-
-def _location(path: str, line: int) -> dict[str, Any]:
-    return {"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": {"startLine": max(line, 1)}}}
 
 
 def _uri(path: str) -> str:

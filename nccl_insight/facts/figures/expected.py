@@ -322,7 +322,10 @@ def efficiency(run: Run) -> pl.DataFrame:
     rows = run.table("benchmarks")
     # Ranks that share a GPU measure how it is shared, not the links.
     hosts = rows["n_hosts"].set(rows["n_gpus"].fill_null(1 << 30) < rows["nranks"].fill_null(0), _SHARED_GPU)
-    return beside(rows, _bands(run, rows, hosts)).with_columns(of_expected=_exact_busbw() / pl.col("expected_gbps"))
+    # The time is printed with more digits than the bandwidth.
+    exact = busbw_expr(pl.col("op"), pl.col("size_bytes"), pl.col("time_us") * 1e3, pl.col("nranks"))
+    share = pl.coalesce(exact, "busbw_gbps") / pl.col("expected_gbps")
+    return beside(rows, _bands(run, rows, hosts)).with_columns(of_expected=share)
 
 
 def beside(rows: pl.DataFrame, bands: Iterable[Band | None]) -> pl.DataFrame:
@@ -331,12 +334,6 @@ def beside(rows: pl.DataFrame, bands: Iterable[Band | None]) -> pl.DataFrame:
     figures = ("expected_gbps", "expected_low_gbps", "expected_high_gbps")
     schema = {**dict.fromkeys(figures, pl.Float64), "expected_from": pl.String}
     return rows.hstack(pl.DataFrame(told, schema=schema, orient="row"))
-
-
-def _exact_busbw() -> pl.Expr:
-    """Bandwidth from the time, which is printed with more digits; as printed where there is no time."""
-    duration = pl.col("time_us") * 1e3
-    return pl.coalesce(busbw_expr(pl.col("op"), pl.col("size_bytes"), duration, pl.col("nranks")), "busbw_gbps")
 
 
 def _bands(run: Run, rows: pl.DataFrame, hosts: pl.Series) -> Iterator[Band | None]:

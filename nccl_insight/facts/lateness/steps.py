@@ -1,12 +1,14 @@
 """Steps that became slower from a moment on, and whose work it is."""
 
+import math
 import statistics
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.lateness.chance import larger_by_chance
 from nccl_insight.tables.run import Run
 
 _LEAST_SIDE: Final = 5
@@ -18,6 +20,7 @@ _JUMP: Final = 5.0
 """Times the spread of the steps on either side: growth that is no chance even where few steps stand on each side."""
 _MOST_CUTS: Final = 400
 _RUNS_NEAR: Final = 3
+_FEW: Final = 40
 
 Where = Literal["ranks", "compute", "communication", "idle", "unknown"]
 _KINDS: Final[dict[Where, str]] = {"compute": "compute_ns", "communication": "exposed_comm_ns", "idle": "idle_ns"}
@@ -124,3 +127,29 @@ def _where(steps: pl.DataFrame, first: int, growth_ns: float) -> tuple[Where, tu
         if isinstance(middle, int | float) and middle >= _SHARE_OF_GROWTH * growth_ns:
             return kind, ()
     return "unknown", ()
+
+
+def larger_by_chance(before: Sequence[float], after: Sequence[float]) -> float:
+    """Probability that values of one kind have those after so often above those before (Mann-Whitney U test).
+
+    Exact for up to 40 values, where the normal approximation is too large by powers of ten; ties then count against it.
+    """
+    ordered = sorted(before)
+    pairs = len(before) * len(after)
+    wins = sum((bisect_left(ordered, a) + bisect_right(ordered, a)) / 2 for a in after)
+    if len(before) + len(after) <= _FEW:
+        ways = _ways(len(before), len(after))
+        return sum(ways[math.floor(wins) :]) / sum(ways)
+    spread = math.sqrt(pairs * (len(before) + len(after) + 1) / 12)
+    return 0.5 * math.erfc((wins - 0.5 - pairs / 2) / spread / math.sqrt(2))
+
+
+def _ways(n: int, m: int) -> list[int]:
+    """In how many orders of n + m values the m have 0, 1, ... n * m wins: Gaussian binomial coefficients."""
+    ways = [1] + [0] * (n * m)
+    for i in range(1, n + 1):
+        for wins in range(n * m, m + i - 1, -1):
+            ways[wins] -= ways[wins - m - i]
+        for wins in range(i, n * m + 1):
+            ways[wins] += ways[wins - i]
+    return ways

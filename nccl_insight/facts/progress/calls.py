@@ -376,11 +376,6 @@ def unheld(run: Run) -> frozenset[frozenset[int]]:
     return frozenset(frozenset(r for r in ranks if r is not None) for ranks in placed)
 
 
-def waiting_pairs(run: Run) -> tuple[tuple[int, int], ...]:
-    """Who waits in a send or a receive for whom, by their ranks in the job."""
-    return tuple(pair for row in unmatched(run).iter_rows(named=True) if (pair := waits_for(run, row)) is not None)
-
-
 def waits_for(run: Run, row: Mapping[str, Any]) -> tuple[int, int] | None:
     """Who waits for whom in a row of :func:`unmatched`; None where the log does not say which ranks of the job."""
     src, dst = (rank_in_job(run, row["comm_id"], row[side]) for side in ("src", "dst"))

@@ -20,7 +20,7 @@ from nccl_insight.base.model import Confidence, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.progress import drained, flight_recorder, watchdog
-from nccl_insight.facts.progress.calls import waiting_pairs
+from nccl_insight.facts.progress.calls import unmatched, waits_for
 from nccl_insight.facts.progress.claims import CALLS, COUNTED, DUMPS, RAS, SOURCES, UNSEEN, WATCHDOG, Claim, worded
 from nccl_insight.facts.progress.instances import UNNAMED, Instance, earliest
 from nccl_insight.facts.progress.tallies import counted
@@ -112,7 +112,8 @@ def verdict(run: Run, source: str) -> Verdict:
         parts, known = counted(run, source), frozenset()
         better = takewhile(lambda s: s != source, SOURCES) if parts else ()
         elsewhere = frozenset(r for s in better for r in verdict(run, s).waiting)
-        pairs = waiting_pairs(run) if source == CALLS else ()
+        rows = unmatched(run).iter_rows(named=True) if source == CALLS else ()
+        pairs = tuple(filter(None, (waits_for(run, row) for row in rows)))
     return _Graph(run, source, parts, pairs, known, elsewhere).verdict()
 
 

@@ -15,7 +15,16 @@ def witnesses(run: Run) -> Iterator[Claim]:
     """The claims of sources that tell how a process is, not where it stands."""
     known = places(run)
     yield from _lost(run, known)
-    yield from _from_lines(run)
+    rows = run.table("milestones")
+    if rows.is_empty() or not known.world:
+        return
+    # Ranks of the largest communicator whose lines end while those of the others go on.
+    quiet = rows.filter(pl.col("end").cast(pl.String) == "silent").select("comm_id", "rank").drop_nulls()
+    placed = {p for c, r in quiet.iter_rows() if (p := rank_in_job(run, c, int(r))) is not None}
+    if placed and len(placed) * 2 < known.world:
+        ranks = tuple(sorted(placed))
+        said = worded("stopped", {"ranks": ranks})
+        yield Claim(LOG, "stopped", ranks, known.hosts(ranks), (), Confidence.LOW, said, ())
 
 
 def _gone(run: Run) -> pl.DataFrame:
@@ -46,17 +55,3 @@ def _lost(run: Run, known: Places) -> Iterator[Claim]:
             proof, sure = ("dead", Confidence.MEDIUM) if is_dead else ("no-answer", Confidence.LOW)
             said = worded(proof, {"ranks": ranks, "many": len(ranks) > 1})
             yield Claim(RAS, proof, ranks, hosts, (), sure, said, refs(rows, 2))
-
-
-def _from_lines(run: Run) -> Iterator[Claim]:
-    """Ranks of the largest communicator whose lines end while those of the others go on."""
-    known = places(run)
-    rows = run.table("milestones")
-    if rows.is_empty() or not known.world:
-        return
-    quiet = rows.filter(pl.col("end").cast(pl.String) == "silent").select("comm_id", "rank").drop_nulls()
-    placed = {p for c, r in quiet.iter_rows() if (p := rank_in_job(run, c, int(r))) is not None}
-    if placed and len(placed) * 2 < known.world:
-        ranks = tuple(sorted(placed))
-        said = worded("stopped", {"ranks": ranks})
-        yield Claim(LOG, "stopped", ranks, known.hosts(ranks), (), Confidence.LOW, said, ())

@@ -164,7 +164,8 @@ def joined(found: Sequence[End]) -> list[End]:
     ended, or that is gone for no stated reason, there and at that time.
     """
     by_pid = grouped((end.pid, end) for end in found if end.ranks and end.pid is not None and end.pid > 1)
-    gone = [e for e in found if e.ranks and e.exception is None and _unexplained(e)]
+    silent = (e for e in found if e.kind == KILLED or e.exit_code in (137, -9) or e.lost)
+    gone = [e for e in silent if e.ranks and e.exception is None]
     return [end if end.ranks or end.beside else _as_told(end, by_pid, gone) for end in found]
 
 
@@ -175,11 +176,6 @@ def _as_told(end: End, by_pid: Mapping[int, Sequence[End]], gone: Sequence[End])
     if len({(e.ranks, e.hosts) for e in told_by}) != 1 or len(told_by[0].ranks) != 1:
         return end
     return replace(end, ranks=told_by[0].ranks, hosts=told_by[0].hosts, strange=told_by[0].strange)
-
-
-def _unexplained(end: End) -> bool:
-    """Whether a line says of a process only that signal 9 ended it, or that it is gone."""
-    return end.kind == KILLED or end.exit_code in (137, -9) or end.lost
 
 
 def _one_death(one: End, other: End) -> bool:

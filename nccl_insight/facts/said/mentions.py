@@ -18,7 +18,10 @@ def mentions(run: Run, topic: str, *wanted: str, tables: tuple[str, ...] = _TABL
     named tables only.
     """
     found = [f for f in (_in_table(run, t, topic, wanted) for t in tables) if f is not None]
-    return _merged(found)
+    if not found:
+        return pl.DataFrame(schema=_SCHEMA)
+    rows = pl.concat(found).unique(["input_id", "line"], keep="first", maintain_order=True)
+    return rows.sort("input_id", "line", maintain_order=True)
 
 
 _SCHEMA = frame("table str, host str, pid i64, rank i32, text str, input_id u16, line u64")
@@ -47,16 +50,6 @@ def _in_table(run: Run, table: str, topic: str, wanted: tuple[str, ...]) -> pl.D
     if hits.is_empty():
         return None
     return shaped(hits.with_columns(table=pl.lit(table), text=pl.col("_first")), _SCHEMA)
-
-
-def _merged(found: list[pl.DataFrame]) -> pl.DataFrame:
-    if not found:
-        return pl.DataFrame(schema=_SCHEMA)
-    return (
-        pl.concat(found)
-        .unique(["input_id", "line"], keep="first", maintain_order=True)
-        .sort("input_id", "line", maintain_order=True)
-    )
 
 
 def library_missing(run: Run) -> pl.DataFrame:

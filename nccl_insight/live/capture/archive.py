@@ -1,17 +1,17 @@
 """A capture directory as one ``.tar.zst`` file."""
 
-import os
 import tarfile
 from pathlib import Path
 
 import zstandard
 
+from nccl_insight.base.writing import writing
+
 
 def pack(directory: Path, target: Path) -> int:
     """Writes the directory's files (hidden ones left out) in a fixed order, without owners. Returns bytes written."""
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     with (
-        partial.open("wb") as raw,
+        writing(target) as raw,
         zstandard.ZstdCompressor(level=9, write_checksum=True).stream_writer(raw, closefd=False) as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
@@ -19,7 +19,7 @@ def pack(directory: Path, target: Path) -> int:
             name = path.relative_to(directory)
             if not any(part.startswith(".") for part in name.parts):
                 tar.add(path, arcname=f"{directory.name}/{name.as_posix()}", recursive=False, filter=_anonymous)
-    os.replace(partial, target)
+
     return target.stat().st_size
 
 

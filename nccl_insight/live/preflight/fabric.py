@@ -239,11 +239,6 @@ def _links(node: Node, answer: Answer) -> tuple[dict[str, int], list[float]]:
     return links, speeds
 
 
-def layer_of(ports: list[Port]) -> str | None:
-    """Link layer of the ports that a job uses."""
-    return next((port.layer for port in compute_ports(ports)), None)
-
-
 def describe(ports: list[Port]) -> Mapping[str, float | None]:
     """Facts for expectations: how many compute ports, and the least of their rates."""
     compute = compute_ports(ports)

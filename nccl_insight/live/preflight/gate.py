@@ -118,7 +118,7 @@ def _measured(
     from nccl_insight.live.capture import parent
     from nccl_insight.live.preflight import bench
     from nccl_insight.live.preflight.bandwidth import Surroundings
-    from nccl_insight.live.preflight.fabric import layer_of, ports_of
+    from nccl_insight.live.preflight.fabric import compute_ports, ports_of
 
     failing = [f"{c.name}: {c.observed}" for c in checks if c.status is Status.FAIL]
     known = (facts[key] for key in ("nics", "nic_gbit", "pcie_gen"))
@@ -126,7 +126,7 @@ def _measured(
     around = Surroundings(
         nics=None if nics is None else int(nics),
         nic_gbit=gbit,
-        layer=layer_of(ports_of(node)),
+        layer=next((port.layer for port in compute_ports(ports_of(node))), None),
         pcie_generation=None if generation is None else int(generation),
         domain=domain,
     )

@@ -475,11 +475,6 @@ def _words(part: str) -> Iterable[str]:
 Owner: TypeAlias = tuple[str, int | None]
 
 
-def _digits(address: str) -> str:
-    """Bus and device of a PCI address without punctuation, as NCCL prints a bus id."""
-    return "".join(address.lower().split(".")[0].split(":")[-2:])
-
-
 def _gpus(tables: Tables) -> dict[str, dict[str, set[Owner]]]:
     """Host and rank in the job of those whose GPU has a PCI address: by the address as NCCL prints it, and by host."""
     known = places_in(tables)
@@ -499,7 +494,9 @@ def _gpus(tables: Tables) -> dict[str, dict[str, set[Owner]]]:
 def gpus_at(tables: Tables, address: str, host: str | None) -> set[Owner]:
     """Host and rank in the job of those whose GPU has this PCI address, on one host or on all."""
     buses = tables.derived("GPUs by address", lambda: _gpus(tables))
-    here = [at for bus, at in buses.items() if _digits(address) in bus]
+    # Bus and device without punctuation, as NCCL prints a bus id.
+    digits = "".join(address.lower().split(".")[0].split(":")[-2:])
+    here = [at for bus, at in buses.items() if digits in bus]
     return {owner for at in here for name, owners in at.items() if host in (None, name) for owner in owners}
 
 

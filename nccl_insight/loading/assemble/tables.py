@@ -10,17 +10,17 @@ from nccl_insight.base.words import pairs, words
 from nccl_insight.language.syntax import Grammar
 from nccl_insight.loading.assemble import memory
 from nccl_insight.loading.assemble.attribute import Kinds, Owners
-from nccl_insight.loading.assemble.base import column, finish, stack
+from nccl_insight.loading.assemble.base import POSITION, column, finish, stack
 from nccl_insight.loading.assemble.comms import communicators, rank_rows
 from nccl_insight.loading.assemble.connections import connection_rows
 from nccl_insight.loading.assemble.feeds import PROCESS, THREAD, Feeds, details
 from nccl_insight.loading.assemble.milestones import extent
 from nccl_insight.loading.assemble.topology import topology_tables
-from nccl_insight.loading.assemble.trouble import error_rows
 from nccl_insight.loading.assemble.watchdog import watchdog_rows
 from nccl_insight.readers.nccl_log.classify import DETAIL_TABLES
 from nccl_insight.readers.nccl_log.log import LogPart
 from nccl_insight.tables.declared import frame
+from nccl_insight.tables.normalise.ends import UNEXPLAINED
 from nccl_insight.tables.schema import FLOODS, OWNER, conform
 
 # Tables whose rows belong to a communicator, which most messages do not name.
@@ -289,9 +289,36 @@ def _memory(feeds: Feeds, owners: Owners, last: bool) -> Iterator[pl.DataFrame]:
     yield conform("nccl_memory", finish(memory.allocations(owners.attribute(rows))))
 
 
+def _error_rows(known: pl.DataFrame | None, loud: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+    """WARN, ABORT and DIAG records, failing result traces and lines of torch's watchdog: a warning is never lost.
+
+    Rows in reading order, with ``diagnosis`` and ``role`` filled and ``function`` taken out of ``_source``.
+
+    A row of ``known`` without a diagnosis reports nothing (``=> -`` in the grammar) and is left out. A WARN that no
+    grammar rule knows is still a row (``message`` null, ``diagnosis`` ``unexplained-failure``). ``family`` is the older
+    name of ``diagnosis``, with ``other`` where it had none.
+    """
+    if known is not None and "diagnosis" in known.columns:
+        known = known.filter(pl.col("diagnosis").is_not_null())
+    parts = [known] if known is not None else []
+    parts += [frame.with_columns(POSITION) for frame in loud]
+    if not parts:
+        return None
+    rows = pl.concat(parts, how="diagonal_relaxed").sort("_pos", maintain_order=True)
+    function = pl.coalesce(column(rows, "function", pl.String), pl.col("_source").str.extract(r"\(([^()]*)\)$"))
+    diagnosis = column(rows, "diagnosis", pl.String).fill_null(UNEXPLAINED)
+    return rows.with_columns(
+        diagnosis=diagnosis,
+        family=pl.when(diagnosis == UNEXPLAINED).then(pl.lit("other")).otherwise(diagnosis),
+        role=column(rows, "role", pl.String).fill_null("root"),
+        function=function,
+        _source=pl.col("_source").str.replace(r" \([^()]*\)$", ""),
+    )
+
+
 def _trouble(parts: Sequence[LogPart], feeds: Feeds, owners: Owners) -> Iterator[tuple[str, pl.DataFrame]]:
     """``errors``, and ``watchdog`` where torch's watchdog is among them."""
-    rows = error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
+    rows = _error_rows(feeds.whole("errors"), [p.loud for p in parts if p.loud.height])
     if rows is None:
         return
     errors, again = finish(owners.attribute(rows), _ERROR_HEADS), feeds.whole("restarts")

@@ -92,11 +92,6 @@ def processes_of(heads: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _reassuring(rule: Message) -> bool:
-    """Whether a rule's lines tell a passed or skipped check of NCCL's diagnostics, which are no trouble."""
-    return rule.table == "diagnostics" and rule.meaning is None
-
-
 def _own(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     """The frame with a text column whose bytes are copied out of the chunk's text."""
     return frame.with_columns(pl.concat_str(column, pl.lit("")).alias(column))
@@ -178,7 +173,8 @@ class Keeper:
             if rule.table == "errors":
                 errors[name] = _warnings(rows, result.heads)
                 continue
-            if name in result.warned and not _reassuring(rule):
+            # A passed or skipped check of NCCL's diagnostics is no trouble.
+            if name in result.warned and (rule.table != "diagnostics" or rule.meaning is not None):
                 # A warning is an error row too, whatever table its values go to.
                 known = rows.filter(is_loud(pl.col("_level")))
                 if known.height:

@@ -4,28 +4,26 @@ from typing import Final
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.base.model import Analysis, Severity
-from nccl_insight.report.figures.base import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A way for two ranks to talk, as figures show it: color, dash and letter differ together."""
+    """A way for two ranks to talk, as figures show it: its color (``report.css``) and letter differ together."""
 
     key: str
     name: str
-    color: str
-    dash: str
+
     letter: str
 
 
 KINDS: Final = (
-    Kind("p2p", "P2P (GPU memory)", BLUE, "solid", "P"),
-    Kind("p2p_via", "P2P through a third GPU", SKY, "dashdot", "V"),
-    Kind("shm", "SHM (host memory)", ORANGE, "dot", "H"),
-    Kind("gdr", "NET with GPUDirect RDMA", GREEN, "solid", "G"),
-    Kind("host_rdma", "NET, RDMA through host memory", PURPLE, "dash", "N"),
-    Kind("socket", "NET over TCP sockets", RED, "longdash", "S"),
-    Kind("other", "other", GREY, "dot", "?"),
+    Kind("p2p", "P2P (GPU memory)", "P"),
+    Kind("p2p_via", "P2P through a third GPU", "V"),
+    Kind("shm", "SHM (host memory)", "H"),
+    Kind("gdr", "NET with GPUDirect RDMA", "G"),
+    Kind("host_rdma", "NET, RDMA through host memory", "N"),
+    Kind("socket", "NET over TCP sockets", "S"),
+    Kind("other", "other", "?"),
 )
 KIND: Final = {kind.key: kind for kind in KINDS}
 

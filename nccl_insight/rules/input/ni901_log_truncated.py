@@ -13,10 +13,6 @@ def check(ctx: Context) -> Hits:
     found = log_notes(ctx.run, ctx.name)
     if found is not None:
         yield ctx.says("log-notes", found.evidence, absence=found.absence, found=found)
-    yield from _unchecked(ctx)
-
-
-def _unchecked(ctx: Context) -> Hits:
     notes = ctx.run.table("notes").filter(pl.col("kind") == "no-checksum")
     if notes.is_empty():
         return

@@ -15,10 +15,6 @@ def check(ctx: Context) -> Hits:
         who = f"ranks {first} and {second}" if first and second else "ranks"
         yield from ctx.tells("found", whom=(*found.ranks, *both, *found.hosts), quiet=None, who=who, device=device)
         return
-    yield from _same_bus(ctx)
-
-
-def _same_bus(ctx: Context) -> Hits:
     made = ctx.run.table("communicators").filter(~pl.col("comm_id_made").fill_null(True)).select("comm_id")
     ranks = (
         ctx.run.table("ranks")
@@ -28,6 +24,5 @@ def _same_bus(ctx: Context) -> Hits:
         .unique(["comm_id", "host", "bus_id", "rank"], keep="first", maintain_order=True)
         .filter(pl.len().over("comm_id", "host", "bus_id") > 1)
     )
-    if ranks.is_empty():
-        return
-    yield ctx.says("same-bus", ranks, ranks=ranks)
+    if ranks.height:
+        yield ctx.says("same-bus", ranks, ranks=ranks)

@@ -10,7 +10,7 @@ from nccl_insight.rules.context import Context, Hits
 
 
 def check(ctx: Context) -> Hits:
-    """One finding a variable."""
+    """One finding a variable, by the catalog of settings, else as NCCL says itself."""
     named: set[str] = set()
     for setting in user_settings(ctx.run):
         if setting.version is None or setting.name in named:
@@ -19,10 +19,6 @@ def check(ctx: Context) -> Hits:
         if issue is not None:
             named.add(setting.name)
             yield ctx.says("found", setting.evidence, whom=setting.hosts, setting=setting, issue=issue)
-    yield from _said_by_nccl(ctx, named)
-
-
-def _said_by_nccl(ctx: Context, named: set[str]) -> Hits:
     rejected = ctx.run.table("env_rejected")
     rows = rejected.filter(pl.col("message").is_in(playing("old-setting"))).drop_nulls("name")
     for (name, message), group in rows.group_by(["name", "message"], maintain_order=True):

@@ -18,16 +18,11 @@ from nccl_insight.tables.run import Run
 
 
 def check(ctx: Context) -> Hits:
-    """What the call logs show, and what the dumps do."""
+    """What the call logs show, and what Flight Recorder dumps do: one finding for all pairs of one direction and
+    operation."""
     run = ctx.run
     if run.has("calls"):
         yield from _counted(ctx)
-    yield from _recorded(ctx)
-
-
-def _recorded(ctx: Context) -> Hits:
-    """Flight Recorder dumps; one finding for all pairs of one direction and operation."""
-    run = ctx.run
     here = flight_recorder.dumped(run)
     told = here - behind_data(run)
     found = [p for p in flight_recorder.unpaired(run) if p.missing in told]

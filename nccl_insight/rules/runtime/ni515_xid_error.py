@@ -82,17 +82,14 @@ def _foreign(run: Run, row: Mapping[str, Any]) -> bool:
     return bool(address) and 0 < ours == known and not gpus_at(run.tables, address, host)
 
 
-def _recovery(text: str) -> str:
-    """What the driver asks for with Xid 154: ``changed from 0x0 (None) to 0x2 (Node Reboot Required)``."""
-    return text.partition(" to 0x")[2].partition("(")[2].partition(")")[0]
-
-
 def _hit(ctx: Context, kind: _Kind, rows: Sequence[Mapping[str, Any]]) -> Hit:
     times = [row["time_s"] for row in rows if row["time_s"] is not None]
     name = "SXid" if kind.switch else "Xid"
     meaning = "an NVSwitch error" if kind.switch else MEANINGS.get(kind.xid or 0, "see NVIDIA's list")
     meaning = "a GPU that the job does not use" if kind.foreign else meaning
-    asked = _recovery(str(rows[-1]["text"])) if kind.xid == 154 else ""
+    # ``changed from 0x0 (None) to 0x2 (Node Reboot Required)``
+    asked = str(rows[-1]["text"]).partition(" to 0x")[2] if kind.xid == 154 else ""
+    asked = asked.partition("(")[2].partition(")")[0]
     meaning = f"the GPU needs: {asked}" if asked else meaning
     kinds = remedies(kind.xid, kind.severity.value, switch=kind.switch)
     at = [_place(ctx.run, row) for row in rows]

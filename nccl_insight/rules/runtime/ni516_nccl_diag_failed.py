@@ -27,7 +27,18 @@ def check(ctx: Context) -> Hits:
     yield from diagnosed(ctx, "inventory", findings(run, "GPU inventory"))
     yield from _ports(ctx)
     yield from _remarks(ctx)
-    yield from _unknown(ctx)
+    # Lines of the diagnostics whose wording is not known.
+    lines = causes(run).filter(pl.col("level") == "DIAG")
+    lines = lines.with_columns(told(lines, "diag-line").alias("_word"))
+    said = (pl.col("_word") == "stated").fill_null(False)
+    lines = lines.filter(pl.col("_word").ne_missing("notice") & (pl.col("message").is_null() | said))
+    if lines.is_empty():
+        return
+    stated = lines.filter(said)
+    severity = Severity.ERROR if stated.height else Severity.INFO
+    yield from ctx.tells(
+        "unknown", severity=severity, quiet=severity, rows=Trouble(stated if stated.height else lines), stated=stated
+    )
 
 
 def _edges(ctx: Context) -> Hits:
@@ -86,18 +97,3 @@ def _remarks(ctx: Context) -> Hits:
     if rows.height:
         checks = rows["diag_check"].unique(maintain_order=True)
         yield ctx.says("remarks", refs(rows, MOST), checks=checks, rows=rows)
-
-
-def _unknown(ctx: Context) -> Hits:
-    """Lines of the diagnostics whose wording is not known."""
-    lines = causes(ctx.run).filter(pl.col("level") == "DIAG")
-    lines = lines.with_columns(told(lines, "diag-line").alias("_word"))
-    said = (pl.col("_word") == "stated").fill_null(False)
-    lines = lines.filter(pl.col("_word").ne_missing("notice") & (pl.col("message").is_null() | said))
-    if lines.is_empty():
-        return
-    stated = lines.filter(said)
-    severity = Severity.ERROR if stated.height else Severity.INFO
-    yield from ctx.tells(
-        "unknown", severity=severity, quiet=severity, rows=Trouble(stated if stated.height else lines), stated=stated
-    )

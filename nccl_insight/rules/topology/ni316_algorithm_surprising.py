@@ -24,17 +24,13 @@ _CASES = (
 
 
 def check(ctx: Context) -> Hits:
-    """One finding for each kind of surprise."""
+    """One finding for each kind of surprise, and one per sweep of nccl-tests in which more bytes take less time: its
+    deepest dip."""
     unusual = choices(ctx.run).unusual
     pins = settings(ctx.run).filter(pl.col("name").is_in(_PINS))
     for kind, what, usual in _CASES:
         if kind in unusual:
             yield _hit(ctx, unusual[kind], what, usual, pins)
-    yield from _dips(ctx)
-
-
-def _dips(ctx: Context) -> Hits:
-    """One finding per sweep of nccl-tests in which more bytes take less time: its deepest dip."""
     rows = ctx.run.table("benchmarks").filter((pl.col("size_bytes") > 0) & (pl.col("time_us") >= ctx["least_us"]))
     if rows.is_empty():
         return

@@ -99,24 +99,21 @@ def _from_calls(run: Run) -> pl.DataFrame:
         .agg(pl.col("nranks").max(), _commonest("root"), n=pl.len(), peers=pl.col("to").n_unique())
         .collect()
     )
-    return _sends(own)
+    # Sends to every other rank are an all-to-all, other sends a neighbour exchange.
+    send = pl.col("op") == "Send"
+    everyone = send & (pl.col("nranks") > 2) & (pl.col("peers") >= pl.col("nranks") - 1)
+    rounds = (pl.col("n") // pl.col("peers").clip(1)).clip(1)
+    return own.with_columns(
+        n=pl.when(everyone).then(rounds).otherwise("n").cast(pl.UInt32),
+        size_bytes=pl.when(everyone)
+        .then(pl.col("size_bytes") * pl.col("nranks").cast(pl.UInt64))
+        .otherwise("size_bytes"),
+        op=pl.when(everyone).then(pl.lit("AllToAll")).when(send).then(pl.lit("SendRecv")).otherwise("op"),
+    )
 
 
 def _commonest(name: str) -> pl.Expr:
     return pl.col(name).drop_nulls().mode().sort().first().alias(name)
-
-
-def _sends(frame: pl.DataFrame) -> pl.DataFrame:
-    """Sends to every other rank are an all-to-all, other sends a neighbour exchange."""
-    send = pl.col("op") == "Send"
-    everyone = send & (pl.col("nranks") > 2) & (pl.col("peers") >= pl.col("nranks") - 1)
-    rounds = (pl.col("n") // pl.col("peers").clip(1)).clip(1)
-    whole = pl.col("size_bytes") * pl.col("nranks").cast(pl.UInt64)
-    return frame.with_columns(
-        n=pl.when(everyone).then(rounds).otherwise("n").cast(pl.UInt32),
-        size_bytes=pl.when(everyone).then(whole).otherwise("size_bytes"),
-        op=pl.when(everyone).then(pl.lit("AllToAll")).when(send).then(pl.lit("SendRecv")).otherwise("op"),
-    )
 
 
 def _from_collectives(run: Run) -> tuple[pl.DataFrame, str]:

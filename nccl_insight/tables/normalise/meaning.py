@@ -2,19 +2,23 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Final, TypeAlias
 
 import polars as pl
 
-from nccl_insight.language.meanings import Case, Meaning, Test
+from nccl_insight.language.meanings import Case, Meaning, Test, parse_case
 from nccl_insight.language.syntax import Message
-from nccl_insight.tables.normalise.ends import OTHER
-from nccl_insight.tables.normalise.fallback import FALLBACK
+from nccl_insight.tables.normalise.ends import OTHER, UNEXPLAINED
 from nccl_insight.tables.normalise.strerror import in_english
 from nccl_insight.tables.schema import is_loud
 
 # A warning of which the grammar knows the wording, and which says of no meaning: its values feed another table.
 _NOTE: Final = Meaning(OTHER, "benign")
+# What a failure line means that no rule of the grammar knows, by the only patterns over texts outside the grammar. They
+# serve such lines alone, so what they say is a guess: findings that rest on them have low confidence.
+_CASES: Final = resources.files(__package__).joinpath("fallback.txt").read_text("utf-8").splitlines()[1:]
+FALLBACK: Final = Meaning(UNEXPLAINED, "root", tuple(parse_case(c, "fallback") for c in _CASES))
 
 _RANGE: Final = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)")
 _COLUMN: Final = re.compile(r"\{([a-z_]+)\}")

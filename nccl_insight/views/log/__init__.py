@@ -8,9 +8,21 @@ from nccl_insight.views.log import choices as chosen
 from nccl_insight.views.log import inputs as read
 from nccl_insight.views.log import job as members
 from nccl_insight.views.log import paths
-from nccl_insight.views.log import traces as traced
 from nccl_insight.views.rings import Rings, rings
 from nccl_insight.views.steps import Spent, spent
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A row of the table ``collective_statistics``."""
+
+    op: str | None
+    size_bytes: int | None
+    group_size: int | None
+    process_group: str | None
+    count: int
+    median_ns: float
+    median_busbw_gbps: float | None
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,7 @@ class Log:
     steps: Spent | None
     mends: tuple[Mend, ...]
     replay: Replayed | None
-    statistics: tuple[traced.Statistics, ...]
+    statistics: tuple[Statistics, ...]
     trouble: read.Trouble | None
     limits: chosen.Limits | None
 
@@ -54,7 +66,13 @@ def log(run: Run) -> Log:
         steps=spent(run),
         mends=mends,
         replay=replay,
-        statistics=traced.statistics(run),
+        statistics=_statistics(run),
         trouble=read.trouble(run),
         limits=chosen.limits(run),
     )
+
+
+def _statistics(run: Run) -> tuple[Statistics, ...]:
+    """The collectives by operation and size, those that take most first."""
+    columns = ("op", "size_bytes", "group_size", "process_group", "count", "median_ns", "median_busbw_gbps")
+    return tuple(Statistics(*row) for row in run.table("collective_statistics").select(columns).iter_rows())

@@ -9,8 +9,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from nccl_insight.facts.lateness.chance import larger_by_chance
-from nccl_insight.facts.lateness.steps import regression
+from nccl_insight.facts.lateness.steps import larger_by_chance, regression
 from nccl_insight.share import api
 from nccl_insight.tables.run import Run, build_run
 

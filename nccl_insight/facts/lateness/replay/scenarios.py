@@ -106,9 +106,13 @@ def _meetings(numbers: Iterable[int], transfers: Iterable[float]) -> Change:
 
 
 def _uneven(line: Timeline, rows: pl.DataFrame, alike: Sequence[str] = PLACE) -> Scenario:
-    """The work of some ranks spread evenly."""
+    """Every node of some ranks as it is on average over its role, without pauses that are not usual."""
+    n, of = pl.len().over(PLACE), pl.col("rank").n_unique().over("role", "step")
+    spread = pl.when(2 * n <= of).then(n / of).otherwise(1.0)  # what few of them have
+    pause = pl.min_horizontal("gap", pl.col("gap").median().over(PLACE))
+    made = rows.with_columns(length=(pl.col("took").mean().over(alike) + pause) * spread).filter(of > 1)
     ranks = tuple(line.ranks[r] for r in rows["rank"].unique().sort())
-    return Scenario("compute", ranks, _even(rows, alike), uneven=True)
+    return Scenario("compute", ranks, _nodes(made.select("node", "length")), uneven=True)
 
 
 def of_ranks(line: Timeline, each: pl.DataFrame, alone: bool, span: float) -> list[Scenario]:
@@ -424,17 +428,6 @@ def _slow_starts(line: Timeline, rows: pl.DataFrame) -> _Slow:
         return _nodes(part.select("node", length=pl.col("took") + pl.max_horizontal("usual", 0.0)))
 
     return IDLE, dict(excess.select("step", "more").iter_rows()), change
-
-
-def _even(rows: pl.DataFrame, alike: Sequence[str] = PLACE) -> Change:
-    """Every node as it is on average over its role, without pauses that are not usual."""
-    n, of = pl.len().over(PLACE), pl.col("rank").n_unique().over("role", "step")
-    spread = pl.when(2 * n <= of).then(n / of).otherwise(1.0)  # what few of them have
-    made = rows.with_columns(
-        length=(pl.col("took").mean().over(alike) + pl.min_horizontal("gap", pl.col("gap").median().over(PLACE)))
-        * spread
-    ).filter(of > 1)
-    return _nodes(made.select("node", "length"))
 
 
 def ideal(line: Timeline, rows: pl.DataFrame, replay: Replay) -> Change:
