@@ -220,12 +220,9 @@ def _score(area: str, subject: str, ratio: float | None, explaining: list[Findin
     if area not in EFFECTS:
         loud = sum(_LOUDNESS.get(f.severity_bad or Severity.INFO, 0.0) for f in explaining)
         score += 100.0 * bool(loud) + 10.0 * loud + 2.0 * len({f.name for f in explaining})
-    return score + 20.0 * any(_names(subject, f.name) for f in explaining)
-
-
-def _names(subject: str, finding: str) -> bool:
-    """Whether a setting names what a finding is about: ``NCCL_NET_GDR_LEVEL`` and ``gdr-not-used``."""
-    return bool(set(subject.lower().split("_")) & (set(finding.split("-")) - _VAGUE))
+    # A setting may name what a finding is about: ``NCCL_NET_GDR_LEVEL`` and ``gdr-not-used``.
+    about = set(subject.lower().split("_")) - _VAGUE
+    return score + 20.0 * any(about.intersection(f.name.split("-")) for f in explaining)
 
 
 def _matters(area: str, good: Fact, bad: Fact, ratio: float | None) -> bool:

@@ -170,8 +170,7 @@ def _opened(
     whole = is_zip(found.path) or _checked(found)
     for member in unpack(found.path, budget):
         inside = PurePosixPath(member.name)
-        hidden = any(part.startswith(".") for part in inside.parts)
-        if member.name and (hidden or inside.suffix.lower() in _SKIPPED_SUFFIXES):
+        if member.name and ("/." in f"/{inside}" or inside.suffix.lower() in _SKIPPED_SUFFIXES):
             temporary.discard(member.path)
             continue
         display = f"{found.display}/{shown(member.name)}" if member.name else found.display
