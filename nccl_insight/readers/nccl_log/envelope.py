@@ -37,7 +37,7 @@ from nccl_insight.base.words import words
 _Path: TypeAlias = tuple[str, ...]
 
 _TEXTS: Final = words("""message msg log line textPayload MESSAGE @message _raw text body content short_message output
-    event""")
+    event data""")
 _WITHIN: Final = ("jsonPayload", "_source", "fields", "attributes", "result", "record", "data", "log", "message")
 _TIMES: Final = ("time", "timestamp", "@timestamp", "ts", "_time", "date", "__REALTIME_TIMESTAMP")
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))

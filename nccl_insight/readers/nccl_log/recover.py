@@ -367,7 +367,10 @@ def _past_digits(text: str, at: int) -> int:
 
 def extend(catalog: Catalog, name: str, body: str, following: Sequence[str]) -> tuple[Match, int] | None:
     """A message of several lines: the longest run of following lines that continues the rule, and its length."""
-    # Blanks at the end of the first line are gone; some messages have one there.
+    # Blanks at the end of the first line are gone; some messages have one there. A web page shows tabs as blanks.
+    tabbed = [f"\t{line.lstrip()}" if line.startswith("    ") else line for line in following]
+    if tabbed != following and (whole := extend(catalog, name, body, tabbed)) is not None:
+        return whole
     for taken in range(len(following), 0, -1):
         for first in (body, f"{body} "):
             found = catalog.try_rule(name, "\n".join([first, *following[:taken]]))

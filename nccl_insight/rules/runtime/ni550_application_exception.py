@@ -8,10 +8,10 @@ import polars as pl
 from nccl_insight.base import late
 from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.data import replace
-from nccl_insight.base.model import Hit, Step
+from nccl_insight.base.model import Hit, Severity, Step
 from nccl_insight.base.natures import names
 from nccl_insight.facts.said.course import course, in_order, signs_of_life
-from nccl_insight.facts.said.ends import ENDED, FAILED, LAST_WORDS, End, ends
+from nccl_insight.facts.said.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.said.topics import told
 from nccl_insight.language.load import playing
@@ -208,6 +208,9 @@ def _exit(ctx: Context, first: End) -> Hit:
         said=said,
         scheduled=strange or (ENDED in led and not said),
     )
+    dead = [e for kind in (KILLED, CRASHED) for e in outside.of_kind(run, kind) if e.strong]
+    if not said and any(outside.earlier(e, first) for e in dead):
+        hit = replace(hit, severity=Severity.INFO)
     if said and (told := _help(first)):
         hit = replace(hit, steps=steps_of_help(told), observed=told["says"])
     return outside.placed(run, hit, first, [first])

@@ -36,7 +36,8 @@ def _same(first: End, end: End) -> bool:
 
 
 def _signal(end: End) -> int | None:
-    return end.signal or told_signal(end.text)
+    # Who lost a process offers several reasons.
+    return end.signal or (None if end.lost else told_signal(end.text))
 
 
 def _open(end: End) -> bool:
