@@ -14,9 +14,8 @@ import nccl_insight
 from nccl_insight.tables.run import Run
 from nccl_insight.views.events import events
 from nccl_insight.views.log import log
-from nccl_insight.views.page import page
+from nccl_insight.views.page import page, structure
 from nccl_insight.views.platform import platform
-from nccl_insight.views.structure import structure
 from tests import render_samples as samples
 from tests import source
 from tests.runs import HEALTHY

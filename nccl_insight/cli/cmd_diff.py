@@ -50,7 +50,7 @@ def diff(
     from nccl_insight.engine.compare import compare
     from nccl_insight.report.prose import fit
     from nccl_insight.share import api
-    from nccl_insight.views.structure import structure
+    from nccl_insight.views.page import structure
 
     outputs = [parse_output(o) for o in output]
     check_outputs([good, bad], [target for _, target in outputs])

@@ -56,8 +56,7 @@ def suggest(
 ) -> None:
     """Skeletons of rules for the most frequent unknown lines."""
     from nccl_insight.inputs.find import find_inputs
-    from nccl_insight.readers.nccl_log.coverage import measure
-    from nccl_insight.readers.nccl_log.suggest import suggestions
+    from nccl_insight.readers.nccl_log.coverage import measure, suggestions
 
     found = suggestions(measure(find_inputs(paths)), top)
     typer.echo(found or "every NCCL line is known\n", nl=False)

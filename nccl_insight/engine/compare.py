@@ -194,8 +194,7 @@ def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised
         if not _matters(area, good, bad, ratio):
             return None
     improved = ratio is not None and area in EFFECTS and (ratio > 1) == (area == "bandwidth")
-    explained = [name for where, what, name in _EXPLAINS if where == area and re.search(what, subject)]
-    explaining = [] if improved else [f for f in raised if any(re.match(name, f.name) for name in explained)]
+    explaining = [] if improved else _explained(area, subject, raised)
     good, bad = good or _ABSENT, bad or _ABSENT
     score = _score(area, subject, ratio, explaining) + 15.0 * bool(bad.hosts) - 5.0 * improved
     return Change(
@@ -211,6 +210,12 @@ def _change(area: str, subject: str, good: Fact | None, bad: Fact | None, raised
         evidence_good=good.evidence,
         evidence_bad=bad.evidence,
     )
+
+
+def _explained(area: str, subject: str, raised: list[FindingChange]) -> list[FindingChange]:
+    """The findings that such a change may explain."""
+    names = [name for where, what, name in _EXPLAINS if where == area and re.search(what, subject)]
+    return [f for f in raised if any(re.match(name, f.name) for name in names)]
 
 
 def _score(area: str, subject: str, ratio: float | None, explaining: list[FindingChange]) -> float:

@@ -61,12 +61,6 @@ def _terminal(definition: Definition) -> syntax.TerminalDef:
     return syntax.TerminalDef(definition.name, body[1:-1].replace(r"\/", "/"), dtype, definition.where)
 
 
-def _column_type(expr: syntax.Expr, terminals: Mapping[str, syntax.TerminalDef], given: str | None) -> str:
-    if given:
-        return given
-    return terminals[expr.name].dtype if isinstance(expr, syntax.Terminal) else "str"
-
-
 class _Taken(NamedTuple):
     """What every start needs of the packaged files: their digest, the definitions as they stand there (name, body,
     directives, file:line), and by file the blocks of directives that belong to no rule."""
@@ -115,12 +109,6 @@ def _tables(files: Mapping[str, str]) -> Mapping[str, tuple[Case, ...]]:
             raise GrammarError(f"{block['where']}: the table of cases {block['define']} is already defined")
         found[block["define"]] = block
     return OnDemand(found, lambda name: parse_cases(found[name], found[name]["where"]))
-
-
-def _defaults(files: Mapping[str, str], name: str) -> dict[str, str]:
-    """What a file says once for all its rules."""
-    given = (b.items() for b in _own_blocks(files, name) if "define" not in b)
-    return {k: v for items in given for k, v in items if k.startswith("default-")}
 
 
 def _definitions(files: Mapping[str, str]) -> dict[str, Definition]:
@@ -172,7 +160,8 @@ class _Reader:
         expr = self._parsed(name)
         if any(not c.startswith("_") for c in syntax.columns_of(expr)):
             raise GrammarError(f"{definition.where}: column {name} holds another column")
-        dtype = _column_type(expr, self.terminals, definition.directives.get("type"))
+        usual = self.terminals[expr.name].dtype if isinstance(expr, syntax.Terminal) else "str"
+        dtype = definition.directives.get("type") or usual
         column = definition.directives.get("column", name)
         if column != name and (column not in self._names or self.columns[column].dtype != dtype):
             raise GrammarError(f"{definition.where}: there is no column {column} of type {dtype}")
@@ -184,7 +173,8 @@ class _Reader:
 
     def _meaning(self, definition: Definition) -> Meaning | None:
         file = definition.where.partition(":")[0]
-        own = _defaults(self._files, file)
+        blocks = (b.items() for b in _own_blocks(self._files, file) if "define" not in b)
+        own = {k: v for items in blocks for k, v in items if k.startswith("default-")}  # once for all its rules
         return meaning_of(definition.directives, own, self._tables, f"{definition.where} ({definition.name})")
 
     def _message(self, name: str) -> syntax.Message:

@@ -19,7 +19,7 @@ from nccl_insight.report.html.markup import fill, json_block
 from nccl_insight.report.html.page import Document, document
 from nccl_insight.report.sanitize import one_line
 from nccl_insight.views.matrix import differing
-from nccl_insight.views.structure import Structure
+from nccl_insight.views.page import Structure
 
 _HALF = 560.0
 _STATUS = {"new": "error", "worse": "warning", "other": "info", "better": "ok", "gone": "ok"}

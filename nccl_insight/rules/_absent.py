@@ -8,7 +8,6 @@ import polars as pl
 from nccl_insight.base.model import Confidence, Hit, Severity
 from nccl_insight.base.units import capital, rank_words
 from nccl_insight.facts.progress.absent import Absent
-from nccl_insight.facts.progress.claims import Claim
 from nccl_insight.facts.progress.last_said import last_said
 from nccl_insight.facts.progress.watchdog import WHO, apart, group_words
 from nccl_insight.facts.setup.settings import ranks_on, refs
@@ -73,18 +72,15 @@ def _stands(rows: pl.DataFrame) -> Iterator[str]:
         yield f"rank {rank} itself timed out in {op} {seq:,} of {group_words(group)}{alone}"
 
 
-def _operation(claim: Claim) -> str:
-    """``, in 901 (ALLREDUCE)``; empty where the claim has no number."""
-    return f", in {claim.seq:,} ({claim.op or 'operation unknown'})" if claim.seq is not None else ""
-
-
 def _others(item: Absent) -> Iterator[str]:
     """A sentence for each other source."""
     for claim in item.support:
         yield f"The same by {claim.source}: {claim.said}."
     if also := item.also:
         waiting, late = sorted({r for claim in also for r in claim.waiting}), "them" if also[0].ranks[1:] else "it"
-        where = f"{len(also)} other process groups" if also[1:] else f"another process group{_operation(also[0])}"
+        seq, op = also[0].seq, also[0].op or "operation unknown"
+        one = f"another process group{'' if seq is None else f', in {seq:,} ({op})'}"
+        where = f"{len(also)} other process groups" if also[1:] else one
         yield f"{capital(rank_words(waiting))} {'wait' if waiting[1:] else 'waits'} for {late} in {where}."
     for claim in item.against:
         yield f"{capital(claim.source)} says otherwise ({claim.said}); that is weaker evidence."

@@ -205,7 +205,8 @@ def wires(run: Run) -> Iterator[Said | Beside]:
 
 def peermem(run: Run) -> Iterator[Said | Beside]:
     """Why GPUDirect RDMA is not used: the module that NVIDIA's driver needs for it is not loaded."""
-    if not _without_gdr(run) and present(run).isdisjoint(shown_by("peermem")):
+    net = run.table("connections").filter(pl.col("transport").cast(pl.String) == "NET")
+    if net["gdr"].fill_null(False).all() and present(run).isdisjoint(shown_by("peermem")):
         return
     loaded = grouped((f.home, f.device) for f in named(run, r"module\.size"))
     for key, fact in {f.home: f for f in named(run, r"module\.count")}.items():
@@ -217,11 +218,6 @@ def peermem(run: Run) -> Iterator[Said | Beside]:
                 "and driver with DMA-BUF).",
                 refs([fact]),
             )
-
-
-def _without_gdr(run: Run) -> bool:
-    net = run.table("connections").filter(pl.col("transport").cast(pl.String) == "NET")
-    return not net["gdr"].fill_null(False).all()
 
 
 def interfaces(run: Run) -> Iterator[Said | Beside]:

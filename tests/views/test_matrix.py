@@ -5,7 +5,7 @@ from __future__ import annotations
 from nccl_insight.report import html_diff
 from nccl_insight.tables.run import build_run
 from nccl_insight.views.matrix import differing, matrix
-from nccl_insight.views.structure import structure
+from nccl_insight.views.page import structure
 from tests import render_samples as samples
 from tests.drawings import drawn
 

@@ -6,7 +6,8 @@ between releases (``machines/nccl_tuning.toml``). Formulas: NVIDIA/nccl ``src/gr
 microseconds, bandwidths in GB/s.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from nccl_insight.base.versions import version_key
 
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
 _LL, _LL128, _SIMPLE = range(3)
+# Compute capabilities from which the next row of a table holds: Ampere, Hopper, Blackwell.
+_GENERATIONS: Final = (80, 90, 100)
 # Trees do not follow the model at medium sizes: share of the bandwidth by power of two from 64 B on.
 _TREE_SHARE: Final = (
     (1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 1.0),
@@ -131,11 +134,6 @@ def best(op: str, graphs: Mapping[str, Graph], job: Job, size_bytes: int) -> tup
     return min(timed, key=lambda pair: pair[1], default=None)
 
 
-def _generation(capability: int, rows: Sequence[Sequence[float]]) -> int:
-    index = 3 if capability >= 100 else 2 if capability >= 90 else 1 if capability >= 80 else 0
-    return min(index, len(rows) - 1)
-
-
 def _most(era: Mapping[str, Any], key: str, job: Job) -> float:
     """A limit per channel (or of LL as a whole) from the tables of an era."""
     column = min(job.nodes, 3) - 1
@@ -145,7 +143,7 @@ def _most(era: Mapping[str, Any], key: str, job: Job) -> float:
     elif era.get("first"):
         row = int(job.capability == 80)
     else:
-        row = _generation(job.capability, rows)
+        row = min(bisect_right(_GENERATIONS, job.capability), len(rows) - 1)
     return float(rows[row][column])
 
 

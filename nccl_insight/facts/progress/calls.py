@@ -104,7 +104,11 @@ def sums(run: Run) -> CallSums:
         rows = numbers.of(_collective(frame))
         progress.add(_far(rows))
         same.add(_alike(rows))
-        transfers = _transfers(frame)
+        # NCCL prints the peer in the field of the root.
+        transfers = frame.filter(pl.col("op").is_in(["Send", "Recv"])).with_columns(
+            pl.col("op").cast(pl.String), peer=pl.coalesce("peer", "root")
+        )
+        transfers = transfers.drop_nulls(["comm_id", "rank", "peer"])
         pairs.add(_paired(transfers))
         speaking.add(transfers.select("comm_id", "rank").unique(maintain_order=True))
         small.add(_small(frame, limit))
@@ -229,14 +233,6 @@ def judgeable(run: Run) -> pl.DataFrame:
         .filter((pl.col("ranks") > 1) & (pl.col("ranks") == pl.col("known")) & ~(pl.col("through") & pl.col("uneven")))
         .select("comm_id", "nranks", "ranks")
     )
-
-
-def _transfers(calls: pl.DataFrame) -> pl.DataFrame:
-    """Sends and receives with their ``peer``, which NCCL prints in the field of the root."""
-    rows = calls.filter(pl.col("op").is_in(["Send", "Recv"])).with_columns(
-        pl.col("op").cast(pl.String), peer=pl.coalesce("peer", "root")
-    )
-    return rows.drop_nulls(["comm_id", "rank", "peer"])
 
 
 def _paired(transfers: pl.DataFrame) -> pl.DataFrame:

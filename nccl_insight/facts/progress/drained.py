@@ -181,12 +181,11 @@ def _totals(run: Run, places: dict[tuple[str, int], int]) -> Counter[tuple[int, 
     return total
 
 
-def _waits(
-    rows: pl.DataFrame, total: Counter[tuple[int, _Stream]], members: dict[str, list[int]]
-) -> dict[int, list[tuple[_Stream, int]]]:
-    """The calls that each rank waits in, with their numbers in their streams."""
-    first, batches = dict(total), defaultdict[int, list[list[tuple[_Stream, int]]]](list)
-    calls = defaultdict[int, list[tuple[object, _Stream, int]]](list)
+def _batches(
+    rows: pl.DataFrame, total: Counter[tuple[int, _Stream]]
+) -> tuple[dict[tuple[int, _Stream], int], dict[int, list[list[tuple[_Stream, int]]]]]:
+    """The number of the first call here in each stream of a rank, and the calls of each, those that go together."""
+    first, calls = dict(total), defaultdict[int, list[tuple[object, _Stream, int]]](list)
     cells = rows.reverse().with_row_index("n").select("n", "comm_id", "op", "op_count", "job", "whom")
     for n, comm, op, count, job, whom in cells.iter_rows():
         sent = op in POINT_TO_POINT
@@ -194,8 +193,17 @@ def _waits(
             stream: _Stream = (comm, () if not sent else (job, whom) if op == "Send" else (whom, job))
             first[job, stream] -= 1
             calls[job].append(((comm, count) if sent else n, stream, first[job, stream]))
-    for job, each in calls.items():
-        batches[job] = [[(s, n) for _, s, n in part] for _, part in groupby(reversed(each), key=lambda c: c[0])]
+    return first, {
+        job: [[(s, n) for _, s, n in part] for _, part in groupby(reversed(each), key=lambda c: c[0])]
+        for job, each in calls.items()
+    }
+
+
+def _waits(
+    rows: pl.DataFrame, total: Counter[tuple[int, _Stream]], members: dict[str, list[int]]
+) -> dict[int, list[tuple[_Stream, int]]]:
+    """The calls that each rank waits in, with their numbers in their streams."""
+    first, batches = _batches(rows, total)
     left, lacks, ready = Counter[int](), dict[tuple[_Stream, int], int](), deque(sorted(batches))
     at = dict.fromkeys(batches, -1)
     while ready:

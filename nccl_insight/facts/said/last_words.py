@@ -128,6 +128,18 @@ def _framed(rows: pl.DataFrame) -> dict[int, bool]:
     return found
 
 
+def _form(text: str, inside: bool, fatal: bool | None) -> tuple[str, int | None, int | None, str | None] | None:
+    """What a line says by its form, else by its place: ``inside`` a traceback, in a block that is ``fatal`` or not."""
+    said = form_of(text)
+    if said is not None and said[0] != COMPLAINT:
+        return said
+    if inside and (raised := ends_traceback(text)):
+        return EXCEPTION, None, None, raised
+    if fatal is None:
+        return said
+    return (FATAL, None, None, None) if fatal else None
+
+
 def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
     words: list[Word] = []
     good = last = ""
@@ -151,12 +163,7 @@ def _tail(input_id: int, rows: pl.DataFrame) -> Tail:
             continue
         if inside and text[:1].isspace():
             continue
-        said = form_of(text)
-        if inside and (said is None or said[0] == COMPLAINT) and (raised := ends_traceback(text)):
-            said = (EXCEPTION, None, None, raised)
-        inside = False
-        if int(line) in framed and (said is None or said[0] == COMPLAINT):
-            said = (FATAL, None, None, None) if framed[int(line)] else None
+        said, inside = _form(text, inside, framed.get(int(line))), False
         if ignored:
             ignored = False
             if said is not None and said[0] == EXCEPTION:

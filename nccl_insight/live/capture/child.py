@@ -191,6 +191,22 @@ def _profile(torch: Any, dist: Any, plan: Plan, device: Any, path: Path) -> None
     recorder.export_chrome_trace(str(path))
 
 
+def _reached(pairs: Pairs, rank: int, nodes: list[list[int]]) -> list[int]:
+    """Measures node by node; the ranks of nodes that reach others, of which this one is one."""
+    try:
+        dead = pairs.run()
+    except RuntimeError as error:  # the others went on without it, and the store with them
+        if pairs.reached is False:
+            raise SystemExit(_ALONE.format(socket.gethostname())) from error
+        raise
+    ranks = sorted(r for node, own in enumerate(nodes) if node not in dead for r in own)
+    if not ranks:
+        raise SystemExit("no two nodes reach each other")
+    if rank not in ranks:
+        raise SystemExit(_ALONE.format(socket.gethostname()))
+    return ranks
+
+
 def measure(plan: Plan, directory: Path) -> None:
     """Everything that one rank does; the results of all ranks are in rank 0's file."""
     rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
@@ -223,18 +239,7 @@ def measure(plan: Plan, directory: Path) -> None:
     ranks = list(range(world))
     if plan.pair_bytes and len(nodes) > 1:
         recorder.add("enter", op="pairs of nodes", at=time.time())
-        pairs = Pairs(torch, dist, plan, device, store, rank, nodes, recorder.add)
-        try:
-            dead = pairs.run()
-        except RuntimeError as error:  # the others went on without it, and the store with them
-            if pairs.reached is False:
-                raise SystemExit(_ALONE.format(socket.gethostname())) from error
-            raise
-        ranks = sorted(r for node, own in enumerate(nodes) if node not in dead for r in own)
-        if not ranks:
-            raise SystemExit("no two nodes reach each other")
-        if rank not in ranks:
-            raise SystemExit(_ALONE.format(socket.gethostname()))
+        ranks = _reached(Pairs(torch, dist, plan, device, store, rank, nodes, recorder.add), rank, nodes)
     rank, world, patience = ranks.index(rank), len(ranks), datetime.timedelta(seconds=plan.timeout_s)
     dist.init_process_group(
         plan.backend, store=dist.PrefixStore("world", store), rank=rank, world_size=world, timeout=patience

@@ -5,13 +5,14 @@ a guard process ends their groups when this process is gone without a word (SIGK
 """
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
 from typing import IO
@@ -85,7 +86,7 @@ class Outcome:
 
 def run_group(
     tasks: Sequence[Task], deadline_s: float | None, *, grace_s: float = 2.0, straggle_s: float = 10.0,
-    stopped: Callable[[str], None] = lambda name: None, hopeless: Callable[[], bool] = lambda: False,
+    stopped: Callable[[str], None] = lambda name: None, hopeless: Callable[[], bool] = bool,
 ) -> Outcome:  # fmt: skip
     """Starts all tasks and waits for them. ``stopped`` hears of a child that stays stopped (SIGSTOP, a debugger).
 
@@ -99,9 +100,8 @@ def run_group(
     running: dict[int, tuple[Task, subprocess.Popen[bytes]]] = {}
     ended: dict[str, Ended] = {}
     timed_out = False
-    failed_at: float | None = None
+    failed_at = math.inf
     halted: dict[int, float] = {}
-    told: set[int] = set()
     with _handlers(None, _STOPS), _guarded() as guard:
         try:
             for task in tasks:
@@ -112,25 +112,33 @@ def run_group(
                     task, process = running.pop(pid)
                     ended[task.name] = _reap(task, process)
                     guard.tell(f"-{pid}")
-                    if ended[task.name].code != 0 and failed_at is None:
-                        failed_at = time.monotonic()
+                    if ended[task.name].code != 0:
+                        failed_at = min(failed_at, time.monotonic())
                 now = time.monotonic()
-                if failed_at is None and hopeless():
-                    failed_at = now
+                if hopeless():
+                    failed_at = min(failed_at, now)
                 timed_out = bool(running) and deadline_s is not None and now - started > deadline_s
-                if timed_out or (running and failed_at is not None and now - failed_at > straggle_s):
+                if timed_out or (running and now - failed_at > straggle_s):
                     break
                 if running:
                     time.sleep(_POLL_S)
-                halted = {pid: halted.get(pid, now) for pid in running if state_of(pid)[:1] in (["T"], ["t"])}
-                for pid in [p for p, since in halted.items() if now - since > _HALTED_S and p not in told]:
-                    told.add(pid)
+                for pid in _long_halted(running, halted, now):
                     stopped(running[pid][0].name)
         finally:
             with _handlers(signal.SIG_IGN, (*_STOPS, signal.SIGINT)):  # a second one does not cut this short
                 for done in _end(running, grace_s):
                     ended[done.name] = done
     return Outcome(tuple(ended[t.name] for t in tasks if t.name in ended), timed_out, time.monotonic() - started)
+
+
+def _long_halted(running: Iterable[int], halted: dict[int, float], now: float) -> Iterator[int]:
+    """The children that stay stopped, each once; ``halted``: since when each is, or that it was told."""
+    for pid in running:
+        if state_of(pid)[:1] not in (["T"], ["t"]):
+            halted.pop(pid, None)
+        elif now - halted.setdefault(pid, now) > _HALTED_S:
+            halted[pid] = math.inf
+            yield pid
 
 
 @contextlib.contextmanager

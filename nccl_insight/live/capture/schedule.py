@@ -2,10 +2,11 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from nccl_insight.base.data import dataclass, replace
+from nccl_insight.base.grouping import grouped
 
 Pair = tuple[int, int]
 #: A single rank is numbered by its node times this and its local rank.
@@ -95,14 +96,7 @@ def suspects(measured: Sequence[Measurement], closely: bool = False) -> Suspects
     rates, typical = _rates(measured)
     slower = {n: r for n, r in rates.items() if r.median < _SLOW * typical and r.best < _SLOW_BEST * typical}
     slower = _surely(slower, measured, rates, typical) if closely else slower
-    partners: dict[int, set[int]] = {}
-    together: dict[Pair, list[Measurement]] = {}
-    for m in measured:
-        together.setdefault((m.first, m.second), []).append(m)
-        partners.setdefault(m.first, set()).add(m.second)
-        partners.setdefault(m.second, set()).add(m.first)
-    # Two that met nobody else: which of them is slow cannot be told.
-    alone = {a for a in slower if len(partners[a]) == 1 and all(partners[b] == {a} for b in partners[a])}
+    together, alone = grouped(((m.first, m.second), m) for m in measured), _alone(slower, measured)
     nodes = {node: rate.median for node, rate in slower.items() if node not in alone}
     slow, of_good = [], _without(measured, set(nodes))
     low = sum(rate < _SLOW_PAIR * typical for rate in of_good)
@@ -114,6 +108,13 @@ def suspects(measured: Sequence[Measurement], closely: bool = False) -> Suspects
             if not closely or often ** len(turns) * len(together) < _CHANCE:
                 slow.append(replace(turns[0], busbw_gbps=rate))
     return Suspects(tuple(sorted(nodes.items())), tuple(slow), typical)
+
+
+def _alone(slower: Iterable[int], measured: Sequence[Measurement]) -> set[int]:
+    """Those that met one other which met nobody else: which of the two is slow cannot be told."""
+    both = ((m.first, m.second) for m in measured)
+    met = {a: {*others} for a, others in grouped(pair for a, b in both for pair in ((a, b), (b, a))).items()}
+    return {a for a in slower if len(met[a]) == 1 and all(met[b] == {a} for b in met[a])}
 
 
 def _surely(
@@ -195,11 +196,17 @@ def again(measured: Sequence[Measurement]) -> list[list[Pair]]:
         steady = math.ceil((_SURE * _OF_MEDIAN * noise / (_LESS * typical)) ** 2) - len(own) if node in weak else 0
         for turn in range(max(turns, min(_MOST_AGAIN, steady))):
             _pack(rounds, *((node, good[(number + turn + k) % len(good)]) for k in range(len(good))))
-    for number, one in enumerate(rounds if len(good) <= _FEW else ()):  # what is usual is better known then, too
-        busy = {node for pair in one for node in pair}
-        idle = [node for node in good[number % len(good) :] + good[: number % len(good)] if node not in busy]
-        one += [(min(pair), max(pair)) for pair in zip(idle[::2], idle[1::2], strict=False)]
+    if len(good) <= _FEW:
+        _fill(rounds, good)
     return rounds
+
+
+def _fill(rounds: Sequence[list[Pair]], good: Sequence[int]) -> None:
+    """Pairs the good nodes that are free in a round, so that what is usual is better known, too."""
+    for number, one in enumerate(rounds):
+        busy = {node for pair in one for node in pair}
+        idle = [node for node in (*good[number % len(good) :], *good[: number % len(good)]) if node not in busy]
+        one += [(min(pair), max(pair)) for pair in zip(idle[::2], idle[1::2], strict=False)]
 
 
 def singles_again(measured: Sequence[Measurement]) -> list[list[Pair]]:

@@ -66,18 +66,8 @@ def judge(asked: Asked, node: Node, world: World | None) -> Result:
         wanted = [w for w in wanted if w.key not in expectations.MEASURED]
     answer = ask(node) if node.gpus() else Answer("missing")
     facts = facts_of(node, answer)
-    checks = list(quick_checks(node, answer, asked.window_s))
-    if asked.only:
-        checks = chosen.only(asked.only, checks)
     alone = world is None or world.local_rank == 0
-    if alone:
-        checks += [chosen.run_plugin(node, *each, _PLUGIN_S) for each in asked.plugins]
-    if asked.stress_s:
-        from nccl_insight.live.preflight.fabric import ports_of
-        from nccl_insight.live.preflight.stress import stress_checks
-
-        devices = ["cpu"] if asked.backend == "gloo" else [f"cuda:{index}" for index in range(node.gpus())]
-        checks += stress_checks(devices, ports_of(node), asked.stress_s, node.environ)
+    checks = _of_node(asked, node, answer, asked.plugins if alone else ())
     measured = _measured(asked, node, world, facts, checks, answer.domain) if asked.level != "quick" else None
     if measured is not None:
         checks += measured.checks
@@ -100,6 +90,21 @@ def judge(asked: Asked, node: Node, world: World | None) -> Result:
         strict=asked.strict,
         facts=facts,
     )
+
+
+def _of_node(asked: Asked, node: Node, answer: Answer, plugins: Sequence[tuple[str, Sequence[str]]]) -> list[Check]:
+    """The checks of this node by itself: quick ones, the user's own, and under load."""
+    checks = list(quick_checks(node, answer, asked.window_s))
+    if asked.only:
+        checks = chosen.only(asked.only, checks)
+    checks += [chosen.run_plugin(node, *each, _PLUGIN_S) for each in plugins]
+    if asked.stress_s:
+        from nccl_insight.live.preflight.fabric import ports_of
+        from nccl_insight.live.preflight.stress import stress_checks
+
+        devices = ["cpu"] if asked.backend == "gloo" else [f"cuda:{index}" for index in range(node.gpus())]
+        checks += stress_checks(devices, ports_of(node), asked.stress_s, node.environ)
+    return checks
 
 
 def _judged(gpus: int, named: object, checks: Sequence[Check]) -> bool:

@@ -185,10 +185,7 @@ def _amd(node: Node) -> Iterator[Check]:
         width, widest = (_number(node.read(f"{base}/{name}_link_width")) for name in ("current", "max"))
         if width and widest and width < widest:
             narrow.append(f"{entry} x{width} of x{widest}")
-        for sensor in node.entries(f"{base}/hwmon"):
-            cap, usual = (node.read(f"{base}/hwmon/{sensor}/power1_cap{end}") or "" for end in ("", "_default"))
-            if cap.isdigit() and usual.isdigit() and int(cap) < 0.95 * int(usual):
-                capped.append(f"{entry} {int(cap) / 1e6:.0f} of {int(usual) / 1e6:.0f} W")
+        capped += [f"{entry} {said}" for said in _capped(node, f"{base}/hwmon")]
         used = node.read(f"{base}/mem_info_vram_used") or ""
         if used.isdigit() and int(used) > _USED_BYTES:
             busy.append(f"{entry} {int(used) / (1 << 30):.1f} GiB")
@@ -204,6 +201,14 @@ def _amd(node: Node) -> Iterator[Check]:
         yield Check("gpu health", Status.SKIP, "the driver shows no error counters here (see amd-smi metric --ecc)")
     elif not broken:
         yield Check("gpu health", Status.PASS, f"{plural(counted, 'GPU')}: no uncorrected error in memory and links")
+
+
+def _capped(node: Node, folder: str) -> Iterator[str]:
+    """Power limits that are clearly below what the board has by default: ``200 of 300 W``."""
+    for sensor in node.entries(folder):
+        cap, usual = (node.read(f"{folder}/{sensor}/power1_cap{end}") or "" for end in ("", "_default"))
+        if cap.isdigit() and usual.isdigit() and int(cap) < 0.95 * int(usual):
+            yield f"{int(cap) / 1e6:.0f} of {int(usual) / 1e6:.0f} W"
 
 
 def _errors_of(node: Node, folder: str) -> dict[str, int]:

@@ -65,6 +65,10 @@ class _Rank:
         if self.looks >= _TURNS:
             self.missing = self.least
 
+    def seen(self, top: int, now: float) -> None:
+        """The first rank of its communicator is at ``top``: others wait for it from now on, or no more."""
+        self.passed = None if self.place >= top else now if self.passed is None else self.passed
+
     def behind_s(self, now: float) -> float:
         """How long others wait for it."""
         return 0.0 if self.passed is None else now - max(self.passed, self.since)
@@ -380,7 +384,7 @@ class Watch:
                 mark.went_on(most - mark.count)
             top = comm.top
             for mark in comm.ranks.values():
-                mark.passed = None if mark.place >= top else now if mark.passed is None else mark.passed
+                mark.seen(top, now)
             if top > before:
                 comm.gaps.extend([] if comm.led is None else [now - comm.led])
                 comm.led = now

@@ -323,6 +323,17 @@ def _places(tables: Tables) -> Places:
     )
 
 
+def _by_local_ranks(
+    local: Mapping[int, int], said: Mapping[int, PathPlace], proved: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Ranks of inputs on hosts on which those that are known all begin at one number."""
+    for here in grouped((said[i].host, i) for i in local).values():
+        firsts = {proved[i] - local[i] for i in here if i in proved}
+        if len(firsts) == 1:
+            (first,) = firsts
+            yield from ((i, local[i] + first) for i in here)
+
+
 def _by_path(
     tables: Tables,
     names: Mapping[str, str],
@@ -345,11 +356,7 @@ def _by_path(
         if all(proved.get(i, number) == number for i, number in numbers.items()):
             ranks.update({**numbers, **ranks})
     local = {i: p.local_rank for i, p in said.items() if p.local_rank is not None}
-    for here in grouped((said[i].host, i) for i in local).values():
-        firsts = {proved[i] - local[i] for i in here if i in proved}
-        if len(firsts) == 1:
-            (first,) = firsts
-            ranks.update((i, local[i] + first) for i in here if i not in ranks)
+    ranks.update((i, rank) for i, rank in _by_local_ranks(local, said, proved) if i not in ranks)
     at = {rank: {*own} for rank, own in grouped((rank, host) for (host, _), rank in rank_of_process.items()).items()}
     hosts.update((i, at[rank].pop()) for i, rank in ranks.items() if i not in hosts and len(at.get(rank, ())) == 1)
     own = {i: p.host for i, p in said.items() if p.host is not None}

@@ -132,7 +132,8 @@ class _Builder:
         )
         assigned = gpu_activity.assign_steps(activity, steps, self._marks())
         activity = activity.with_columns(assigned["step"])
-        self.step_by = _most(assigned["by"])
+        told_by = assigned["by"].drop_nulls()
+        self.step_by = str(told_by.mode().sort()[0]) if told_by.len() else None  # what tells it of most
         self.outside = activity.filter(pl.col("step").is_null()) if self.step_by else activity.clear()
         rank, origin = self._rank()
         collectives = collective_table(self.events, activity, steps, self.groups, self.base)
@@ -182,6 +183,25 @@ class _Builder:
         named = gpu_activity.rank_in_name(self.source.display)
         return named, "file_name" if named is not None else None
 
+    def _unplaced(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> str:
+        """What the trace does not tell of its rank; empty where it tells, or has nothing to place."""
+        if origin == "file_name":
+            return f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file"
+        if rank is not None:
+            return ""
+        if self.whose is not None and activity.height:
+            names = "-".join(f"{kind}{number}" for kind, number in self.whose[1]) or "events without a mark"
+            return (
+                f"the file holds several ranks and does not tell the rank of {names}: cross-rank figures leave it out; "
+                "give the traces of the ranks as they were before they were merged"
+            )
+        if not self.scan.damage.truncated and (found.height or activity.height):
+            return (
+                "the trace names no rank (distributedInfo): cross-rank figures leave it out; start the profiler after "
+                "torch.distributed.init_process_group"
+            )
+        return ""
+
     def _notes(
         self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame
     ) -> Iterator[tuple[str, str]]:
@@ -199,22 +219,8 @@ class _Builder:
             yield CUT, f"{damage.unreadable_events:,} events are not valid JSON and were left out, {at}"
         if self.events.rejected:
             yield CUT, f"{self.events.rejected:,} GPU events have no valid time or duration and were left out"
-        if origin == "file_name":
-            taken = f"rank {rank} was taken from the name of the file"
-            yield LACKS, f"the trace names no rank (distributedInfo); {taken}"
-        elif rank is None and self.whose is not None and activity.height:
-            names = "-".join(f"{kind}{number}" for kind, number in self.whose[1]) or "events without a mark"
-            yield (
-                LACKS,
-                f"the file holds several ranks and does not tell the rank of {names}: cross-rank figures leave it out; "
-                "give the traces of the ranks as they were before they were merged",
-            )
-        elif rank is None and not damage.truncated and (found.height or activity.height):
-            yield (
-                LACKS,
-                "the trace names no rank (distributedInfo): cross-rank figures leave it out; start the profiler after "
-                "torch.distributed.init_process_group",
-            )
+        if lacks := self._unplaced(rank, origin, activity, found):
+            yield LACKS, lacks
         kernels = found.filter(pl.col("source") == "kernel")
         bare = kernels.filter(
             pl.col("op").is_null() | (pl.col("size_bytes").is_null() & (pl.col("op") != "Barrier"))
@@ -262,12 +268,6 @@ class _Builder:
             end_ns=last,
             bytes_read=self.scan.size,
         )
-
-
-def _most(values: pl.Series) -> str | None:
-    """The value that occurs most; None without any."""
-    known = values.drop_nulls()
-    return str(known.mode().sort()[0]) if known.len() else None
 
 
 def _busy(rows: pl.DataFrame) -> int:

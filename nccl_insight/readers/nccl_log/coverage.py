@@ -1,17 +1,22 @@
-"""How much of a log the grammar understands."""
+"""How much of a log the grammar understands, and rule skeletons for unknown lines."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.language.catalog import default_catalog
+from nccl_insight.language.diff import quoted
 from nccl_insight.readers.nccl_log.classify import Classifier
 from nccl_insight.readers.nccl_log.log import all_results
 from nccl_insight.readers.nccl_log.records import Fate
 from nccl_insight.readers.nccl_log.unknown import merge_templates, templates
+
+_PIECE: Final = re.compile(r"0x[0-9a-f]+|\(nil\)|-?[0-9]+\.[0-9]+|-?[0-9]+|/[^ ]+")
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,36 @@ def show(report: CoverageReport, top: int) -> str:
 def plain(text: str) -> str:
     """A text whose every character can be printed."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _terminal(text: str) -> str:
+    if text.startswith("0x") or text == "(nil)":
+        return "PTR"
+    if text.startswith("/"):
+        return "WORD"
+    return "FLOAT" if "." in text else "INT"
+
+
+def skeleton(text: str, number: int) -> str:
+    """A rule that accepts the text, its values as bare terminals to be replaced by named columns."""
+    items: list[str] = []
+    at = 0
+    for match in _PIECE.finditer(text):
+        if match.start() > at:
+            items.append(quoted(text[at : match.start()]))
+        items.append(_terminal(match[0]))
+        at = match.end()
+    if at < len(text):
+        items.append(quoted(text[at:]))
+    words = re.findall(r"[a-z]{3,}", _PIECE.sub(" ", text).lower())[:4]
+    name = "_".join(words) or f"message_{number}"
+    return f"//! versions: ?\n//! source: ?\n{name}: {' '.join(items)}\n"
+
+
+def suggestions(report: CoverageReport, top: int) -> str:
+    """Skeletons for the most frequent unknown templates, each with its count and an example."""
+    parts: list[str] = []
+    for number, row in enumerate(report.unknown.head(top).iter_rows(named=True), 1):
+        example = plain(row["example"])
+        parts.append(f"// {row['count']:,} lines like: {example}\n{skeleton(example, number)}")
+    return "\n".join(parts)

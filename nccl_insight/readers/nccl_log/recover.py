@@ -216,6 +216,21 @@ def before_records(text: str) -> str:
     return text[: first.start() if start is None else start]
 
 
+def _bodies(text: str, thrown: bool) -> list[str]:
+    """What may be the message of a text that lost its head: without tags and what an exception adds."""
+    bare = strip_prefix(text)
+    found = [bare, text.strip()]
+    if thrown and _TRACE_BEHIND in bare:
+        found.append(bare[: bare.find(_TRACE_BEHIND)].rstrip(", "))
+    named = _NAME.match(text)
+    if named is not None:
+        found.append(strip_prefix(text[named.end() :]))
+    task = _TASK.match(text)
+    if task is not None:  # what follows may look like a tag and be the message's own
+        found.append(text[task.end() :].strip().removeprefix("- ").lstrip())
+    return list(dict.fromkeys(found))
+
+
 def match_headless(
     catalog: Catalog, text: str, thrown: bool = False, present: Collection[str] | None = None
 ) -> tuple[Match, str, int] | None:
@@ -224,23 +239,15 @@ def match_headless(
     ``thrown``: the text is NCCL's own, as part of an exception; then any rule will do. ``present``: those of
     :meth:`Catalog.headless_prefixes` that stand in the text, where the caller knows.
     """
-    bare = strip_prefix(text)
-    candidates = [bare, text.strip()]
-    if thrown and _TRACE_BEHIND in bare:
-        candidates.append(bare[: bare.find(_TRACE_BEHIND)].rstrip(", "))
-    named = _NAME.match(text)
-    if named is not None:
-        candidates.append(strip_prefix(text[named.end() :]))
-    task = _TASK.match(text)
-    if task is not None:  # what follows may look like a tag and be the message's own
-        candidates.append(text[task.end() :].strip().removeprefix("- ").lstrip())
     spare: tuple[Match, str, int] | None = None
-    for candidate in dict.fromkeys(candidates):
-        found = catalog.match(candidate)
-        if found is not None and found.message.last_resort:
-            spare = spare or (found, candidate, text.find(candidate))
-        elif found is not None and (found.message.headless or thrown):
-            return found, candidate, text.find(candidate)
+    for body in _bodies(text, thrown):
+        found = catalog.match(body)
+        if found is None:
+            continue
+        if found.message.last_resort:
+            spare = spare or (found, body, text.find(body))
+        elif found.message.headless or thrown:
+            return found, body, text.find(body)
     if present is None:
         present = [p for p in catalog.headless_prefixes if p in text]
     for name, prefix in catalog.headless if present else ():

@@ -132,7 +132,8 @@ def open_database(source: InputFile) -> Iterator[Database]:
         connection.execute("pragma trusted_schema=off")
         _bound(connection, path.stat().st_size, source.limits)
         names = [r[0] for r in connection.execute("select name from sqlite_master where type = 'table'")]
-        columns = {name: _columns(connection, name) for name in names}
+        asked = "select name from pragma_table_info(?)"
+        columns = {name: tuple(str(row[0]) for row in connection.execute(asked, (name,))) for name in names}
         yield Database(connection, columns)
 
 
@@ -165,11 +166,6 @@ def _bound(connection: sqlite3.Connection, size_bytes: int, limits: Limits) -> N
         return left < 0
 
     connection.set_progress_handler(step, _STEPS_AT_ONCE)
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
-    rows = connection.execute("select name from pragma_table_info(?)", (table,)).fetchall()
-    return tuple(str(r[0]) for r in rows)
 
 
 @contextlib.contextmanager

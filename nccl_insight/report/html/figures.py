@@ -11,7 +11,7 @@ from nccl_insight.base.model import Finding, Severity
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.figures.chart import chart
 from nccl_insight.report.html.findings import related
-from nccl_insight.views.context import FINDINGS
+from nccl_insight.views.page import FINDINGS
 
 _LINKED = 6
 

@@ -11,7 +11,7 @@ from nccl_insight.base.units import format_ranks, plural
 from nccl_insight.report import words
 from nccl_insight.report.figures.base import Figure
 from nccl_insight.report.sanitize import one_line, sanitize
-from nccl_insight.views.context import AROUND, EVIDENCE, FINDINGS
+from nccl_insight.views.page import AROUND, EVIDENCE, FINDINGS
 
 LINE_LIMIT = 500
 _RELATED = 4

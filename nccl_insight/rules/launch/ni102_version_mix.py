@@ -2,11 +2,11 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Hit, Ref
+from nccl_insight.base.model import Ref
 from nccl_insight.base.units import rank_words
 from nccl_insight.facts.said.mentions import mentions
 from nccl_insight.facts.said.wording import source_clashes, wording_clashes
-from nccl_insight.facts.setup.outliers import Outlier, outliers
+from nccl_insight.facts.setup.outliers import outliers
 from nccl_insight.facts.setup.settings import hosts_of, named, refs
 from nccl_insight.facts.who.members import comms, members
 from nccl_insight.rules.context import Context, Hits
@@ -23,14 +23,11 @@ def check(ctx: Context) -> Hits:
     )
     found = outliers(ranks, "nccl_version")
     if found:
-        yield _members_hit(ctx, max(found, key=lambda o: len(o.ranks) + o.majority_ranks))
+        odd = max(found, key=lambda o: len(o.ranks) + o.majority_ranks)
+        where = named(odd.hosts) or rank_words(odd.ranks)
+        yield ctx.says("members", odd, comm_id=odd.comm_id, where=where, odd=odd)
         return
     yield from _unjoined(ctx)
-
-
-def _members_hit(ctx: Context, odd: Outlier) -> Hit:
-    where = named(odd.hosts) or rank_words(odd.ranks)
-    return ctx.says("members", odd, comm_id=odd.comm_id, where=where, odd=odd)
 
 
 def _unjoined(ctx: Context) -> Hits:

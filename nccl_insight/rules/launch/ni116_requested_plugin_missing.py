@@ -50,7 +50,8 @@ def _missing(run: Run) -> pl.DataFrame:
         .join(loaded, on=["host", "pid", "what"], how="anti", nulls_equal=True)
     )
     wanted = rows.get_column("asked").unique().to_list()
-    given = {_bare(value) for value in _values(run)} - {None}
+    asking = run.table("env").filter(pl.col("name").str.ends_with("_PLUGIN"))["value"].drop_nulls().unique()
+    given = {_bare(part) for value in asking for part in str(value).split(",")} - {None}
     # A name that nobody gave, or of another library: what the loader misses is not what was asked for.
     bare = {
         text: name for text in wanted if (name := _bare(text)) in given or _PLUGIN.fullmatch(text.rsplit("/", 1)[-1])
@@ -58,12 +59,6 @@ def _missing(run: Run) -> pl.DataFrame:
     return rows.with_columns(pl.col("asked").replace_strict(bare, default=None, return_dtype=pl.String)).drop_nulls(
         "asked"
     )
-
-
-def _values(run: Run) -> list[str]:
-    """What variables that ask for plugins are set to."""
-    rows = run.table("env").filter(pl.col("name").str.ends_with("_PLUGIN"))
-    return [part for value in rows["value"].drop_nulls().unique() for part in str(value).split(",")]
 
 
 def _bare(text: str) -> str | None:

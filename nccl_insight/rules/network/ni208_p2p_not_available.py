@@ -29,7 +29,8 @@ def check(ctx: Context) -> Hits:
     shm = inside.filter(pl.col("transport") == "SHM")
     chosen = pl.concat([switched_on(run, "NCCL_P2P_DISABLE"), setting(run, "NCCL_P2P_LEVEL")])
     shm = shm.join(chosen.select("host", "pid"), on=["host", "pid"], how="anti", nulls_equal=True)
-    refused = _refused(run)
+    refused = run.table("p2p_check")
+    refused = refused.filter(pl.col("outcome").is_in(["disabled", "query_failed", "not_enabled", "not_supported"]))
     if chosen.height:
         refused = refused.clear()
     if shm.height or refused.height:
@@ -37,11 +38,6 @@ def check(ctx: Context) -> Hits:
         return
     if not inside.height and not chosen.height:
         yield from _by_topology(ctx)
-
-
-def _refused(run: Run) -> pl.DataFrame:
-    frame = run.table("p2p_check")
-    return frame.filter(pl.col("outcome").is_in(["disabled", "query_failed", "not_enabled", "not_supported"]))
 
 
 def _odd(run: Run, inside: pl.DataFrame, shm: pl.DataFrame) -> _Odd | None:

@@ -73,11 +73,12 @@ def _silence(ctx: Context) -> Hit:
     whole = ranks.filter(pl.col("nranks") > ranks.height).is_empty()
     pcie = p2p.height > 0 and not nvlink
     network = not pcie and (net or (apart and not p2p.height))
+    kinds = used.group_by("transport").len().sort("len", descending=True).drop_nulls().iter_rows()
     return ctx.says(
         "silence",
         refs(p2p if p2p.height else ranks, 2),
         whom=ranks,
-        observed=_connected(used),
+        observed=", ".join(plural(n, f"{kind} connection") for kind, n in kinds) or "no connection in the log",
         absence="no further call, step or end of any rank in the inputs",
         all="all " * whole,
         n_ranks=ranks.height,
@@ -86,8 +87,3 @@ def _silence(ctx: Context) -> Hit:
         network=network,
         both=pcie and net,
     )
-
-
-def _connected(used: pl.DataFrame) -> str:
-    kinds = used.group_by("transport").len().sort("len", descending=True).drop_nulls()
-    return ", ".join(plural(n, f"{kind} connection") for kind, n in kinds.iter_rows()) or "no connection in the log"

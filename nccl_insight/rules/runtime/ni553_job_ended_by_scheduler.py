@@ -137,18 +137,15 @@ def _told_first(run: Run, found: Sequence[End]) -> tuple[End, ...]:
     told = tuple(e for e in found if e.hosts and e.time_s is not None and "cancelled" not in e.parts)
     begin, _ = outside.times_of(told)
     hosts = set(outside.hosts_of(told))
+    # Of all ends where NCCL's lines name none.
+    machines = set(places(run).machines) or set[str]().union(*(e.hosts for e in ends(run)))
     begun = _first_failure(run)
-    if begin is None or not hosts < _machines(run) or (begun is not None and begun < begin):
+    if begin is None or not hosts < machines or (begun is not None and begun < begin):
         return ()
     failed = [e for e in ends(run) if e.kind != ENDED]
     apart = [e for e in failed if not hosts.issuperset(e.hosts)]
     before = any(e.time_s is None or e.time_s < begin for e in apart)
     return () if before or any(outside.earlier(e, told[0]) for e in failed) else told
-
-
-def _machines(run: Run) -> set[str]:
-    """The hosts of the job, or those of all ends where NCCL's lines name none."""
-    return set(places(run).machines) or {h for e in ends(run) for h in e.hosts}
 
 
 def _seen(run: Run, begin: float | None) -> float | None:

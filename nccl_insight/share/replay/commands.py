@@ -89,6 +89,20 @@ def render_json(mix: Mix, found: Sequence[Command]) -> str:
     return json_text(document)
 
 
+def _patterns(found: Sequence[Command]) -> Iterator[str]:
+    """The patterns of the commands as a table in comments."""
+    head = ("op", "type", "size", "sizes from .. to", "calls", "calls %", "bytes %")
+    yield "# {:<14}{:<10}{:>11}  {:<26}{:>9}{:>9}{:>9}  group".format(*head)
+    for p in (command.pattern for command in found):
+        span, dtype = format_bytes(p.size_bytes), re.sub(r"[^\w.:+-]", "?", p.dtype or "?")[:20]
+        if p.low_bytes != p.high_bytes:
+            span = f"{format_bytes(p.low_bytes)} .. {format_bytes(p.high_bytes)}"
+        yield (
+            f"# {p.op:<14}{dtype:<10}{format_bytes(p.size_bytes):>11}  {span:<26}{p.calls:>9,}"
+            f"{p.share_calls:>8.1%} {p.share_bytes:>8.1%}  {_group(p.shape)}"
+        )
+
+
 def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[str]:
     yield "#!/bin/sh"
     where = f"{plural(mix.nranks, 'rank')}" if mix.nranks else "an unknown number of ranks"
@@ -110,17 +124,7 @@ def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[st
     if any(_nodes(c.pattern.shape) is None for c in found):
         yield "# The number of nodes is not in the input: --gpus-per-node sets how many ranks share one."
     yield "#"
-    head = ("op", "type", "size", "sizes from .. to", "calls", "calls %", "bytes %")
-    yield "# {:<14}{:<10}{:>11}  {:<26}{:>9}{:>9}{:>9}  group".format(*head)
-    for command in found:
-        p = command.pattern
-        span = format_bytes(p.size_bytes)
-        if p.low_bytes != p.high_bytes:
-            span = f"{format_bytes(p.low_bytes)} .. {format_bytes(p.high_bytes)}"
-        yield (
-            f"# {p.op:<14}{_safe(p.dtype or '?'):<10}{format_bytes(p.size_bytes):>11}  {span:<26}{p.calls:>9,}"
-            f"{p.share_calls:>8.1%} {p.share_bytes:>8.1%}  {_group(p.shape)}"
-        )
+    yield from _patterns(found)
     for command in found:
         yield ""
         if command.pattern.op == "AllToAllv":
@@ -135,10 +139,6 @@ def _script(mix: Mix, found: Sequence[Command], options: Options) -> Iterator[st
 def _rounds(pattern: Pattern) -> float:
     """How often one group did it: the groups run at the same time."""
     return pattern.calls / pattern.shape.groups
-
-
-def _safe(text: str) -> str:
-    return re.sub(r"[^\w.:+-]", "?", text)[:20]
 
 
 def _nodes(shape: Shape) -> int | None:

@@ -281,12 +281,11 @@ def of_stages(line: Timeline, rows: pl.DataFrame, span: float) -> list[Scenario]
     return found
 
 
-def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
-    """Groups and pairs whose transfers take longer than those of others of one operation and size that reach as far."""
-    slow: dict[tuple[tuple[int, ...], str | None], dict[int, float]] = {}
+def _slow_transfers_of_groups(line: Timeline, replay: Replay) -> dict[tuple[tuple[int, ...], bool], dict[int, float]]:
+    """The transfers of groups, and of pairs, that take longer than those of others, and what is usual for each."""
+    slow: dict[tuple[tuple[int, ...], bool], dict[int, float]] = {}
     # Where somebody was not recorded, the others may wait for that one.
     whole = ((n, m) for n, m in enumerate(line.groups) if m.recorded == len(m.members))
-    names = {meeting.members: meeting.group for meeting in line.groups}
     for numbers in grouped((_reach(line, m), n) for n, m in whole).values():
         groups = grouped((line.groups[n].members, n) for n in numbers)
         if len(groups) < 2:
@@ -295,10 +294,15 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
         usual = _usual(line, medians)
         for members, median in medians.items():
             if median > _SLOWER * usual:
-                key = (tuple(sorted(members)), "pair" if line.groups[groups[members][0]].pair else None)
+                key = (tuple(sorted(members)), line.groups[groups[members][0]].pair)
                 slow.setdefault(key, {}).update((n, min(usual, float(replay.transfers[n]))) for n in groups[members])
-    found = []
-    for (members, pair), changed in slow.items():
+    return slow
+
+
+def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
+    """Groups and pairs whose transfers take longer than those of others of one operation and size that reach as far."""
+    found, names = [], {meeting.members: meeting.group for meeting in line.groups}
+    for (members, pair), changed in _slow_transfers_of_groups(line, replay).items():
         saved = sum(replay.transfers[n] - t for n, t in changed.items())
         if saved < _MATTERS * span:
             continue
@@ -307,7 +311,7 @@ def of_transfers(line: Timeline, replay: Replay, span: float) -> list[Scenario]:
         like = [n for n in changed if line.groups[n].size_bytes == line.groups[worst].size_bytes]
         took, other = (float(np.median(ns)) for ns in (replay.transfers[like], [changed[n] for n in like]))
         cause, change = _kind_of(line.groups[worst]), _meetings(changed, changed.values())
-        scenario = Scenario(pair or "group", members, change, names.get(members), (), cause, took, other)
+        scenario = Scenario("pair" if pair else "group", members, change, names.get(members), (), cause, took, other)
         found.append((saved, scenario))
     most = [scenario for _, scenario in sorted(found, key=lambda one: -one[0])][:_MOST]
     return most + ([_all_of(line, most)] if len(most) > 1 else [])

@@ -2,7 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence, Set
-from itertools import pairwise
+from itertools import pairwise, repeat
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -37,16 +38,11 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
     """Processes by input in the order of their first lines; a number that was used again stands for two."""
     ranks = run.table("ranks").drop_nulls(["rank", "nranks", "line"])
     key = list(_PROCESS)
-    lines = [
-        *(
-            ranks.select(*key, pl.col(c).cast(pl.Int64).alias("line"))
-            for c in ("line", "init_started_line", "init_completed_line", "destroyed_line")
-        ),
-        *(
-            run.table(name).select(*key, pl.col("line").cast(pl.Int64))
-            for name in ("processes", "errors", "versions", "networks")
-        ),
-    ]
+    told = (
+        *zip(repeat(ranks), ("line", "init_started_line", "init_completed_line", "destroyed_line")),
+        *zip(map(run.table, ("processes", "errors", "versions", "networks")), repeat("line")),
+    )
+    lines = [frame.select(*key, pl.col(c).cast(pl.Int64).alias("line")) for frame, c in told]
     banners = run.table("versions").drop_nulls(["nccl_version", "pid"]).select(*key, "line")
     starts = grouped(((i, host, pid), int(line)) for i, host, pid, line in banners.iter_rows())
     members = grouped((row[: len(key)], row[len(key) :]) for row in ranks.select(*key, *_OF_RANKS).iter_rows())
@@ -59,7 +55,7 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
         .group_by(key, maintain_order=True)
         .agg([pl.col("line").unique().sort()] if again else [pl.min("line"), pl.max("line").alias("end")])
     )
-    found: list[tuple[int, Process]] = []
+    found: dict[int, list[Process]] = {}
     for input_id, host, pid, *ends in extents.iter_rows():
         seen = ends if len(ends) > 1 else ends[0]
         rows, versions = members.get((input_id, host, pid), []), starts.get((input_id, host, pid), ())
@@ -69,8 +65,8 @@ def processes_of(run: Run) -> Mapping[int, Sequence[Process]]:
             if own:
                 inside = [row for row in rows if begin <= row[2] < end]
                 version = any(begin <= line < end for line in versions)
-                found.append((input_id, _process((host, pid, n), own, version, inside)))
-    return {i: sorted(own, key=lambda p: p.first) for i, own in grouped(found).items()}
+                found.setdefault(input_id, []).append(_process((host, pid, n), own, version, inside))
+    return {i: sorted(own, key=attrgetter("first")) for i, own in found.items()}
 
 
 def _process(
