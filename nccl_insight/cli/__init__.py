@@ -12,7 +12,7 @@ import pkgutil
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nccl_insight.base.errors import ExitCode, InsightError, UsageError
 
@@ -181,30 +181,32 @@ def _silence() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _answered(words: list[str]) -> Any:
+    """What the command gives that these words ask for."""
+    if words == ["--version"]:
+        # Scripts ask before every run: answered without the parser of the command line, which takes longer.
+        sys.stdout.write(_versions() + "\n")
+        return 0
+    from nccl_insight.cli.choices import COMMANDS
+
+    given = with_command(words, COMMANDS)
+    if are_small(given[1:]) and given[0] != "watch":
+        os.environ.setdefault(*_THREADS)
+    paths = [word for word in given[1:] if word == "-" or not word.startswith("-")]
+    if paths and given == ["analyze", *paths]:
+        from nccl_insight.cli.cmd_analyze import without_options
+
+        return without_options(paths)
+    return build_app(given[0] if given else "")(given, prog_name="nccl-insight", standalone_mode=False)
+
+
 def main() -> None:
     """Runs the ``nccl-insight`` command; every way out has a documented exit code."""
     os.environ.setdefault(*_ALLOCATOR)
     gc.set_threshold(*_GARBAGE_AFTER)
     _prepare()
     try:
-        if sys.argv[1:] == ["--version"]:
-            # Scripts ask before every run: answered without the parser of the command line, which takes longer.
-            sys.stdout.write(_versions() + "\n")
-            result = 0
-        else:
-            from nccl_insight.cli.choices import COMMANDS
-
-            given = with_command(sys.argv[1:], COMMANDS)
-            if are_small(given[1:]) and given[0] != "watch":
-                os.environ.setdefault(*_THREADS)
-            paths = [word for word in given[1:] if word == "-" or not word.startswith("-")]
-            if paths and given == ["analyze", *paths]:
-                from nccl_insight.cli.cmd_analyze import without_options
-
-                result = without_options(paths)
-            else:
-                app = build_app(given[0] if given else "")
-                result = app(given, prog_name="nccl-insight", standalone_mode=False)
+        result = _answered(sys.argv[1:])
         sys.stdout.flush()
         raise SystemExit(int(result or 0))
     except InsightError as error:

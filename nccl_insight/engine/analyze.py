@@ -107,7 +107,11 @@ def _judged(run: Run, policy: Policy, rules: Sequence[Rule] | None) -> Analysis:
         progress=seen,
         more=more_of(last, not_judged, coverage, status, run.asked.symptom, findings, reasons),
         jobs=job_parts(run, earlier),
-        apart=_ranks_apart(last),
+        apart=tuple(
+            RanksApart(f.title, f.median, len(f.apart), tuple((rank, f.values[rank]) for rank in f.apart[:_MOST_APART]))
+            for f in figures(last)
+            if f.apart
+        ),
         what_if=mends,
         replay=replay,
         outputs=outputs_of(run),
@@ -136,14 +140,6 @@ def replayed(run: Run) -> tuple[tuple[Mend, ...], Replayed | None]:
         for s in [g.scenario]
     )
     return mends, Replayed(found.base_error, found.ranks, found.steps, found.window_ns, found.ideal_ns, found.refused)
-
-
-def _ranks_apart(run: Run) -> tuple[RanksApart, ...]:
-    return tuple(
-        RanksApart(f.title, f.median, len(f.apart), tuple((rank, f.values[rank]) for rank in f.apart[:_MOST_APART]))
-        for f in figures(run)
-        if f.apart
-    )
 
 
 def _fingerprint(draft: Draft, ordinals: Mapping[str, int], repeat: int) -> str:

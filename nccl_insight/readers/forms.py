@@ -53,6 +53,14 @@ def _share(lines: list[str], pattern: re.Pattern[str]) -> float:
     return sum(bool(pattern.match(line)) for line in lines) / len(lines)
 
 
+def _csv(lines: list[str]) -> str:
+    header = next(csv.reader([lines[0]]), [])
+    wide = len(lines) > 2 and len(header) > 2 and len({re.sub("[0-9.]+", "0", line) for line in lines[:2]}) > 1
+    if not wide or {len(next(csv.reader([line]), [])) for line in lines[1:6]} != {len(header)}:
+        return ""
+    return f"a table (CSV) with the columns {', '.join(cell.strip() for cell in header[:5])}"
+
+
 def _by_lines(lines: list[str]) -> str:
     for form, least, what in (("shell", 0.3, "a shell script"), ("python", 0.25, "Python source")):
         if _share(lines, _RE[form]) >= least:
@@ -60,10 +68,8 @@ def _by_lines(lines: list[str]) -> str:
     if _share(lines, _RE["timed"]) >= _MOST:
         levels = sum(bool(_RE["level"].search(line)) for line in lines)
         return f"a program's log with times{' and levels' if 2 * levels > len(lines) else ''}, without a line of NCCL"
-    header = next(csv.reader([lines[0]]), [])
-    wide = len(lines) > 2 and len(header) > 2 and len({re.sub("[0-9.]+", "0", line) for line in lines[:2]}) > 1
-    if wide and {len(next(csv.reader([line]), [])) for line in lines[1:6]} == {len(header)}:
-        return f"a table (CSV) with the columns {', '.join(cell.strip() for cell in header[:5])}"
+    if table := _csv(lines):
+        return table
     if _share(lines, re.compile(r"\[[\w. -]+\]$|\w[\w.-]* ?= ?\S")) >= _MOST:
         return "a settings file"
     if _share(lines, _RE["key"]) >= _MOST:

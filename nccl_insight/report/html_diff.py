@@ -112,19 +112,13 @@ def _pair(good: Figure | None, bad: Figure | None, told: str = "") -> list[Figur
             title=f"{figure.title}: {title}",
             table=replace(figure.table, caption=f"{figure.table.caption or figure.title}: {title}"),
             summary=figure.summary + said,
-            wide=_width(figure.svg) > _HALF,
+            wide=any(float(width) > _HALF for width in re.findall(r'^[^>]* width="([0-9.]+)"', figure.svg)),
         )
         for name, title, figure, said in (
             ("good", "the run that worked", good, ""),
             ("bad", "the run to explain", bad, told),
         )
     ]
-
-
-def _width(drawing: str) -> float:
-    """Width in pixels that a drawing was made for."""
-    found = re.search(r' width="([0-9.]+)"', drawing)
-    return float(found[1]) if found else 0.0
 
 
 def _effects(comparison: Comparison) -> Figure | None:

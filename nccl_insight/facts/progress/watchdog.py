@@ -443,11 +443,6 @@ def _complete(run: Run) -> tuple[int, int]:
     return told.height, int(told.select(pl.col("ranks").max()).item())
 
 
-def ran_before(run: Run) -> bool:
-    """Whether a rank gave up an operation behind others of its group: the job had come further than its first one."""
-    return bool(states(run).select((pl.col("timed_out_seq") > 1).any()).item())
-
-
 def begun(run: Run) -> Mapping[tuple[int, int], float]:
     """When what the watchdog gave up was issued, in seconds since 1970, by input and line of the time-out: the wait
     begins there, not where the time was up. The same of a watchdog that was stuck itself."""

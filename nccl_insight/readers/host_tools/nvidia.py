@@ -4,6 +4,7 @@ import re
 from typing import Final, TypeAlias
 
 from nccl_insight.base import texts
+from nccl_insight.base.units import plural
 from nccl_insight.readers.host_tools import shapes, vocabulary
 from nccl_insight.readers.host_tools.model import Found, Output, bus_id, count, listed, number, slug
 
@@ -16,11 +17,12 @@ _BROKEN: Final = {"ERR!": "ERR!", "requires reset": "GPU requires reset", "is lo
 def _table(out: Output, found: Found) -> str:
     gpus: list[str] = []
     broken: list[str] = []
-    device, pids, driver = None, 0, ""
+    versions: dict[str, str] = {}
+    device, pids = None, 0
     for line, text in out.lines:
         for what, version in _RE["versions"].findall(text):
             found.fact(line, None, f"host.{what.lower()}_version", version)
-            driver = version if what == "Driver" else driver
+            versions[what] = version
         if lost := _RE["lost"].search(text):
             _lost(found, line, lost)
             broken.append(" ".join(text.split())[:120])
@@ -33,24 +35,28 @@ def _table(out: Output, found: Found) -> str:
         cells = next(shapes.boxes([(line, text)]), (line, []))[1]
         if len(cells) < 3:
             continue
-        first = re.match(r"([0-9]+)  (\S.*?)\s+(?:On|Off|N/A)$", cells[0])
-        if first and bus_id(cells[1]):
+        if identity := _identity(cells):
             device = bus_id(cells[1])
-            gpus.append(first[2])
-            facts: list[_Fact] = [("index", first[1], None), ("name", first[2], None)]
-            facts += [("ecc.uncorrectable", n, "errors") for n in cells[2].split()[:1] if n.isdigit()]
-        else:
-            facts = _usage(cells)
-        for name, value, unit in facts if device else ():
+            gpus.append(identity[1][1])
+        for name, value, unit in identity or _usage(cells) if device else ():
             found.fact(line, device, f"gpu.{name}", value, unit)
         word = next((said for sign, said in _BROKEN.items() if sign in text or sign in text.lower()), "")
         if device and word and not any(b.startswith(device) for b in broken):
             found.fact(line, device, "gpu.unreadable", f"nvidia-smi prints {word}")
             broken.append(f"{device} {word}")
     parts = [f"{count(len(gpus), 'GPU')} ({listed(sorted(set(gpus)), 2)})"] if gpus else []
-    parts += [f"driver {driver}"] if driver else []
-    parts += [f"{pids} {'process' if pids == 1 else 'processes'}"] if gpus else []
+    parts += [f"driver {versions['Driver']}"] if "Driver" in versions else []
+    parts += [plural(pids, "process", "processes")] if gpus else []
     return "; ".join((*parts, *broken[:3]))
+
+
+def _identity(cells: list[str]) -> list[_Fact]:
+    """Facts of the first row of a GPU: its number and name, and errors of its memory."""
+    first = re.match(r"([0-9]+)  (\S.*?)\s+(?:On|Off|N/A)$", cells[0])
+    if not first or not bus_id(cells[1]):
+        return []
+    errors = [("ecc.uncorrectable", n, "errors") for n in cells[2].split()[:1] if n.isdigit()]
+    return [("index", first[1], None), ("name", first[2], None), *errors]
 
 
 def _usage(cells: list[str]) -> list[_Fact]:

@@ -21,10 +21,10 @@ def check(ctx: Context) -> Hits:
     )
     if processes.height < 2 or processes["nranks"].max() != 1:
         return
-    hosts = hosts_of(processes)
-    yield ctx.says(
-        "found", refs(processes), whom=hosts, processes=processes, meant=len(hosts) < 2 or _replicas(run, processes)
-    )
+    hosts, each = hosts_of(processes), processes.drop_nulls("host").group_by("host").len()["len"]
+    # Several processes on every host, and no benchmark among them: replicas of a server are such jobs on purpose.
+    replicas = not run.has("benchmarks") and len(each) > 0 and bool((each > 1).all())
+    yield ctx.says("found", refs(processes), whom=hosts, processes=processes, meant=len(hosts) < 2 or replicas)
 
 
 def _tables(ctx: Context) -> Hits:
@@ -60,9 +60,3 @@ def _failed_between(run: Run, heads: pl.DataFrame) -> bool:
     )
     ended = run.table("endings").filter(pl.col("line").is_between(low, high) & ~pl.col("kind").is_in(list(AT_THE_END)))
     return bool(failed.height or ended.height)
-
-
-def _replicas(run: Run, processes: pl.DataFrame) -> bool:
-    """Several processes on every host, and no benchmark among them: replicas of a server are such jobs on purpose."""
-    hosts = processes.drop_nulls("host").group_by("host").len()
-    return not run.has("benchmarks") and hosts.height > 0 and bool((hosts["len"] > 1).all())

@@ -7,7 +7,7 @@ from nccl_insight.base.natures import names
 from nccl_insight.base.units import plural
 from nccl_insight.facts.fabric.nvls import one_sided
 from nccl_insight.facts.progress.absent import absences
-from nccl_insight.facts.progress.watchdog import ran_before
+from nccl_insight.facts.progress.watchdog import states
 from nccl_insight.facts.said.course import course
 from nccl_insight.facts.said.ends import ends
 from nccl_insight.facts.said.errors import causes
@@ -29,7 +29,9 @@ def check(ctx: Context) -> Hits:
         return
     watchdog = trouble(run, TIMED_OUT)
     first = watchdog.telling("first-operation") if watchdog else None
-    if first is not None and (ran_before(run) or absences(run) or _explained(run)):
+    # Who gave up an operation behind others of its group had come further than the first one.
+    further = first is not None and (states(run)["timed_out_seq"] > 1).any()
+    if first is not None and (further or absences(run) or _explained(run)):
         # The rank that did not come, or the failure, is the finding; that nothing completed follows from it.
         return
     if first is None:

@@ -114,7 +114,12 @@ class Ordinary:
         plain = _RE["paths"].sub("", found)
         if not plain or plain.isalpha():
             return _spoken(plain)
-        return runs[0].lower() in _NUMBERED and all(len(r) <= _SHORT or r.lower() in _NUMBERED for r in runs[1:])
+        return _numbered(runs)
+
+
+def _numbered(runs: list[str]) -> bool:
+    """Whether letters and figures in turn are words that are numbered (``rank3``), with units or versions behind."""
+    return runs[0].lower() in _NUMBERED and all(len(r) <= _SHORT or r.lower() in _NUMBERED for r in runs[1:])
 
 
 def _spoken(word: str) -> bool:
