@@ -11,7 +11,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.facts.fabric.links import flaps
 from nccl_insight.facts.said.clock import SKEW_S, clock_text
-from nccl_insight.facts.said.course import course
+from nccl_insight.facts.said.course import course, in_order
 from nccl_insight.facts.said.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.said.last_words import tails, unwell
@@ -186,18 +186,30 @@ def exits_passed_on(run: Run) -> bool:
     return rows.filter(there | alike | quoted).height > 0
 
 
+def _well(run: Run) -> set[int]:
+    """The inputs whose last words are those of a program that is through."""
+    return {tail.input_id for tail in tails(run) if tail.good and not tail.words}
+
+
+def went_well(run: Run) -> bool:
+    """Whether all inputs in which ranks speak end as a program that is through, or all ranks closed in order: what an
+    event of the cluster says beside that did not end the job."""
+    own = set(run.table("milestones")["input_id"])
+    return in_order(run) or (bool(own) and own <= _well(run))
+
+
 @fact
 def passed_on_alone(run: Run) -> pl.DataFrame | None:
     """What launchers and frameworks pass on (rows of ``causes``) of a job that did not go on."""
     rows = causes(run)
     coded = exits_passed_on(run)
-    if not rows["cause"].is_in([CONSEQUENCE]).any() or (ends(run) and not coded):
+    if not rows["cause"].is_in([CONSEQUENCE]).any() or (not coded and (ends(run) or went_well(run))):
         return None
     job = course(run)
     loud = job.not_stopped(unwell(run)).filter(~pl.lit(coded) | (pl.col("cause") != FAILED))
     if loud.is_empty() or bool((loud["cause"] != CONSEQUENCE).any()):
         return None
-    well = {tail.input_id for tail in tails(run) if tail.good and not tail.words}
+    well = _well(run)
     # Where ranks go on to their init, or to a step, what was said before did not end them.
     first = run.table("milestones").drop_nulls("init_started").group_by("input_id").agg(pl.col("init_started").min())
     last = {**dict(first.iter_rows()), **{input_id: line for input_id, (line, _) in job.steps.items()}}

@@ -318,12 +318,13 @@ def pod_of(row: Mapping[str, Any], pods: Mapping[int, Sequence[tuple[int, str]]]
     before = re.search(POD, str(row.get("launcher") or ""))
     if before is not None:
         return before[1]
-    named = row.get("pod_name") or row.get("container_name") or (object_ if object_.startswith("pod/") else None)
-    if named is not None or "kubernetes" not in parts_of(str(row["message"])):
-        return str(named) if named is not None else None
-    named_at = pods.get(int(row["input_id"]), ())
-    above = bisect_left(named_at, int(row["line"]), key=lambda pod: pod[0])
-    return named_at[above - 1][1] if above else None
+    named = row.get("pod_name") or (object_ if object_.startswith("pod/") else None)
+    if named is None and "kubernetes" in parts_of(str(row["message"])):
+        named_at = pods.get(int(row["input_id"]), ())
+        above = bisect_left(named_at, int(row["line"]), key=lambda pod: pod[0])
+        named = named_at[above - 1][1] if above else None
+    named = named or row.get("container_name")
+    return str(named) if named is not None else None
 
 
 def _agents(rows: pl.DataFrame, errors: pl.DataFrame) -> bool:

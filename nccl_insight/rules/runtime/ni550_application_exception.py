@@ -211,6 +211,8 @@ def _exit(ctx: Context, first: End) -> Hit:
     dead = [e for kind in (KILLED, CRASHED) for e in outside.of_kind(run, kind) if e.strong]
     if not said and any(outside.earlier(e, first) for e in dead):
         hit = replace(hit, severity=Severity.INFO)
+    elif not said and "kubernetes" in first.parts and outside.went_well(run):
+        hit = replace(hit, severity=Severity.WARNING)
     if said and (told := _help(first)):
         hit = replace(hit, steps=steps_of_help(told), observed=told["says"])
     return outside.placed(run, hit, first, [first])

@@ -67,6 +67,8 @@ def _by_reason(run: Run, first: End, strong: Sequence[End]) -> dict[str, Any]:
     hosts = known or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
     gone = bool(lost) or "NODE FAIL" in first.text.upper()
     said = {
+        # Another pod's end is not that of a job that went well.
+        "well": all(e.strange and "kubernetes" in e.parts for e in strong) and outside.went_well(run),
         "whom": (*first.ranks, *hosts),
         "lost": next((part for part in _LOST if lost and hosts and part in lost[0].parts), ""),
         "nodes": f"{'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}",
