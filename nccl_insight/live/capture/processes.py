@@ -86,7 +86,7 @@ class Outcome:
 
 def run_group(
     tasks: Sequence[Task], deadline_s: float | None, *, grace_s: float = 2.0, straggle_s: float = 10.0,
-    stopped: Callable[[str], None] = lambda name: None, hopeless: Callable[[], bool] = bool,
+    stopped: Callable[[str], None] = lambda name: None, hopeless: Callable[[], bool] = lambda: False,
 ) -> Outcome:  # fmt: skip
     """Starts all tasks and waits for them. ``stopped`` hears of a child that stays stopped (SIGSTOP, a debugger).
 
