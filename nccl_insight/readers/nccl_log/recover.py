@@ -201,6 +201,10 @@ _TAG_INSIDE: Final = late.compiled(
 )
 
 
+# What a message leaves of a longer progress bar that it was printed over: ``.11:15:08, 17.35s/it]``.
+_BAR_BEHIND: Final = late.compiled(r"(?<=[.!)\]])[0-9:?<]{0,17}, {1,2}[0-9.?]{1,9} ?(?:s/it|it/s)[^\[\]]{0,99}\]\s*$")
+
+
 def tagged(text: str) -> list[str]:
     """The lines that a long one was put together from, told by how each begins: a launcher's tag, torch's head."""
     several = len(text) > GLUED_LEAST and (" pid=" in text or text.count("ProcessGroupNCCL.cpp:") > 1)
@@ -240,6 +244,7 @@ def match_headless(
     :meth:`Catalog.headless_prefixes` that stand in the text, where the caller knows.
     """
     spare: tuple[Match, str, int] | None = None
+    text = _BAR_BEHIND.sub("", text)
     for body in _bodies(text, thrown):
         found = catalog.match(body)
         if found is None:

@@ -97,3 +97,15 @@ def test_labels_and_names_of_hosts_without_end(tmp_path: Path) -> None:
     assert recover.labeled(f"{label}text", label) == (label, "text")
     heads = [f"{'a1' * 200_000}:{pid}:{pid} [0] NCCL INFO cudaDriverVersion 12080" for pid in (1, 2)]
     assert names(_said(tmp_path, *heads, "gpu01:7:7 [0] NCCL INFO cudaDriverVersion 12080")) == set()
+
+
+def test_the_rest_of_a_progress_bar_behind_a_message_is_not_its_own() -> None:
+    said = (
+        "[E ProcessGroupNCCL.cpp:828] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=80, "
+        "OpType=ALLGATHER, Timeout(ms)=7200000) ran for 7205324 milliseconds before timing out."
+    )
+    for rest in ("11:15:08, 17.35s/it]", "<03:10,  2.10it/s, loss=2.31]", ", ?it/s]"):
+        hit = recover.match_headless(default_catalog(), f"  0%|          | 0/2343 [00:00<?, ?it/s{said}{rest}")
+        assert hit is not None, rest
+        assert hit[0].message.name == "watchdog_timeout"
+    assert recover.match_headless(default_catalog(), f"{said}11:15:08, 17.35s/it] and more") is None
