@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # costs a quarter of the reading. A command ends soon and need not. Large pieces are no exception: what one chunk freed
 # is used for the next. Read when polars is imported.
 _ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,oversize_threshold:0,background_thread:false")
-# Each of the thousand small queries of a small input wakes all threads of polars, which look for work and find none: a
-# seventh of such a command. One takes as long to answer them. Read when polars is imported.
+# Each of the thousand small queries of a small input wakes all threads of polars, which look for work and find none: up
+# to a seventh of such a command. One takes as long to answer them. Read when polars is imported.
 _THREADS = ("POLARS_MAX_THREADS", "1")
 _SMALL_BYTES = 2 << 20
 # What is read stays until the command ends, so looking for garbage among it is in vain most of the time. Modules and
