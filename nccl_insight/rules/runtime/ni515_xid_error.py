@@ -77,7 +77,7 @@ def _kind(run: Run, row: Mapping[str, Any]) -> _Kind:
 def _foreign(run: Run, row: Mapping[str, Any]) -> bool:
     """Whether the job uses other GPUs of that host only: a program that is none of it met the fault."""
     host, address = row["host"], str(row["pci_address"] or "")
-    ours = len(places(run).ranks_of_host.get(host, ()))
+    ours = len(places(run).on([host]))
     known = len(gpus_at(run.tables, "", host))  # of all addresses
     return bool(address) and 0 < ours == known and not gpus_at(run.tables, address, host)
 

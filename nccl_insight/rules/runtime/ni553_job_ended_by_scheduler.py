@@ -57,15 +57,19 @@ def _passing(end: End) -> bool:
     return end.message == BARE or "passing" in end.parts
 
 
-def _by_reason(run: Run, first: End, strong: Sequence[End]) -> dict[str, Any]:
-    """A scheduler says why: a limit, preemption, or a node that is gone, which has a line of its own."""
-    lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
-    # The host of a step's line is where the step began.
+def _hosts(run: Run, first: End, lost: Sequence[End]) -> tuple[str, ...]:
+    """The hosts that are gone, else the one that the scheduler speaks of."""
     known = outside.hosts_of(lost)
     if lost and not known:  # a line about a process on that node tells which it is
         known = outside.hosts_of([e for e in outside.of_kind(run, ENDED) if e.lost and e.parts & lost[0].parts])
-    hosts = known or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
-    gone = bool(lost) or "NODE FAIL" in first.text.upper()
+    # The host of a step's line is where the step began.
+    return known or outside.hosts_of([e for e in [first] if "cancelled" not in e.parts])
+
+
+def _by_reason(run: Run, first: End, strong: Sequence[End]) -> dict[str, Any]:
+    """A scheduler says why: a limit, preemption, or a node that is gone, which has a line of its own."""
+    lost = [e for e in strong if not e.parts.isdisjoint(_LOST)]
+    hosts, gone = _hosts(run, first, lost), bool(lost) or "NODE FAIL" in first.text.upper()
     said = {
         # Another pod's end is not that of a job that went well.
         "well": all(e.strange and "kubernetes" in e.parts for e in strong) and outside.went_well(run),
