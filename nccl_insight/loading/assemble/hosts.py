@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import late
+from nccl_insight.base.grouping import grouped
 from nccl_insight.readers.nccl_log.log import LogPart
 
 _RARE: Final = 0.05
@@ -23,18 +24,19 @@ _DEBRIS: Final = late.compiled(r"[0-9]{1,9}|.*[/\\=>].*")
 
 def spoiled(processes: pl.DataFrame) -> pl.DataFrame:
     """Columns ``input_id, _host, _pid, _mended`` of the hosts that are another's with debris in front."""
-    by_pid = defaultdict[tuple[int, int], Counter[str]](Counter)
+    printed = ["input_id", "_pid", "_host"]
+    known = processes.drop_nulls(printed).group_by(printed, maintain_order=True).agg(pl.sum("_lines"))
+    # A name that is alone in its process, and stands in several lines or is the only one of its input, is none of them.
+    alone, once = pl.len().over("input_id", "_pid") == 1, pl.sum("_lines").over("input_id", "_host") == 1
+    odd = known.filter((~alone | once) & (pl.col("_host").n_unique().over("input_id") > 1))
+    by_pid = grouped(((input_id, pid), (host, lines)) for input_id, pid, host, lines in odd.iter_rows())
     totals = defaultdict[int, Counter[str]](Counter)
-    known = processes.drop_nulls(["_host", "_pid"]).select("input_id", "_host", "_pid", "_lines")
-    for input_id, host, pid, lines in known.iter_rows():
-        by_pid[input_id, pid][host] += lines
+    for input_id, _, host, lines in known.iter_rows() if by_pid else ():
         totals[input_id][host] += lines
     found: list[tuple[int, str, int, str]] = []
-    for (input_id, pid), hosts in by_pid.items():
-        total = totals[input_id]
-        if len(total) == 1:
-            continue
-        for host, lines in hosts.items():
+    for (input_id, pid), named in by_pid.items():
+        total, hosts = totals[input_id], dict(named)
+        for host, lines in named:
             # The longest end of the name that is a host: looked up, as there may be as many hosts as lines.
             ends = _ends(host) if len(hosts) > 1 else ()
             mended = next((e for e in ends if e in hosts and lines <= max(1, _RARE * hosts[e])), "")

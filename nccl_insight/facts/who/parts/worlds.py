@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import polars as pl
 
@@ -173,8 +173,8 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.members: list[World] = []
+        self.inputs: set[int] = set()
         self._comms = False
-        self._inputs: set[int] = set()
         self._versions: set[str] = set()
         self._gpus: set[Gpu] = set()
         self._ranks: set[tuple[int, int]] = set()
@@ -183,7 +183,7 @@ class _Gathered:
     def add(self, world: World, versions: Collection[str]) -> None:
         """Takes a world, of whose communicators these are the versions of NCCL."""
         self.members.append(world)
-        self._inputs |= world.inputs
+        self.inputs |= world.inputs
         self._comms |= bool(world.comms)
         self._versions.update(versions)
         self._gpus |= world.gpus
@@ -192,7 +192,7 @@ class _Gathered:
 
     def takes(self, world: World, versions: Collection[str]) -> bool:
         """Whether the world may be of the same job: of other inputs, and nothing says that it is another."""
-        if not self._inputs.isdisjoint(world.inputs):
+        if not self.inputs.isdisjoint(world.inputs):
             return False
         if not (self._comms and world.comms):
             return True
@@ -220,13 +220,19 @@ def alike(worlds: Sequence[World], releases: Mapping[str, str]) -> list[World]:
     ``releases``: NCCL's versions by communicator.
     """
     found: list[_Gathered] = []
+    # As many places from the first on have a world of the input already: a log may have thousands of attempts.
+    full: dict[int, int] = {}
     for world in worlds:
         versions = {v for c in world.comms if (v := releases.get(c))}
-        place = next((known for known in found if known.takes(world, versions)), None)
+        begin = max((full.get(i, 0) for i in world.inputs), default=0)
+        place = next((known for known in islice(found, begin, None) if known.takes(world, versions)), None)
         if place is None:
             place = _Gathered()
             found.append(place)
         place.add(world, versions)
+        for i in world.inputs:
+            while full.get(i, 0) < len(found) and i in found[full.get(i, 0)].inputs:
+                full[i] = full.get(i, 0) + 1
     return [_joined(known.members) for known in found]
 
 
