@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.model import Ref
 from nccl_insight.base.natures import names
-from nccl_insight.facts.said.course import in_order
+from nccl_insight.facts.said.course import left_in_order
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.said.topics import told
 from nccl_insight.tables.normalise.ends import GONE
@@ -49,4 +49,4 @@ def behind_the_close(run: Run, ref: Ref) -> int:
     Negative in front of it.
     """
     closed = run.table("milestones").filter(pl.col("input_id") == ref.input_id)["destroyed"].drop_nulls()
-    return ref.line - max(closed, default=ref.line) if in_order(run) else 0
+    return ref.line - max(closed, default=ref.line) if left_in_order(run) else 0

@@ -11,7 +11,7 @@ from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.natures import names
 from nccl_insight.facts.fabric.links import flaps
 from nccl_insight.facts.said.clock import SKEW_S, clock_text
-from nccl_insight.facts.said.course import course, in_order
+from nccl_insight.facts.said.course import course, left_in_order
 from nccl_insight.facts.said.ends import BARE, CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes, present
 from nccl_insight.facts.said.last_words import tails, unwell
@@ -195,7 +195,7 @@ def went_well(run: Run) -> bool:
     """Whether all inputs in which ranks speak end as a program that is through, or all ranks closed in order: what an
     event of the cluster says beside that did not end the job."""
     own = set(run.table("milestones")["input_id"])
-    return in_order(run) or (bool(own) and own <= _well(run))
+    return left_in_order(run) or (bool(own) and own <= _well(run))
 
 
 @fact

@@ -100,7 +100,7 @@ class Course:
 
 
 @fact
-def in_order(run: Run) -> bool:
+def left_in_order(run: Run) -> bool:
     """Whether the log holds every rank of every communicator, and each destroyed its communicators (no abort).
 
     Then no process was lost: what is said of closed connections beside that is how the others left.
@@ -150,7 +150,7 @@ def course(run: Run) -> Course:
 
 
 def _through(run: Run, rows: pl.DataFrame, marks: pl.DataFrame) -> dict[int, int]:
-    if in_order(run):
+    if left_in_order(run):
         closed = marks.group_by("input_id").agg(pl.col("destroyed").min()).drop_nulls()
         return {int(i): int(line) for i, line in closed.iter_rows()}
     last = {

@@ -18,7 +18,7 @@ class Layout:
 
 
 @fact
-def places(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:
+def world_ranks(run: Run) -> Mapping[tuple[str, int], tuple[int, ...]]:
     """(comm_id, nranks) -> its members as sorted ranks of the largest communicator, matched by process and GPU.
 
     Some releases give splits of different sizes one commId, so the size is part of the key.

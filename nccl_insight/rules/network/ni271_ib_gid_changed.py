@@ -1,7 +1,7 @@
 """The GID table of a NIC changed while the job ran."""
 
 from nccl_insight.facts.fabric.links import devices_of
-from nccl_insight.facts.said.course import in_order
+from nccl_insight.facts.said.course import left_in_order
 from nccl_insight.rules._outside import loud_besides
 from nccl_insight.rules.context import Context, Hits
 
@@ -14,5 +14,5 @@ def check(ctx: Context) -> Hits:
         return
     devices = devices_of(run, found.rows)
     names = ", ".join(sorted({d.split("/", 1)[1] for d in devices})[:4])
-    harmless = in_order(run) and not loud_besides(run, (ctx.name,))
+    harmless = left_in_order(run) and not loud_besides(run, (ctx.name,))
     yield from ctx.tells("found", rows=found, devices=devices, names=names, harmless=harmless)

@@ -4,7 +4,7 @@ import polars as pl
 
 from nccl_insight.base.model import Severity
 from nccl_insight.base.units import format_ranks
-from nccl_insight.facts.said.course import in_order
+from nccl_insight.facts.said.course import left_in_order
 from nccl_insight.facts.said.ends import ends
 from nccl_insight.facts.said.errors import CONSEQUENCE, causes
 from nccl_insight.facts.setup.settings import named
@@ -89,7 +89,7 @@ def _finished(run: Run, found: Trouble) -> bool:
 def _left(ctx: Context) -> bool:
     """Whether nothing was lost: every rank closed in order, and nothing else failed. Ranks leave one after another."""
     quiet = (ctx.name, CONSEQUENCE, "ib-libibverbs-missing")
-    return in_order(ctx.run) and not ends(ctx.run) and not loud_besides(ctx.run, quiet)
+    return left_in_order(ctx.run) and not ends(ctx.run) and not loud_besides(ctx.run, quiet)
 
 
 def _silent(run: Run, found: Trouble) -> list[int]:

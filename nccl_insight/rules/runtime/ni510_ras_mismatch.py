@@ -8,7 +8,7 @@ import polars as pl
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.facts.progress.absent import absences
 from nccl_insight.facts.progress.claims import RAS
-from nccl_insight.facts.said.course import in_order
+from nccl_insight.facts.said.course import left_in_order
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
@@ -29,7 +29,7 @@ def check(ctx: Context) -> Hits:
         if _told(run, part["comm_hash"][0], part["op"][0]):
             continue
         if part.filter(pl.col("op_count").is_not_null() | pl.col("status").is_not_null()).height:
-            found = _from_text(ctx, part, stopped=run.has("processes") and not in_order(run))
+            found = _from_text(ctx, part, stopped=run.has("processes") and not left_in_order(run))
             # RAS knows nodes by their addresses.
             yield replace(found, hosts=places(run).hosts(found.ranks) or found.hosts)
     yield from (hit for hit, comm, op in _from_json(ctx, run.table("ras_counts")) if not _told(run, comm, op))

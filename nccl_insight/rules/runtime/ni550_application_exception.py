@@ -10,7 +10,7 @@ from nccl_insight.base.advice import advised, offered
 from nccl_insight.base.data import replace
 from nccl_insight.base.model import Hit, Severity, Step
 from nccl_insight.base.natures import names
-from nccl_insight.facts.said.course import course, in_order, signs_of_life
+from nccl_insight.facts.said.course import course, left_in_order, signs_of_life
 from nccl_insight.facts.said.ends import CRASHED, ENDED, FAILED, KILLED, LAST_WORDS, End, ends
 from nccl_insight.facts.said.errors import causes
 from nccl_insight.facts.said.topics import told
@@ -193,7 +193,7 @@ def _exit(ctx: Context, first: End) -> Hit:
     run = ctx.run
     led = (*outside.led_to(run, first), *("launch-failed" for _ in first.strange))
     # A process of another program or step, where the ranks went on to the end of the job.
-    strange = in_order(run) and first.ref.line < signs_of_life(run).get(first.ref.input_id, 0)
+    strange = left_in_order(run) and first.ref.line < signs_of_life(run).get(first.ref.input_id, 0)
     strange = strange or course(run).went_on([first.ref], first.time_s)
     code = "with an error" if first.exit_code is None else f"with exit code {first.exit_code}"
     said, when = first.message == LAST_WORDS, outside.since([first])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from nccl_insight.base.data import dataclass
-from nccl_insight.facts.who.placement import layout, places
+from nccl_insight.facts.who.placement import layout, world_ranks
 from nccl_insight.tables.run import Run
 
 
@@ -30,7 +30,7 @@ def shapes(run: Run, calls: pl.DataFrame) -> Mapping[str, tuple[int, Shape]]:
         pl.col("name").first(), pl.col("nranks").max(), pl.col("rank").n_unique()
     )
     described = {row["comm_id"]: row for row in run.table("communicators").iter_rows(named=True)}
-    where = places(run)
+    where = world_ranks(run)
     largest = max(described.values(), key=lambda row: row["nranks"] or 0, default=None)
     world = int(largest["nranks"] or 0) if largest else 0
     world_nodes = _nodes(largest) if largest else None

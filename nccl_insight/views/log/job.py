@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.data import dataclass
 from nccl_insight.facts.who.members import Comm, comms, main_comm, processes
-from nccl_insight.facts.who.placement import Layout, layout, places
+from nccl_insight.facts.who.placement import Layout, layout, world_ranks
 from nccl_insight.tables.run import Run
 
 __all__ = ["Comm", "CommKind", "Communicators", "Job", "Layout", "communicators", "job"]
@@ -76,7 +76,7 @@ def communicators(run: Run) -> Communicators | None:
     found = [c for c in comms(run) if c.comm_id is not None]
     if not found:
         return None
-    where, ops = places(run), _operations(run)
+    where, ops = world_ranks(run), _operations(run)
     world = max(c.nranks for c in found)
     kinds: dict[tuple[int, str, int, int], list[Comm]] = {}
     for comm in found:

@@ -8,7 +8,7 @@ import pytest
 
 import nccl_insight
 from nccl_insight.base.model import Ref
-from nccl_insight.facts.said.course import Course, course, in_order, signs_of_life
+from nccl_insight.facts.said.course import Course, course, left_in_order, signs_of_life
 from tests.by_hand import run
 from tests.kernel_lines import HOSTS, PIDS, dmesg_oom, host_of, segfault
 
@@ -221,13 +221,13 @@ def marks(*ends: str) -> list[dict[str, object]]:
 
 def test_a_job_whose_ranks_all_left_in_order_came_to_its_end() -> None:
     done = run(ranks=RANKS, milestones=marks("destroyed", "destroyed"))
-    assert in_order(done)
+    assert left_in_order(done)
     assert course(done).through == {0: 40}
     assert course(done).inputs == {0: 2}
-    assert not in_order(run(ranks=RANKS, milestones=marks("destroyed", "aborted")))
+    assert not left_in_order(run(ranks=RANKS, milestones=marks("destroyed", "aborted")))
     more = [{**row, "nranks": 3} for row in RANKS]
-    assert not in_order(run(ranks=more, milestones=marks("destroyed", "destroyed")))
-    assert not in_order(run())
+    assert not left_in_order(run(ranks=more, milestones=marks("destroyed", "destroyed")))
+    assert not left_in_order(run())
 
 
 def test_what_the_program_says_of_its_end_counts_behind_its_last_step() -> None:

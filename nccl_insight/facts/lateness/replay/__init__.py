@@ -17,7 +17,7 @@ from nccl_insight.base.data import dataclass, field, replace
 from nccl_insight.facts.lateness.replay.barriers import with_barriers
 from nccl_insight.facts.lateness.replay.order import Order, order
 from nccl_insight.facts.lateness.replay.passes import Change, Replay
-from nccl_insight.facts.lateness.replay.peers import compared, excess_of, places, roles
+from nccl_insight.facts.lateness.replay.peers import compared, excess_of, nodes_of, roles
 from nccl_insight.facts.lateness.replay.recorded import recorded
 from nccl_insight.facts.lateness.replay.scenarios import (
     IDLE,
@@ -151,7 +151,7 @@ def _mended(run: Run, *, coarse: bool = False) -> WhatIf:
         line = with_barriers(line, role)
         dependencies = order(line)
         replay, base = _again(line, dependencies)
-        rows = places(line, dependencies, role)
+        rows = nodes_of(line, dependencies, role)
         each, alone_in_role = compared(line, rows)
         window = float(line.end.max())
         stages = of_stages(line, rows, window)

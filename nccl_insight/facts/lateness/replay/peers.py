@@ -71,7 +71,7 @@ def _in_order(one: Ints, other: Ints) -> bool:
     return int((one[:both] == other[:both]).sum()) >= _ALIKE_ORDER * most
 
 
-def places(line: Timeline, order: Order, role: Ints) -> pl.DataFrame:
+def nodes_of(line: Timeline, order: Order, role: Ints) -> pl.DataFrame:
     """Per node ``node, rank, role, step, name, nth`` (of its name in the step), ``took, gap`` (ns).
 
     Without communication whose partners are not known.
