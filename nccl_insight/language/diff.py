@@ -208,7 +208,7 @@ def skeleton(call: LogCall, version: str, columns: Sequence[str], taken: set[str
 def _column_name(argument: str) -> str:
     word = re.findall(r"[A-Za-z_]\w*", argument)
     plain = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", word[-1]).lower() if word else ""
-    return {"n_ranks": "nranks", "nranks": "nranks", "cuda_dev": "cuda_dev", "dev_index": "device"}.get(plain, plain)
+    return {"n_ranks": "nranks", "dev_index": "device"}.get(plain, plain)
 
 
 def show(catalog: Catalog, tree: Tree, skeletons: bool = False) -> tuple[str, int]:

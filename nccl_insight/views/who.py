@@ -48,7 +48,7 @@ def who(run: Run, subject: str) -> Who | None:
     """What is known of ``rank 5``, ``host gpu01`` or ``group 7`` (the word may be left out); None where nothing is."""
     known, rows = places(run), standings(run)
     word = _WORD.fullmatch(subject.strip())
-    kind, name = (word[1].lower()[:4], word[2].strip()) if word else ("", subject.strip())
+    kind, name = (word[1].lower(), word[2].strip()) if word else ("", subject.strip())
     if not word and (number := _RANK.fullmatch(name)):
         rank = int(number[1])
         seen = {*known.ranks, *known.rank_of_process.values(), *rows["rank"].drop_nulls()}
