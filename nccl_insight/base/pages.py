@@ -39,7 +39,7 @@ comment in front matter.
   so many notes are its evidence |
 | ``leads_to`` | symptoms (hang, slow, crash): a warning where the user names one of them, else as it is |
 | ``since`` | the version of nccl-insight that has it first |
-| ``says`` | what findings of the logic say: see :mod:`nccl_insight.rules.says` |
+| ``says`` | what findings of the logic say: see :mod:`nccl_insight.base.texts` |
 """
 
 import re
@@ -81,7 +81,7 @@ class Page:
 
     @cached_property
     def says(self) -> Mapping[str, Mapping[str, str]]:
-        """What findings of the logic say: texts by field, by key (see :mod:`nccl_insight.rules.says`)."""
+        """What findings of the logic say: texts by field, by key (see :mod:`nccl_insight.base.texts`)."""
         return texts.blocks(self.spoken)
 
     @cached_property

@@ -13,7 +13,7 @@ from nccl_insight.tables.schema import Columns, of_input
 
 
 def sniff(head: bytes, name: str) -> float:
-    """1 for a file that begins with the head line."""
+    """0.95 for a file that begins with the head line."""
     return 0.95 if head[:1] == b"{" and b'"nccl_insight_capture"' in head[:512] else 0.0
 
 

@@ -5,8 +5,7 @@ import re
 import polars as pl
 
 from nccl_insight.inputs.find import InputFile
-from nccl_insight.readers import Format
-from nccl_insight.readers import side as _side
+from nccl_insight.readers import Format, side
 from nccl_insight.readers.xml import Element, begins_with, parse
 from nccl_insight.tables.run import Partial
 from nccl_insight.tables.schema import of_input
@@ -18,13 +17,13 @@ _BY_PATTERN = {"5": "NVLS", "6": "CollNetDirect"}
 
 
 def sniff(head: bytes, name: str) -> float:
-    """1 for a ``<graphs>`` document."""
+    """0.95 for a ``<graphs>`` document."""
     return 0.95 if begins_with(head, _ROOT) else 0.0
 
 
 def read(source: InputFile) -> Partial:
     """Tables ``graphs`` (the file does not name its communicator or rank) and ``graph_channels``."""
-    content = _side.read_content(source)
+    content = side.read_content(source)
     root, problem = parse(content.data, source.limits)
     graphs: list[dict[str, object]] = []
     channels: list[dict[str, object]] = []
@@ -41,7 +40,7 @@ def read(source: InputFile) -> Partial:
         "graphs": pl.DataFrame(graphs, schema=of_input("graphs"), strict=False),
         "graph_channels": pl.DataFrame(channels, schema=of_input("graph_channels"), strict=False),
     }
-    return _side.partial(source, tables, content.problem, problem)
+    return side.partial(source, tables, content.problem, problem)
 
 
 def _graph(graph: Element) -> dict[str, object]:
@@ -53,8 +52,8 @@ def _graph(graph: Element) -> dict[str, object]:
         "algorithm": _BY_PATTERN.get(pattern) or _ALGORITHMS.get(identity),
         "cross_nic": _number(graph.get("crossnic"), 2**31 - 1),
         "n_channels": _number(graph.get("nchannels"), 2**31 - 1),
-        "bw_intra_gbps": _side.as_float(graph.get("speedintra")),
-        "bw_inter_gbps": _side.as_float(graph.get("speedinter")),
+        "bw_intra_gbps": side.as_float(graph.get("speedintra")),
+        "bw_inter_gbps": side.as_float(graph.get("speedinter")),
         "type_intra": graph.get("typeintra") or None,
         "type_inter": graph.get("typeinter") or None,
         "same_channels": _number(graph.get("samechannels"), 2**31 - 1),
@@ -64,8 +63,8 @@ def _graph(graph: Element) -> dict[str, object]:
 def _number(text: str, high: int = 2**63 - 1) -> int | None:
     """A decimal or 0x number, null when it is neither or too large (NET ids carry the host in high bits)."""
     if re.fullmatch(r"0x[0-9a-fA-F]{1,15}", text):
-        return _side.as_int(int(text, 16), 0, high)
-    return _side.as_int(text, -high, high)
+        return side.as_int(int(text, 16), 0, high)
+    return side.as_int(text, -high, high)
 
 
 FORMAT = Format(kind="graph_xml", sniff=sniff, read=read)

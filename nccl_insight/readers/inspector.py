@@ -46,7 +46,7 @@ _METRIC = re.compile(rb"^nccl_(?:p2p_)?(?:bus_bandwidth_gbs|exec_time|collective
 
 
 def sniff(head: bytes, name: str) -> float:
-    """1 for Inspector records or its Prometheus metrics."""
+    """0.95 for Inspector records or its Prometheus metrics."""
     if b'"inspector_output_format_version"' in head or (b'"coll_perf"' in head and b'"n_ranks"' in head):
         return 0.95
     named = b"bus_bandwidth_gbs" in head or b"exec_time" in head

@@ -23,7 +23,7 @@ _NVLINK = ((60, 18.0), (70, 20.0), (80, 20.0), (86, 12.0), (87, 20.0), (90, 20.6
 
 
 def sniff(head: bytes, name: str) -> float:
-    """1 for a ``<system>`` document."""
+    """0.95 for a ``<system>`` document."""
     return 0.95 if begins_with(head, _ROOT) else 0.0
 
 

@@ -6,7 +6,7 @@ from nccl_insight.readers import Format, reads
 
 
 def sniff(head: bytes, name: str) -> float:
-    """1 for a dump: a pickle or JSON object with entries that have collective sequence numbers."""
+    """0.95 for a dump: a pickle or JSON object with entries that have collective sequence numbers."""
     marks = b"collective_seq_id" in head or (b"pg_config" in head and b"pg_status" in head)
     if head[:1] == b"\x80" and len(head) > 2 and head[1] <= 5:
         return 0.95 if marks or b"profiling_name" in head or b"comm_lib_version" in head else 0.0
