@@ -391,6 +391,9 @@ def _of_no_rank(run: Run, draft: Draft, drafts: Sequence[Draft], told: Course) -
 def _got_over(draft: Draft, told: Course) -> tuple[str, Severity]:
     """Why what happened did not stop a job that came to its end, and how severe it is at most."""
     refs, outside = draft.hit.evidence, draft.name in names("outside")
+    # A scheduler that gives a reason for ending what should have ended by itself.
+    if draft.name == ENDED and draft.confidence is Confidence.HIGH and told.behind(refs):
+        return "", Severity.INFO
     if draft.name in {*names("logged", "flap"), ENDED} and told.outside(draft.first_s, draft.last_s):
         return "It is of another time than the job's own lines.", Severity.INFO
     if draft.name == ENDED and draft.last_s is not None and told.outlived(draft.last_s + _GRACE_S):

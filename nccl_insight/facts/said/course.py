@@ -68,6 +68,10 @@ class Course:
             return last_s >= time_s + _LONG_S
         return max(last, self.through.get(input_id, 0)) >= line + _LONG_LINES
 
+    def behind(self, refs: Sequence[Ref]) -> bool:
+        """Whether any of these lines stands behind the word of its own input that the program is through."""
+        return any(ref.line > self.through.get(ref.input_id, ref.line) for ref in refs)
+
     def outlived(self, last_s: float | None) -> bool:
         """Whether the program counted steps long after that time."""
         counted = [time_s for _, time_s in self.steps.values() if time_s is not None]

@@ -73,6 +73,8 @@ def _by_reason(run: Run, first: End, strong: Sequence[End]) -> dict[str, Any]:
     said = {
         # Another pod's end is not that of a job that went well.
         "well": all(e.strange and "kubernetes" in e.parts for e in strong) and outside.went_well(run),
+        "through": (through := course(run).behind([e.ref for e in strong])),
+        "says_more": through,
         "whom": (*first.ranks, *hosts),
         "lost": next((part for part in _LOST if lost and hosts and part in lost[0].parts), ""),
         "nodes": f"{'nodes' if len(hosts) > 1 else 'node'} {named(hosts)}",
