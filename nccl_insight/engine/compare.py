@@ -131,7 +131,7 @@ def compare(good: Run, bad: Run, good_analysis: Analysis, bad_analysis: Analysis
 
 
 def _step(good: Run, bad: Run, good_analysis: Analysis, bad_analysis: Analysis) -> str:
-    """``Of +14.0 ms a step: 11.0 ms rank 3 as its peers, 3.0 ms on all ranks alike (computation +2.9 ms).``"""
+    """``Of +14.0 ms a step: 11.0 ms rank 3 like its peers, 3.0 ms on all ranks alike (computation +2.9 ms).``"""
     before, after = _lost(good_analysis), _lost(bad_analysis)
     if before is None or after is None:
         return ""

@@ -63,12 +63,15 @@ def late_hit(run: Run, one: Gain) -> Hit:
 def _given(run: Run, one: Gain, pauses: bool = False) -> dict[str, Any]:
     """What the words of all pages about gains may ask for; ``pauses`` as :func:`when` reads it."""
     replay, scenario = what_if(run), one.scenario
+    hidden = one.alone_ns < _HIDDEN * one.own_ns
     given = {
         "one": one,
         "scenario": scenario,
         "replay": replay,
         "step": replay.steps > 1,
-        "is_hidden": one.alone_ns < _HIDDEN * one.own_ns,
+        "is_hidden": hidden,
+        # What is hidden, but the larger part of what both lose, is worth as much as what hides it.
+        "minor": hidden and 2 * one.own_ns < one.gain_ns,
         "alone": max(one.alone_ns, 0) / max(one.own_ns, 1),
         "error": abs(replay.base_error or 0.0),
         "confidence": (
@@ -79,9 +82,11 @@ def _given(run: Run, one: Gain, pauses: bool = False) -> dict[str, Any]:
     return {
         **given,
         "saves": words["saves"],
+        "lost": words["lost"],
         "took": words["took"],
         "hidden": words["hidden"],
         "proof": words["proof"],
+        "mended": words["mended"],
         "only_in": words["only_in"],
         "when": when(run, scenario.steps, pauses),
     }
@@ -136,9 +141,11 @@ def mend_first(run: Run, too_much: float) -> str:
     return texts.filled(_WORDS["first"]["said"], {"gain": gains[0]})
 
 
-def mostly_waits(run: Run) -> bool:
-    """Whether most of the matched communication is waiting for the last rank."""
-    return (wait_share(run) or 0.0) > _MOSTLY
+def late_first(run: Run) -> str:
+    """What to do where most of the matched communication is waiting for the last rank; empty where it is not."""
+    if (wait_share(run) or 0.0) <= _MOSTLY:
+        return ""
+    return texts.filled(_WORDS["late"]["said"], {"alike": replayed(run)})
 
 
 def when(run: Run, steps: Sequence[int], pauses: bool = False) -> str:
@@ -176,5 +183,5 @@ def ordinal(number: int) -> str:
 
 def _evidence(run: Run, ranks: Sequence[int], one: Gain) -> tuple[Ref, ...]:
     inputs = input_of_rank(run)
-    text = f"{one.scenario.text}, {_given(run, one)['saves']}"
+    text = _given(run, one)["mended"]
     return trace_refs([(inputs.get(r), text if len(ranks) == 1 else f"rank {r}: {text}") for r in ranks])

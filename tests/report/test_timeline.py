@@ -113,15 +113,15 @@ def test_traces_in_words(tmp_path: Path) -> None:
 def test_what_mending_would_gain_in_words() -> None:
     """Of 25.55 ms in five steps the first mend saves 4 ms, the second one more of its own 1.5 ms."""
     mends = (
-        Mend("rank 1 as its peers", "rank", (1,), None, (), 4_310_000, 4_000_000, 0.157, 4_000_000),
-        Mend("transfers of ranks 2, 3 as those of other groups", "group", (2, 3), None, (), 4_110_000, 5_000_000, 0.196, 1_500_000),
+        Mend("rank 1 like its peers", "rank", (1,), None, (), 4_310_000, 4_000_000, 0.157, 4_000_000),
+        Mend("transfers of ranks 2, 3 like those of other groups", "group", (2, 3), None, (), 4_110_000, 5_000_000, 0.196, 1_500_000),
     )  # fmt: skip
     replayed = Replayed(0.001, ranks=4, steps=5, window_ns=25_550_000, ideal_ns=None, refused="")
     told = sections(replace(log(build_run({"inputs": pl.DataFrame()})), mends=mends, replay=replayed))
     assert told["What mending would gain"] == [
         "As recorded a step takes 5.11 ms; mended one after the other:",
-        "1. rank 1 as its peers: 4.31 ms (16% less, alone 16%)",
-        "2. transfers of ranks 2, 3 as those of other groups: 4.11 ms (20% less, alone 6%)",
+        "1. rank 1 like its peers: 4.31 ms (16% less, alone 16%)",
+        "2. transfers of ranks 2, 3 like those of other groups: 4.11 ms (20% less, alone 6%)",
     ]
 
 

@@ -19,7 +19,7 @@ def nic_load(run: Run) -> pl.DataFrame:
     return (
         net_links(run)
         .lazy()
-        .drop_nulls("net_dev")
+        .drop_nulls(["net_dev", "src_rank"])
         .filter("rdma", pl.col("direction") == "send", pl.col("pxn_rank").is_null())
         .filter(pl.col("conn_index").fill_null(0) == 0)
         .group_by(pl.col("local_host").alias("host"), "network", "net_dev", "comm_id", "channel", maintain_order=True)

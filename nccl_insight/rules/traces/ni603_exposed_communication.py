@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.facts.figures.exposed import asked_by, exposed_by
 from nccl_insight.facts.figures.overlap import step_summary, wait_share
-from nccl_insight.rules._gains import mend_first, mostly_waits
+from nccl_insight.rules._gains import late_first, mend_first
 from nccl_insight.rules._traces import ranks_of, refs_of, trace_refs, with_hosts
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
@@ -38,7 +38,7 @@ def check(ctx: Context) -> Hits:
         ranked=worst["rank"] is not None,
         overlap=worst["overlap_share"] or 0,
         first=first,
-        late=mostly_waits(run),
+        late=late_first(run),
         inline=inline,
         waits=waiting is not None,
         waiting=waiting,

@@ -4,7 +4,7 @@ import polars as pl
 
 from nccl_insight.base.model import Severity
 from nccl_insight.facts.figures.overlap import step_summary, wait_share
-from nccl_insight.rules._gains import mend_first, mostly_waits
+from nccl_insight.rules._gains import late_first, mend_first
 from nccl_insight.rules._traces import ranks_of, refs_of, with_hosts
 from nccl_insight.rules.context import Context, Hits
 
@@ -26,7 +26,7 @@ def check(ctx: Context) -> Hits:
         whom=with_hosts(run, ranks_of(bad)),
         severity=None if isinstance(costly, float) and costly >= ctx["exposed_share"] and not first else Severity.INFO,
         first=first,
-        late=mostly_waits(run),
+        late=late_first(run),
         worst=worst,
         waits=waiting is not None,
         waiting=waiting,

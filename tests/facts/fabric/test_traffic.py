@@ -36,3 +36,9 @@ def test_nic_load_counts_groups_of_ranks_by_channel() -> None:
     assert shared.select("host", "sharers", "channels").rows() == [("a", 2, 3)]
     same_channel = frame.with_columns(channel=pl.lit(0, dtype=pl.Int64))
     assert traffic.nic_load(two_hosts(same_channel)).select("sharers", "channels").rows() == [(1, 1)]
+
+
+def test_a_link_without_its_rank_loads_no_nic() -> None:
+    frame = _links((0, 2, "send", "NET", "IB", True), (1, 2, "send", "NET", "IB", True))
+    torn = frame.with_columns(src_rank=pl.when(pl.col("src_rank") == 0).then("src_rank"))
+    assert traffic.nic_load(two_hosts(torn)).select("ranks").rows() == [([0],)]

@@ -239,7 +239,7 @@ def test_one_rank_alone_is_not_replayed() -> None:
 def test_figures_of_what_to_mend() -> None:
     run = Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0).run()
     drawn = {figure.id: figure for figure in build(analyze(run), run)}
-    assert drawn["mends"].table.rows[0][0] == "rank 2 as its peers"
+    assert drawn["mends"].table.rows[0][0] == "rank 2 like its peers"
     assert [len(drawn["mends"].plot["data"][0]["x"])] == [3]  # type: ignore[index]
     assert drawn["excess"].table.rows[0][::2] == ("2", "yes")
     assert len(drawn["excess"].plot["data"][0]["z"][0]) == 6  # type: ignore[index]
@@ -264,7 +264,7 @@ def test_collectives_alone_tell_who_is_late(starts: bool) -> None:
     assert _near(_of(found, "rank", (2,)), known * (job.span_ns - twin.span_ns), job.span_ns)
     assert what_if(good).gains == ()
     if starts:
-        assert "rank 2 as its peers" in compare(good, bad, analyze(good), analyze(bad)).step
+        assert "rank 2 like its peers" in compare(good, bad, analyze(good), analyze(bad)).step
 
 
 def test_the_later_half_of_the_ranks_is_late_together() -> None:
@@ -284,7 +284,7 @@ def test_a_comparison_tells_where_a_longer_step_comes_from() -> None:
     good, bad = Job(FOUR).run(), Job(FOUR, slow=lambda r, s: 1.2 if r == 2 else 1.0, wire_us={0: 400.0}).run()
     told = compare(good, bad, analyze(good), analyze(bad)).step
     of = re.fullmatch(
-        r"Of \+([\d.]+) us a step: \+([\d.]+) us rank 2 as its peers, \+([\d.]+) us on all ranks alike.*", told
+        r"Of \+([\d.]+) us a step: \+([\d.]+) us rank 2 like its peers, \+([\d.]+) us on all ranks alike.*", told
     )
     assert of, told
     # A fifth of the kernels' 2 ms, and of the transfer as much again.

@@ -1,4 +1,4 @@
-"""What would the job take if a rank, host, link or step were as its peers?
+"""What would the job take if a rank, host, link or step were like its peers?
 
 The recorded job of all ranks is run again on its own dependencies (kernels, streams, collectives, transfers) with
 some durations replaced; the difference is what mending them gains. After Lin et al., "Understanding Stragglers in

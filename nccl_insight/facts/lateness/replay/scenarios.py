@@ -1,4 +1,4 @@
-"""What could be mended, and what each change would be: ranks and hosts as their peers, transfers as others of their
+"""What could be mended, and what each change would be: ranks and hosts like their peers, transfers like others of their
 kind, single steps as the others."""
 
 import itertools
