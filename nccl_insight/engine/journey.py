@@ -258,7 +258,7 @@ def _doubts_of_inits(run: Run) -> Iterator[str]:
         yield _apart(run)
     # A dump of the flight recorder is written when something hangs as well as when all is well.
     timed = run.table("collectives").filter(pl.col("source") != "flight_recorder").height or run.has("benchmarks")
-    if nccl_lines and not timed and not _closed_most(rows) and not any(t.good and not t.words for t in tails(run)):
+    if nccl_lines and not timed and not _closed_most(rows) and not any(t.well for t in tails(run)):
         yield _open_end(run, rows)
 
 

@@ -188,7 +188,7 @@ def exits_passed_on(run: Run) -> bool:
 
 def _well(run: Run) -> set[int]:
     """The inputs whose last words are those of a program that is through."""
-    return {tail.input_id for tail in tails(run) if tail.good and not tail.words}
+    return {tail.input_id for tail in tails(run) if tail.well}
 
 
 def went_well(run: Run) -> bool:

@@ -70,6 +70,11 @@ class Tail:
     last_line: int
 
     @property
+    def well(self) -> bool:
+        """Whether it ends well and complains of nothing."""
+        return bool(self.good) and not self.words
+
+    @property
     def failures(self) -> tuple[Word, ...]:
         """What proves by its form that something ended with an error: neither a complaint nor the user's own end."""
         if any(w.ended == 2 or (w.exception or "").endswith("KeyboardInterrupt") for w in self.words):
