@@ -18,6 +18,7 @@ from nccl_insight.tables.schema import of_input
 COUNTS: Final = of_input("ras_counts")
 _FLAGS = words("init_state async_error finalize_called destroy_flag abort_flag unresponsive considered_dead")
 RANKS: Final = of_input("ras_ranks")
+_MOST_RANKS: Final = 1_000_000
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -117,15 +118,21 @@ def _communicator(comm: dict[str, Any], report: int, facts: _Rows, ranks: _Rows,
             facts.append({"event": event, **about, **who, "gpu": gpu, "text": text})
 
 
+def corrupt(facts: pl.DataFrame, rows: pl.DataFrame, of: tuple[str, ...]) -> pl.DataFrame:
+    """Those of the rows that cannot be true: more ranks missing than their communicator has, or ranks beyond it.
+
+    ``of``: the columns that tell the reports apart.
+    """
+    sizes = facts.filter(pl.col("event") == "group").select(*of, "group", _size="ranks_per_comm")
+    known = rows.filter(pl.col("group").is_not_null()).join(sizes, on=[*of, "group"], how="left")
+    return known.filter((pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.coalesce("_size", _MOST_RANKS)))
+
+
 def garbage(facts: pl.DataFrame) -> list[tuple[str, str]]:
-    """Values that cannot be true: more ranks missing than a communicator has, ranks beyond its size."""
+    """Values that cannot be true, in words."""
     if facts.is_empty():
         return []
-    known = facts.filter(pl.col("event") == "group").select("report", "group", pl.col("ranks_per_comm").alias("_size"))
-    rows = facts.filter((pl.col("event").is_in(["incomplete", "incomplete_member"])) & pl.col("group").is_not_null())
-    odd = rows.join(known, on=["report", "group"], how="left").filter(
-        (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal("_size", pl.lit(1_000_000)))
-    )
+    odd = corrupt(facts, facts.filter(pl.col("event").is_in(["incomplete", "incomplete_member"])), ("report",))
     why = "more than the communicator has; the report itself is corrupt"
     said = odd.select("line", "text").iter_rows()
     return [(called("report-incomplete"), f"line {line}: {text} - {why}") for line, text in said]

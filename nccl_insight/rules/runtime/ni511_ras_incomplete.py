@@ -10,6 +10,7 @@ from nccl_insight.facts.progress.absent import tells
 from nccl_insight.facts.progress.claims import RAS
 from nccl_insight.facts.setup.settings import named as named_hosts
 from nccl_insight.loading.assemble.places import places
+from nccl_insight.readers import ras as reports
 from nccl_insight.rules.context import Context, Hits
 from nccl_insight.tables.run import Run
 
@@ -25,7 +26,7 @@ def check(ctx: Context) -> Hits:
     rows = ras.filter(lost)
     if rows.is_empty():
         return
-    corrupt = _corrupt(ras, rows)
+    corrupt = reports.corrupt(ras, rows, ("input_id", "report"))
     sound = rows.join(corrupt, on=["input_id", "line"], how="anti", nulls_equal=True)
     members = sound.filter(pl.col("pid").is_not_null() | pl.col("rank").is_not_null())
     dead = rows.filter(pl.col("event").is_in(["dead", "dead_member", "peer"]))
@@ -70,12 +71,3 @@ def _missing(sound: pl.DataFrame, processes: pl.DataFrame, ranks: tuple[int, ...
         yield rank_words(ranks)
     if corrupt:
         yield f"{plural(corrupt, 'entry', 'entries')} with impossible values, which are corrupt"
-
-
-def _corrupt(ras: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Entries with more missing ranks than their communicator has, or ranks beyond it."""
-    sizes = ras.filter(pl.col("event") == "group").select("input_id", "report", "group", _size=pl.col("ranks_per_comm"))
-    known = rows.filter(pl.col("group").is_not_null()).join(sizes, on=["input_id", "report", "group"], how="left")
-    return known.filter(
-        (pl.col("count") > pl.col("_size")) | (pl.col("rank") >= pl.max_horizontal(pl.col("_size"), pl.lit(1)))
-    )
