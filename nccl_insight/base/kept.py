@@ -11,7 +11,7 @@ import importlib.util
 import marshal
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +48,24 @@ def own_folder() -> Path | None:
     return folder if status.st_uid == os.geteuid() and not status.st_mode & 0o022 else None
 
 
-def _places(name: str) -> list[Path]:
-    """Where it may be kept; it is written to the first that takes it, and so looked for there first."""
-    beside, folder = place(name), own_folder()
-    own = [] if folder is None else [folder / beside.name]
+def _places(name: str) -> Iterator[tuple[Path, int]]:
+    """Where it may be kept, and the mode of a folder that is made for it; 0 where it is read only.
+
+    It is written to the first that takes it, and so looked for there first.
+    """
+    beside = place(name)
     written = not sys.dont_write_bytecode and (os.access(beside.parent, os.W_OK) or not beside.parent.exists())
-    return [beside, *own] if written else [*own, beside]
+    if written:
+        yield beside, 0o777
+    if folder := own_folder():
+        yield folder / beside.name, 0o700
+    if not written:
+        yield beside, 0
 
 
 def read(name: str, key: str) -> Any:
     """What was kept with that key, or None."""
-    for path in _places(name):
+    for path, _ in _places(name):
         with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
             written, value = marshal.loads(path.read_bytes())
             if written == key:
@@ -68,13 +75,10 @@ def read(name: str, key: str) -> Any:
 
 def write(name: str, key: str, value: Any) -> None:
     """Keeps a value, whole or not at all."""
-    for path in _places(name):
+    for path, mode in ((path, mode) for path, mode in _places(name) if mode):
         part = path.with_name(f"{path.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
-            beside = path == place(name)
-            if beside and sys.dont_write_bytecode:
-                return
-            path.parent.mkdir(mode=0o777 if beside else 0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=mode, parents=True, exist_ok=True)
             try:
                 part.write_bytes(marshal.dumps((key, value)))
                 part.replace(path)
