@@ -81,29 +81,28 @@ class Captured:
             return f"in {_entered(entered[-1])}"
         return next((text for kind, text in _STAGES.items() if kind in seen), "starting")
 
-    def behind(self) -> tuple[str, str]:
-        """What holds the others up, and its host if it is one, as far as files of the directory tell; else nothing."""
-        last: dict[int, tuple[int, str, str]] = {}
-        stopped = []
+    def _ranks(self) -> Iterator[tuple[int, str, int, str, bool]]:
+        """Of each rank that left lines: rank, host, how many operations it began, the last, whether it was stopped."""
         for path in self.directory.glob("capture.rank*.jsonl"):
             items = _items(path)
-            entered = [item for item in items if item.get("kind") == "enter"]
             if items and items[0].get("kind") == "head":
+                entered = [item for item in items if item.get("kind") == "enter"]
                 where = _entered(entered[-1]) if entered else "nothing"
-                rank = int(items[0]["rank"])
-                if any(item.get("kind") == "stopped" for item in items):
-                    stopped.append(rank)
-                last[rank] = (len(entered), where, str(items[0].get("host")))
-        most = max((count for count, _, _ in last.values()), default=0)
-        late = sorted(rank for rank, (count, _, _) in last.items() if count < most)
-        named = sorted(stopped) or (late if len(late) < len(last) else [])
+                stopped = any(item.get("kind") == "stopped" for item in items)
+                yield int(items[0]["rank"]), str(items[0].get("host")), len(entered), where, stopped
+
+    def behind(self) -> tuple[str, str]:
+        """What holds the others up, and its host if it is one, as far as files of the directory tell; else nothing."""
+        ranks = list(self._ranks())
+        most, where = max(((count, where) for _, _, count, where, _ in ranks), key=lambda c: c[0], default=(0, ""))
+        late = [(rank, host) for rank, host, count, _, _ in ranks if count < most]
+        stopped = [(rank, host) for rank, host, *_, stopped in ranks if stopped]
+        named = sorted(stopped or (late if len(late) < len(ranks) else []))
         if not named or (self.unfinished and not stopped):
             return "", ""
-        hosts = {last[rank][2] for rank in named}
-        shown = listed(f"rank {rank} ({last[rank][2]})" for rank in named)
-        what = "was stopped (SIGSTOP, a debugger, the batch system)"
-        if not stopped:
-            what = f"did not get to {next(where for count, where, _ in last.values() if count == most)}"
+        hosts = {host for _, host in named}
+        shown = listed(f"rank {rank} ({host})" for rank, host in named)
+        what = "was stopped (SIGSTOP, a debugger, the batch system)" if stopped else f"did not get to {where}"
         return f"{shown} {what}", hosts.pop() if len(hosts) == 1 else ""
 
     @property
