@@ -51,7 +51,6 @@ class Gpu(_Entry):
     mesh_links: tuple[int, ...] = ()
     domain_gpus: int = 8
     node_gpus: int = 8
-    nvls_least: int = 2
     bridge_gpus: int = 0
     p2p: bool = True
     unified: bool = False

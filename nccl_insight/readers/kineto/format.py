@@ -183,24 +183,23 @@ class _Builder:
         named = gpu_activity.rank_in_name(self.source.display)
         return named, "file_name" if named is not None else None
 
-    def _unplaced(self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame) -> str:
-        """What the trace does not tell of its rank; empty where it tells, or has nothing to place."""
+    def _unplaced(
+        self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame
+    ) -> Iterator[str]:
+        """What the trace does not tell of its rank."""
         if origin == "file_name":
-            return f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file"
-        if rank is not None:
-            return ""
-        if self.whose is not None and activity.height:
+            yield f"the trace names no rank (distributedInfo); rank {rank} was taken from the name of the file"
+        elif rank is None and self.whose is not None and activity.height:
             names = "-".join(f"{kind}{number}" for kind, number in self.whose[1]) or "events without a mark"
-            return (
+            yield (
                 f"the file holds several ranks and does not tell the rank of {names}: cross-rank figures leave it out; "
                 "give the traces of the ranks as they were before they were merged"
             )
-        if not self.scan.damage.truncated and (found.height or activity.height):
-            return (
+        elif rank is None and not self.scan.damage.truncated and (found.height or activity.height):
+            yield (
                 "the trace names no rank (distributedInfo): cross-rank figures leave it out; start the profiler after "
                 "torch.distributed.init_process_group"
             )
-        return ""
 
     def _notes(
         self, rank: int | None, origin: str | None, activity: pl.DataFrame, found: pl.DataFrame
@@ -219,8 +218,7 @@ class _Builder:
             yield CUT, f"{damage.unreadable_events:,} events are not valid JSON and were left out, {at}"
         if self.events.rejected:
             yield CUT, f"{self.events.rejected:,} GPU events have no valid time or duration and were left out"
-        if lacks := self._unplaced(rank, origin, activity, found):
-            yield LACKS, lacks
+        yield from ((LACKS, lacks) for lacks in self._unplaced(rank, origin, activity, found))
         kernels = found.filter(pl.col("source") == "kernel")
         bare = kernels.filter(
             pl.col("op").is_null() | (pl.col("size_bytes").is_null() & (pl.col("op") != "Barrier"))

@@ -13,6 +13,7 @@ from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass
 from nccl_insight.language.catalog import Catalog, Match
 from nccl_insight.readers.nccl_log.head import FULL_END, HOST, LEVELS, OPEN_LEVEL
+from nccl_insight.readers.nccl_log.likely import TORCH
 
 _RECORD: Final = re.compile(rf"(?<![A-Za-z])NCCL ({OPEN_LEVEL})(?:[ :]|$)")
 _FULL_END: Final = late.compiled(FULL_END)
@@ -207,7 +208,7 @@ _BAR_BEHIND: Final = late.compiled(r"(?<=[.!)\]])[0-9:?<]{0,17}, {1,2}[0-9.?]{1,
 
 def tagged(text: str) -> list[str]:
     """The lines that a long one was put together from, told by how each begins: a launcher's tag, torch's head."""
-    several = len(text) > GLUED_LEAST and (" pid=" in text or text.count("ProcessGroupNCCL.cpp:") > 1)
+    several = len(text) > GLUED_LEAST and (" pid=" in text or text.count(TORCH) > 1)
     return _TAG_INSIDE.split(text) if several else [text]
 
 

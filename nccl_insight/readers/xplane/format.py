@@ -112,24 +112,21 @@ def _take_plane(data: bytes, found: _Found) -> None:
 def _plane(data: bytes, found: _Found) -> _Plane:
     """The plane as far as it can be read."""
     plane = _Plane()
-    try:
-        for number, value in fields(data):
-            if number == 2 and isinstance(value, bytes):
-                plane.name = value.decode("utf-8", "replace")
-            elif number in (3, 6) and isinstance(value, bytes):
-                (plane.lines if number == 3 else plane.own).append(value)
-            elif number in (4, 5) and isinstance(value, bytes):
-                (plane.events if number == 4 else plane.stats).update([_named(value)])
-    except DamagedMessage as error:
-        found.damage = found.damage or str(error)
+    for number, value in _sound(data, found):
+        if number == 2 and isinstance(value, bytes):
+            plane.name = value.decode("utf-8", "replace")
+        elif number in (3, 6) and isinstance(value, bytes):
+            (plane.lines if number == 3 else plane.own).append(value)
+        elif number in (4, 5) and isinstance(value, bytes):
+            (plane.events if number == 4 else plane.stats).update([_named(value, found)])
     return plane
 
 
-def _named(entry: bytes) -> tuple[int, str]:
+def _named(entry: bytes, found: _Found) -> tuple[int, str]:
     """Number and name of an entry of a plane's map of events or of stats."""
-    parts = dict(fields(entry))
+    parts = dict(_sound(entry, found))
     number, inner = parts.get(1), parts.get(2)
-    name = dict(fields(inner)).get(2) if isinstance(inner, bytes) else None
+    name = dict(_sound(inner, found)).get(2) if isinstance(inner, bytes) else None
     text = name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
     return signed(number) if isinstance(number, int) else 0, text
 

@@ -107,7 +107,8 @@ def _axis(data: Sequence[Plot], layout: Plot, key: str, start: float, end: float
         return _Axis(start, end, names)
     settings = layout.get(f"{key}axis", {})
     log = settings.get("type") == "log"
-    values = [v for v in _values(data, layout, key) if v > 0 or not log] or [1.0]
+    values = [*_values(data, layout, key), *([0.0] if settings.get("rangemode") == "tozero" else [])]
+    values = [v for v in values if v > 0 or not log] or [1.0]
     low, high = settings.get("range") or (min(values), max(values))
     if not settings.get("range"):
         low, high = (
@@ -125,8 +126,7 @@ def _values(data: Sequence[Plot], layout: Plot, key: str) -> list[float]:
     values = [float(v) for t in data for k in (key, "lowerfence", "upperfence") for v in t.get(k, ()) if _number(v)]
     if bars:
         values += [0.0, *(n for t in bars for n in _ends(t, key)), *_stacked(bars, key, layout)]
-    values += [float(s[f"{key}0"]) for s in layout.get("shapes", ()) if s.get("xref") == "paper" and key == "y"]
-    return [*values, 0.0] if layout.get(f"{key}axis", {}).get("rangemode") == "tozero" else values
+    return values + [float(s[f"{key}0"]) for s in layout.get("shapes", ()) if s.get("xref") == "paper" and key == "y"]
 
 
 def _number(value: Any) -> bool:
