@@ -23,7 +23,7 @@ from pathlib import Path
 _REQUEST_MOST = 1 << 20
 # Modules of processes of their own, and of packages that may not be there.
 _LEFT_OUT = ("nccl_insight.live.capture", "nccl_insight.share.agents", "nccl_insight.live.preflight.nvml")
-_LEFT_OUT += ("nccl_insight.__main__", "nccl_insight.loading.workers", "nccl_insight.live.preflight.burn")
+_LEFT_OUT += ("nccl_insight.__main__", "nccl_insight.live.preflight.burn")
 
 
 def serve(fd: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from nccl_insight.base.errors import UsageError
 from nccl_insight.inputs.chunks import file_sha256
 from nccl_insight.inputs.find import InputFile, discard, fetched
 from nccl_insight.loading.reading import LOG, Part, chosen_format, read_with
-from nccl_insight.loading.workers import RayWorkers, Workers
 from nccl_insight.readers import Format, discover
 from nccl_insight.readers.nccl_log import shares
 from nccl_insight.readers.nccl_log.log import LogPart, neighbours
@@ -21,10 +23,64 @@ _SHARE_LEAST: Final = 32 * 1024 * 1024
 _SHARE_MOST: Final = 256 * 1024 * 1024
 _GROUP_MOST: Final = 1024
 _JOINED_AT_ONCE: Final = 4
+# Tasks whose worker died are run again so many times.
+_RETRIES: Final = 5
+
+
+class RayWorkers:
+    """Tasks of a Ray cluster: the one of ``RAY_ADDRESS``, or one on this machine. Paths must mean the same everywhere.
+    ``slots``: how many run at a time. A task whose worker dies is run again.
+
+    ``counted``: somebody asks for :meth:`counts` now and then. Raises UsageError: Ray is not installed.
+    """
+
+    def __init__(self, counted: bool = False) -> None:
+        self._guard = threading.Lock()
+        # A cluster that this process starts reports nothing to anybody.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            raise UsageError("--engine ray needs Ray: pip install 'nccl-insight[ray]'") from error
+        self._ray = ray
+        self._own = not ray.is_initialized()
+        if self._own:
+            ray.init(log_to_driver=False, logging_level="ERROR")
+        self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._counted = counted
+        self._running: list[Any] = []
+        self._begun = 0
+
+    def start(self, function: Callable[..., bytes], *arguments: Any) -> Any:
+        """Begins a task; gives a token for its result, which may be an argument of another task."""
+        token = self._ray.remote(function).options(max_retries=_RETRIES).remote(*arguments)
+        if self._counted:  # a token that is kept keeps the result
+            with self._guard:
+                self._begun += 1
+                self._running.append(token)
+        return token
+
+    def counts(self) -> tuple[int, int]:
+        """Tasks that are done, of those begun; without ``counted`` none of none."""
+        with self._guard:
+            if self._running:
+                most = len(self._running)
+                _, self._running = self._ray.wait(self._running, num_returns=most, timeout=0, fetch_local=False)
+            return self._begun - len(self._running), self._begun
+
+    def result(self, token: Any) -> bytes:
+        """What the task gave."""
+        data: bytes = self._ray.get(token)
+        return data
+
+    def close(self) -> None:
+        """Ends a cluster that was started for this."""
+        if self._own:
+            self._ray.shutdown()
 
 
 def _spread(
-    workers: Workers, files: Sequence[InputFile], kind: str | None, details: bool, share_bytes: int | None = None
+    workers: RayWorkers, files: Sequence[InputFile], kind: str | None, details: bool, share_bytes: int | None = None
 ) -> tuple[list[Part], list[LogPart], int]:
     """Reads inputs with tasks of other processes; what they give is joined there too, as a tree.
 
@@ -62,7 +118,7 @@ def _spread(
 
 
 def _formats(
-    workers: Workers, files: Sequence[InputFile], kind: str | None, size: int, fetch: Callable[[Any], Any]
+    workers: RayWorkers, files: Sequence[InputFile], kind: str | None, size: int, fetch: Callable[[Any], Any]
 ) -> dict[int, Format | None]:
     """What each input is, None for logs; what only this process can read is looked at here."""
     formats = discover()
@@ -95,7 +151,7 @@ def _groups(files: Sequence[InputFile], size: int) -> Iterator[list[InputFile]]:
         yield group
 
 
-def _begin(workers: Workers, files: Sequence[InputFile], details: bool, size: int) -> list[Any]:
+def _begin(workers: RayWorkers, files: Sequence[InputFile], details: bool, size: int) -> list[Any]:
     """Tasks that read logs, and tasks that join what those give, until one is left: all in the order of the files.
 
     What only this process can read is read by it at once.

@@ -6,17 +6,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from nccl_insight.base import texts
+from nccl_insight.base.bandwidth import BY_TOKENS
 from nccl_insight.base.model import Confidence, Hit, Ref
 from nccl_insight.facts.figures.overlap import wait_share
 from nccl_insight.facts.lateness.replay import IDLE, Gain, what_if
-from nccl_insight.facts.lateness.routed import routed_ranks
 from nccl_insight.facts.lateness.waiting import awaited
 from nccl_insight.loading.assemble.places import places
 from nccl_insight.rules._late_reason import Why, why_late
 from nccl_insight.rules._traces import input_of_rank, trace_refs, traced_ranks, with_hosts
 from nccl_insight.rules.context import says
-from nccl_insight.tables.run import Run
+from nccl_insight.tables.run import Run, fact
 
 _WORDS: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
 _HIDDEN: Final = 0.3
@@ -24,6 +26,33 @@ _HIDDEN: Final = 0.3
 _FEW: Final = 4
 _REGULAR: Final = 0.8
 _MOSTLY: Final = 0.5
+
+_UNEQUAL: Final = 1.1
+
+
+@fact
+def routed_ranks(run: Run) -> frozenset[int]:
+    """Ranks of groups of experts that get unequal numbers of tokens: their compute differs with these.
+
+    Such are process groups in which most all-to-all exchanges have parts or sums that differ by 10 % or more.
+    """
+    table = run.table("collectives").filter(
+        pl.col("op").cast(pl.String).is_in(BY_TOKENS)
+        & (pl.col("size_bytes") > 0)
+        & pl.col("process_group").is_not_null()
+    )
+    sums = (
+        table.filter(pl.col("match_id").is_not_null())
+        .group_by("process_group", "match_id")
+        .agg(unequal=pl.col("size_bytes").max() / pl.col("size_bytes").mean())
+    )
+    parts = table.filter(pl.col("split_max_share").is_not_null()).select("process_group", unequal="split_max_share")
+    each = pl.concat([sums.select("process_group", "unequal"), parts], how="vertical_relaxed")
+    # An exchange of equal sums on its way out comes back in unequal ones, so half of them suffice.
+    shares = each.group_by("process_group").agg(share=(pl.col("unequal") >= _UNEQUAL).mean())
+    groups = shares.filter(pl.col("share") >= 0.4)["process_group"]
+    rows = run.table("collectives").filter(pl.col("process_group").is_in(groups.implode()))
+    return frozenset(rows["rank"].drop_nulls().to_list())
 
 
 def replayed(run: Run) -> bool:

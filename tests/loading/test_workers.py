@@ -15,7 +15,7 @@ import pytest
 
 from nccl_insight.base.errors import UsageError
 from nccl_insight.loading import spread
-from nccl_insight.loading.workers import RayWorkers, Workers
+from nccl_insight.loading.spread import RayWorkers
 from nccl_insight.readers.nccl_log import shares
 from nccl_insight.share.api import analyze, load
 from tests.shares import ROOT, RUNS, Elsewhere, small_shares
@@ -23,7 +23,7 @@ from tests.shares import ROOT, RUNS, Elsewhere, small_shares
 LOGS = ["healthy-16rank-ib", "ib-2.14", "perrank-2.14", "split-tp4-dp2-2.27", "gb200-mnnvl"]
 
 
-def verdict(paths: list[str], monkeypatch: pytest.MonkeyPatch, workers: Workers) -> tuple[str, dict[str, Any]]:
+def verdict(paths: list[str], monkeypatch: pytest.MonkeyPatch, workers: Any) -> tuple[str, dict[str, Any]]:
     """JSON and tables of what workers read."""
     monkeypatch.setattr(spread, "RayWorkers", lambda counted=False: workers)
     run = load(paths, engine="ray")
