@@ -35,7 +35,9 @@ def demo(case: Annotated[str, typer.Argument(help=f"One of {', '.join(FILES)}.")
     if case not in FILES:
         raise UsageError(f"demo: {case!r}: give one of {', '.join(FILES)}")
     for name, source in FILES[case].items():
-        _write(Path(name), _data() / source)
+        # The bundled files (in a source checkout those beside the package).
+        packaged = resources.files("nccl_insight").joinpath("demo")
+        _write(Path(name), (packaged if packaged.is_dir() else Path(__file__).parents[2] / "fixtures") / source)
     first = next(iter(FILES[case])) + ("/" if case == "slow" else "")
     typer.echo(f"Wrote {', '.join(FILES[case])}\n\n$ nccl-insight analyze {first}\n")
     from nccl_insight.cli import build_app
@@ -44,12 +46,6 @@ def demo(case: Annotated[str, typer.Argument(help=f"One of {', '.join(FILES)}.")
     typer.echo(f"\nNext:\n  nccl-insight analyze {first} -o report.html")
     for command in NEXT[case]:
         typer.echo(f"  {command}")
-
-
-def _data() -> Traversable:
-    """The bundled files (in a source checkout those beside the package)."""
-    packaged = resources.files("nccl_insight").joinpath("demo")
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "fixtures"
 
 
 def _parts(source: Traversable, target: Path) -> Iterator[tuple[Traversable, Path]]:

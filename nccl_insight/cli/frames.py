@@ -22,17 +22,13 @@ _PROBE_BYTES: Final = 1 << 17
 _WIDE_COLUMNS: Final = 40
 
 
-def _inert(frame: pl.DataFrame) -> pl.DataFrame:
-    """Texts that a spreadsheet would run as a formula get an apostrophe in front; plain negative numbers do not."""
-    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
-    return frame.with_columns(
-        pl.col(name).str.replace(r"^([=+@\t\r\n＝＋－＠]|-[0-9.]*[^0-9.])", "'$1") for name in texts
-    )
-
-
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     """Lists as JSON text, for formats that cannot hold them."""
-    frame = _inert(frame)
+    # Texts that a spreadsheet would run as a formula get an apostrophe in front; plain negative numbers do not.
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    frame = frame.with_columns(
+        pl.col(name).str.replace(r"^([=+@\t\r\n＝＋－＠]|-[0-9.]*[^0-9.])", "'$1") for name in texts
+    )
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     return frame.with_columns(
         pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join(",")).alias(name) for name in lists

@@ -51,7 +51,10 @@ class Command(TyperCommand):
                 groups.setdefault("Arguments", []).append((_plain(record[0]), record[1]))
             else:
                 title = _group_of(_told()["options"], parameter.opts) or "Options"
-                groups.setdefault(title, []).append(_entry(parameter.opts, record))
+                own = next((word for n in parameter.opts if (word := _told()["values"].get(n))), None)
+                own = None if "|" in record[0].rpartition("<")[2] else own
+                shown = re.sub(r"<[^<>]*>$", own, record[0]) if own else _plain(record[0])
+                groups.setdefault(title, []).append((shown, _NOTHING.sub("", record[1])))
         for title in filter(groups.get, ("Arguments", *_told()["options"], "Options")):
             with formatter.section(title):
                 formatter.write_dl(groups[title], col_max=_WIDTH)
@@ -108,13 +111,6 @@ def _told() -> Mapping[str, Any]:
 
 def _group_of(groups: Mapping[str, Sequence[str]], names: Iterable[str]) -> str:
     return next((title for title, members in groups.items() if any(n in members for n in names)), "")
-
-
-def _entry(names: list[str], record: tuple[str, str]) -> tuple[str, str]:
-    own = next((word for n in names if (word := _told()["values"].get(n))), None)
-    own = None if "|" in record[0].rpartition("<")[2] else own
-    shown = re.sub(r"<[^<>]*>$", own, record[0]) if own else _plain(record[0])
-    return shown, _NOTHING.sub("", record[1])
 
 
 def _plain(shown: str) -> str:

@@ -39,7 +39,13 @@ class _Workspace:
         """A path that nothing has yet, in a directory of its own."""
         with self._guard:
             if self._root is None or self._owner != os.getpid():
-                self._make()
+                base = Path(tempfile.gettempdir())
+                _sweep(base)
+                self._root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+                self._owner = os.getpid()
+                self._lock = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                atexit.register(self.clear)
             assert self._root is not None
             self._count += 1
             directory = self._root / str(self._count)
@@ -49,15 +55,6 @@ class _Workspace:
     def files(self, name: str) -> list[Path]:
         """What stands at the places of that name, in no order."""
         return [] if self._root is None else list(self._root.glob(f"*/{name}"))
-
-    def _make(self) -> None:
-        base = Path(tempfile.gettempdir())
-        _sweep(base)
-        self._root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        self._owner = os.getpid()
-        self._lock = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        atexit.register(self.clear)
 
     def clear(self) -> None:
         """Removes the directory; only the process that made it does."""

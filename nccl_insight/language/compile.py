@@ -306,21 +306,17 @@ def outline(grammar: Grammar, message: Message) -> Outline:
     """Prefixes, required literal and weight of a rule without compiling it (cheap, for the index)."""
     literals = message.literals
     if literals is not None:
-        prefixes, required, weight = _outline_of(literals)
+        # The outline from the outermost items of a rule of one line that begins with text.
+        texts = [text for text in literals if text is not None]
+        if literals[-1] is not None:
+            last = texts[-1].rstrip()
+            texts[-1] = last if last or len(literals) > 1 else texts[-1]
+        prefixes, required, weight = (texts[0],), max(texts, key=len), sum(map(len, texts))
         return Outline(prefixes, required, -1 if message.last_resort else weight, message.headless)
     expr = _trimmed(message.expr)
     starts = Starts(grammar).starts((expr,))
     weight = -1 if message.last_resort else _weight(expr)
     return Outline(_literal_prefixes(starts), _required(expr), weight, message.headless)
-
-
-def _outline_of(items: tuple[str | None, ...]) -> tuple[tuple[str, ...], str, int]:
-    """The outline from the outermost items of a rule of one line that begins with text."""
-    texts = [text for text in items if text is not None]
-    if items[-1] is not None:
-        last = texts[-1].rstrip()
-        texts[-1] = last if last or len(items) > 1 else texts[-1]
-    return (texts[0],), max(texts, key=len), sum(map(len, texts))
 
 
 def pattern_of(grammar: Grammar, items: tuple[Expr, ...]) -> str:

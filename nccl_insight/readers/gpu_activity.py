@@ -69,10 +69,6 @@ def exposure(comm: pl.DataFrame, activity: pl.DataFrame) -> pl.DataFrame:
     """
     busy = _intervals.union(activity.filter(pl.col("kind") == COMPUTE))
     exposed = pl.col("end_ns") - pl.col("start_ns") - _intervals.covered(comm, busy)
-    return comm.select(exposed_ns=exposed, held_ns=_held_ns(comm, busy))
-
-
-def _held_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
     parts = busy.select("device", busy_from="start_ns", busy_to="end_ns").sort("busy_from")
     at = comm.select("device", "start_ns", "end_ns", at=pl.col("end_ns") - _HANDOVER_NS).with_row_index("order")
     at = (
@@ -81,7 +77,7 @@ def _held_ns(comm: pl.DataFrame, busy: pl.DataFrame) -> pl.Series:
         .sort("order")
     )
     begin = pl.max_horizontal("start_ns", pl.min_horizontal("busy_to", "end_ns"))
-    return at.select(pl.col("end_ns") - begin).to_series()
+    return comm.select(exposed_ns=exposed, held_ns=at.select(pl.col("end_ns") - begin).to_series())
 
 
 def tables_of(activity: pl.DataFrame, collectives: pl.DataFrame, steps: pl.DataFrame) -> dict[str, pl.DataFrame]:

@@ -65,7 +65,9 @@ def _document(text: str) -> tuple[Mapping[str, object], str]:
         return _side.mapping(json.loads(text)), ""
     except (ValueError, RecursionError) as error:
         problem = f"the JSON ends early or is damaged ({error}); complete results were kept"
-        return _salvage(text), problem
+        # Lists of a cut document: every complete object of ``args``, ``devices`` and ``results``.
+        heads = ((key, re.search(rf'"{key}"\s*:\s*\[', text)) for key in ("args", "devices", "results"))
+        return {key: list(_side.json_values(text, head.end())) if head else [] for key, head in heads}, problem
 
 
 def _op(document: Mapping[str, object]) -> str | None:
@@ -137,12 +139,6 @@ def _iterations(document: Mapping[str, object]) -> pl.DataFrame:
 def _word(value: object) -> str | None:
     word = (_side.as_text(value) or "").strip()
     return word if word and word != "none" else None
-
-
-def _salvage(text: str) -> dict[str, object]:
-    """Lists of a cut document: every complete object of ``args``, ``devices`` and ``results``."""
-    heads = ((key, re.search(rf'"{key}"\s*:\s*\[', text)) for key in ("args", "devices", "results"))
-    return {key: list(_side.json_values(text, head.end())) if head else [] for key, head in heads}
 
 
 FORMAT = Format(kind="nccl_tests", sniff=sniff, read=read)

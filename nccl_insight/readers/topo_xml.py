@@ -38,18 +38,18 @@ def read(source: InputFile) -> Partial:
         walker.name_targets()
     tables = {
         "topology_nodes": pl.DataFrame(walker.nodes, schema=of_input("topology_nodes"), strict=False),
-        "topology_links": _merged(pl.DataFrame(walker.links, schema=of_input("topology_links"), strict=False)),
+        # One row per pair: NCCL adds up the NVLinks of a GPU to the same target.
+        "topology_links": (
+            pl.DataFrame(walker.links, schema=of_input("topology_links"), strict=False)
+            .group_by("src", "dst", "link", maintain_order=True)
+            .agg(
+                pl.col("line").first(),
+                pl.when(pl.col("bw_gbps").is_not_null().any()).then(pl.col("bw_gbps").sum()).alias("bw_gbps"),
+                pl.when(pl.col("count").is_not_null().any()).then(pl.col("count").sum()).alias("count"),
+            )
+        ),
     }
     return _side.partial(source, tables, content.problem, problem)
-
-
-def _merged(links: pl.DataFrame) -> pl.DataFrame:
-    """One row per pair: NCCL adds up the NVLinks of a GPU to the same target."""
-    return links.group_by("src", "dst", "link", maintain_order=True).agg(
-        pl.col("line").first(),
-        pl.when(pl.col("bw_gbps").is_not_null().any()).then(pl.col("bw_gbps").sum()).alias("bw_gbps"),
-        pl.when(pl.col("count").is_not_null().any()).then(pl.col("count").sum()).alias("count"),
-    )
 
 
 def _bus_number(bus_id: str) -> str:

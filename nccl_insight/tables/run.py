@@ -199,9 +199,6 @@ class Tables(Mapping[str, pl.DataFrame]):
         if table is None or name in self._made:
             whole = self[name]
             return iter([picked(name, whole, columns) if columns else whole])
-        return self._frames(name, table, columns)
-
-    def _frames(self, name: str, table: Deferred, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         frames = (
             picked(name, frame, columns) if columns else schema.complete(name, frame) for frame in table.frames(columns)
         )

@@ -131,7 +131,12 @@ def bandwidth(run: Run) -> Bandwidth | None:
     curves = []
     for op in table["op"].unique(maintain_order=True):
         sizes = sorted(set(table.filter(pl.col("op") == op)["size_bytes"].to_list()))[:_SIZES]
-        curves.append((op, _of_benchmarks(run, op) or _of_traces(run, op, sizes)))
+        rows = efficiency(run).filter(pl.col("op").cast(pl.String) == op).drop_nulls("expected_gbps")
+        rows = rows.unique("size_bytes", keep="first").sort("size_bytes")
+        columns = ("size_bytes", "expected_gbps", "expected_low_gbps", "expected_high_gbps", "expected_from")
+        curves.append(
+            (op, tuple(Expected(*row) for row in rows.select(columns).iter_rows()) or _of_traces(run, op, sizes))
+        )
     return Bandwidth(tuple(Measured(*row) for row in table.iter_rows()), tuple(curves), _peak(run))
 
 
@@ -149,13 +154,6 @@ def _medians(run: Run, name: str, source: str) -> pl.DataFrame:
         .with_columns(source=pl.lit(source))
         .collect()
     )
-
-
-def _of_benchmarks(run: Run, op: str) -> tuple[Expected, ...]:
-    rows = efficiency(run).filter(pl.col("op").cast(pl.String) == op).drop_nulls("expected_gbps")
-    rows = rows.unique("size_bytes", keep="first").sort("size_bytes")
-    columns = ("size_bytes", "expected_gbps", "expected_low_gbps", "expected_high_gbps", "expected_from")
-    return tuple(Expected(*row) for row in rows.select(columns).iter_rows())
 
 
 def _of_traces(run: Run, op: str, sizes: Sequence[int]) -> tuple[Expected, ...]:

@@ -234,7 +234,9 @@ def capture(plan: Plan, launch: Launch, diagnostics: bool = False) -> Captured:
     def settings(rank: str) -> dict[str, str]:
         if plan.backend == "nccl":
             return nccl_settings(directory, calls=True, diagnostics=diagnostics, rank=rank)
-        return _gloo(launch.environ, world)
+        # On one machine Gloo talks over the loopback, whatever the host name resolves to.
+        quiet = {"OMP_NUM_THREADS": "1"}
+        return quiet if world or "GLOO_SOCKET_IFNAME" in launch.environ else {**quiet, "GLOO_SOCKET_IFNAME": "lo"}
 
     tasks = [
         Task(
@@ -327,12 +329,6 @@ def export_reports(directory: Path, tool: str = "nsys") -> list[str]:
         failed = f"{report.name}: not exported ({why or said})"
         lines.append(f"{target.name}: exported" if done.state == "ok" else failed)
     return lines
-
-
-def _gloo(environ: Mapping[str, str], world: World | None) -> dict[str, str]:
-    """On one machine Gloo talks over the loopback, whatever the host name resolves to."""
-    quiet = {"OMP_NUM_THREADS": "1"}
-    return quiet if world or "GLOO_SOCKET_IFNAME" in environ else {**quiet, "GLOO_SOCKET_IFNAME": "lo"}
 
 
 def _tidy(directory: Path, *working: Path) -> None:

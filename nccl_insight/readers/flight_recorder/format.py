@@ -67,18 +67,14 @@ def _load(content: _side.Content, most_steps: int) -> tuple[Any, str]:
     try:
         return json.loads(text), ""
     except (ValueError, RecursionError) as error:
-        return _salvage(text), f"the JSON ends early or is damaged ({error}); complete entries were kept"
-
-
-def _salvage(text: str) -> dict[str, Any]:
-    """Top-level values and complete entries of a cut JSON dump."""
-    found: dict[str, Any] = {}
-    for key in ("pg_config", "pg_status", "rank"):
-        if match := re.search(rf'"{key}"\s*:\s*', text):
-            found.update((key, value) for value in islice(_side.json_values(text, match.end()), 1))
-    match = re.search(r'"entries"\s*:\s*\[', text)
-    found["entries"] = list(islice(_side.json_values(text, match.end()), MAX_ENTRIES)) if match else []
-    return found
+        # Top-level values and complete entries of a cut JSON dump.
+        found: dict[str, Any] = {}
+        for key in ("pg_config", "pg_status", "rank"):
+            if match := re.search(rf'"{key}"\s*:\s*', text):
+                found.update((key, value) for value in islice(_side.json_values(text, match.end()), 1))
+        match = re.search(r'"entries"\s*:\s*\[', text)
+        found["entries"] = list(islice(_side.json_values(text, match.end()), MAX_ENTRIES)) if match else []
+        return found, f"the JSON ends early or is damaged ({error}); complete entries were kept"
 
 
 def _ranks(value: object) -> list[int] | None:

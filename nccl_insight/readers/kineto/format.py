@@ -5,7 +5,7 @@ from ``distributedInfo`` or from a process group's member list; the file name is
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import polars as pl
@@ -22,7 +22,6 @@ from nccl_insight.readers.kineto.layout import KinetoLayout
 from nccl_insight.readers.kineto.merged import Label, MergedEvents, is_merged, ranks_of
 from nccl_insight.readers.kineto.meta import small_int
 from nccl_insight.readers.kineto.rows import (
-    Group,
     collective_table,
     cpu_step_table,
     engine_collectives,
@@ -130,7 +129,11 @@ class _Builder:
         activity = gpu_activity.with_launches(
             activity, self.events.launches().with_columns(pl.col("start_ns") + self.base)
         )
-        assigned = gpu_activity.assign_steps(activity, steps, self._marks())
+        # Step annotations on the GPU.
+        marks = pl.DataFrame(self.events.gpu_steps, schema=gpu_activity.MARKS, orient="row")
+        assigned = gpu_activity.assign_steps(
+            activity, steps, marks.with_columns(pl.col("start_ns", "end_ns") + self.base)
+        )
         activity = activity.with_columns(assigned["step"])
         told_by = assigned["by"].drop_nulls()
         self.step_by = str(told_by.mode().sort()[0]) if told_by.len() else None  # what tells it of most
@@ -142,7 +145,9 @@ class _Builder:
             table = cpu_step_table(collectives, steps)
         notes = list(self._notes(rank, origin, activity, collectives))
         tables = gpu_activity.tables_of(self._with_hashes(activity), collectives, table)
-        tables["process_groups"] = _group_table(self.groups.listed)
+        rows = [(g.name, g.description, g.backend, list(g.ranks)) for g in self.groups.listed]
+        names = dict.fromkeys(("process_group", "description", "backend"), pl.String)
+        tables["process_groups"] = pl.DataFrame(rows, schema={**names, "group_ranks": pl.List(pl.Int32)}, orient="row")
         named = {n: f.with_columns(rank=pl.lit(rank, pl.Int32)) for n, f in tables.items() if f.width}
         named["trace_info"] = self._info(rank, origin, activity, duplicates)
         return side.noted(self.source, named, notes)
@@ -163,11 +168,6 @@ class _Builder:
             .with_columns(pl.col("start_ns", "end_ns") + self.base)
             .sort("start_ns")
         )
-
-    def _marks(self) -> pl.DataFrame:
-        """Step annotations on the GPU."""
-        marks = pl.DataFrame(self.events.gpu_steps, schema=gpu_activity.MARKS, orient="row")
-        return marks.with_columns(pl.col("start_ns", "end_ns") + self.base)
 
     def _rank(self) -> tuple[int | None, str | None]:
         """The rank and where it comes from: ``trace``, ``process_group``, ``merged_label`` or ``file_name``."""
@@ -277,9 +277,3 @@ def _busy(rows: pl.DataFrame) -> int:
 def _is_epoch(time_ns: object) -> bool:
     """Whether a time is between 2010 and 2100 when read as nanoseconds since 1970."""
     return isinstance(time_ns, int) and 1_262_304_000 * 10**9 < time_ns < 4_102_444_800 * 10**9
-
-
-def _group_table(groups: Sequence[Group]) -> pl.DataFrame:
-    rows = [(g.name, g.description, g.backend, list(g.ranks)) for g in groups]
-    names = dict.fromkeys(("process_group", "description", "backend"), pl.String)
-    return pl.DataFrame(rows, schema={**names, "group_ranks": pl.List(pl.Int32)}, orient="row")

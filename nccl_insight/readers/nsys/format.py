@@ -61,7 +61,17 @@ def tables_of(database: Database, notes: list[tuple[str, str]], source: InputFil
         ranks, origin = {int(lanes["pid"][0]): named}, "file_name"
     steps = _steps(marks)
     launches = _launches(database)
-    activity = _with_steps(activity, steps, launches)
+    # The activity with ``step`` and ``launch_ns``, process by process.
+    parts: list[pl.DataFrame] = [
+        activity.clear().with_columns(launch_ns=pl.lit(None, pl.Int64), step=pl.lit(None, pl.Int32))
+    ]
+    none = pl.DataFrame(schema=gpu_activity.MARKS)
+    for (pid,), part in activity.group_by("pid", maintain_order=True):
+        calls = launches.filter(pl.col("pid") == pid).select("correlation", start_ns="launch")
+        own = steps.filter(pl.col("pid") == pid).drop("pid")
+        launched = gpu_activity.with_launches(part, calls)
+        parts.append(launched.with_columns(gpu_activity.assign_steps(launched, own, none)["step"]))
+    activity = pl.concat(parts)
     comm = activity.filter(pl.col("kind") == COMM).sort("start_ns", maintain_order=True)
     collectives = _collectives(launches, comm, activity, marks, layouts)
     tables = gpu_activity.tables_of(activity, collectives, _step_rows(activity, steps, lanes))
@@ -146,20 +156,6 @@ def _launches(database: Database) -> pl.DataFrame:
         _LAUNCHES, {name: (sql, dtype) for (name, dtype), sql in zip(schema.items(), columns, strict=True)}
     )
     return rows.with_columns(pid=pl.col("tid") - pl.col("tid") % (1 << 24))
-
-
-def _with_steps(activity: pl.DataFrame, steps: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """The activity with ``step`` and ``launch_ns``, process by process."""
-    parts: list[pl.DataFrame] = [
-        activity.clear().with_columns(launch_ns=pl.lit(None, pl.Int64), step=pl.lit(None, pl.Int32))
-    ]
-    none = pl.DataFrame(schema=gpu_activity.MARKS)
-    for (pid,), part in activity.group_by("pid", maintain_order=True):
-        calls = launches.filter(pl.col("pid") == pid).select("correlation", start_ns="launch")
-        own = steps.filter(pl.col("pid") == pid).drop("pid")
-        launched = gpu_activity.with_launches(part, calls)
-        parts.append(launched.with_columns(gpu_activity.assign_steps(launched, own, none)["step"]))
-    return pl.concat(parts)
 
 
 def _collectives(

@@ -64,12 +64,20 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
     if view.peak:
         value, why = view.peak.gbps, view.peak.why
         name = "NVLink of one GPU as NCCL lists it" if why is None else f"expected: {why}"
-        lines = _peak_line(value, name)
+        # What no transfer passes, as a dashed line with its name at the right.
+        line = {"color": base.GREY, "dash": "dash", "width": 1.5}
+        shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+        shown = label(f"{value:.0f} GB/s {name}", 80)
+        place = {"xref": "paper", "x": 1, "y": value, "text": shown}
+        note = {**place, "showarrow": False, "xanchor": "right", "yanchor": "bottom"}
+        lines = {"shapes": [shape], "annotations": [note]}
         said += f"; the dashed line is {format_gbps(value)}, {name}"
     rows = tuple(
         (p.source, p.op, format_bytes(p.size_bytes), f"{p.count:,}", f"{p.median_gbps:.2f}", f"{p.best_gbps:.2f}")
         for p in fastest
     )
+    # Bandwidths by powers of ten where small messages would all lie on zero.
+    wide = view.fastest[-1].median_gbps * 100 < view.fastest[0].median_gbps
     return Figure(
         "busbw",
         "Bus bandwidth by size",
@@ -80,7 +88,14 @@ def bandwidth(analysis: Analysis, view: Bandwidth) -> Figure:
             "Bus bandwidth, fastest first",
             len(view.points),
         ),
-        plot([*_measured_points(view), *curves], **lines, yaxis=_speed_axis(view), xaxis=_size_axis(view)),
+        plot(
+            [*_measured_points(view), *curves],
+            **lines,
+            yaxis=axis(
+                "busbw, GB/s", **({"type": "log", "dtick": 1, "tickformat": "~g"} if wide else {"rangemode": "tozero"})
+            ),
+            xaxis=_size_axis(view),
+        ),
     )
 
 
@@ -97,22 +112,6 @@ def _measured_points(view: Bandwidth) -> list[Trace]:
         trace |= {"line": {"color": color}, "customdata": [format_bytes(size) for size in sizes]}
         data.append(trace | ({"mode": "lines+markers"} if source == "benchmark" else {}))
     return data
-
-
-def _peak_line(value_gbps: float, name: str) -> dict[str, Any]:
-    """What no transfer passes, as a dashed line with its name at the right."""
-    line = {"color": base.GREY, "dash": "dash", "width": 1.5}
-    shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value_gbps, "y1": value_gbps, "line": line}
-    shown = label(f"{value_gbps:.0f} GB/s {name}", 80)
-    place = {"xref": "paper", "x": 1, "y": value_gbps, "text": shown}
-    note = {**place, "showarrow": False, "xanchor": "right", "yanchor": "bottom"}
-    return {"shapes": [shape], "annotations": [note]}
-
-
-def _speed_axis(view: Bandwidth) -> dict[str, Any]:
-    """Bandwidths by powers of ten where small messages would all lie on zero."""
-    wide = view.fastest[-1].median_gbps * 100 < view.fastest[0].median_gbps
-    return axis("busbw, GB/s", **({"type": "log", "dtick": 1, "tickformat": "~g"} if wide else {"rangemode": "tozero"}))
 
 
 def _size_axis(view: Bandwidth) -> dict[str, Any]:

@@ -4,9 +4,7 @@ import polars as pl
 
 from nccl_insight.base.model import Severity
 from nccl_insight.facts.who.members import completed
-from nccl_insight.rules._errors import Trouble
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.tables.run import Run
 
 _OFTEN = 4
 
@@ -17,17 +15,13 @@ def check(ctx: Context) -> Hits:
     if found is None:
         return
     unreachable = found.telling("no-route")
+    # Whether a process tried again and again and the log knows of no init that it finished.
+    tries = found.rows.group_by("host", "pid").agg(pl.col("repeats").fill_null(1).sum().alias("n"))
+    often = tries.filter(pl.col("n") >= _OFTEN)
+    done = completed(ctx.run).select("host", "pid").unique()
     yield from ctx.tells(
         "found",
         rows=found,
-        quiet=Severity.WARNING if _in_vain(ctx.run, found) else Severity.INFO,
+        quiet=Severity.WARNING if (often.join(done, on=["host", "pid"], how="anti").height > 0) else Severity.INFO,
         all_unreachable=unreachable is not None and unreachable.count == found.count,
     )
-
-
-def _in_vain(run: Run, found: Trouble) -> bool:
-    """Whether a process tried again and again and the log knows of no init that it finished."""
-    tries = found.rows.group_by("host", "pid").agg(pl.col("repeats").fill_null(1).sum().alias("n"))
-    often = tries.filter(pl.col("n") >= _OFTEN)
-    done = completed(run).select("host", "pid").unique()
-    return often.join(done, on=["host", "pid"], how="anti").height > 0

@@ -10,7 +10,7 @@ from nccl_insight.facts.setup.settings import hosts_of
 from nccl_insight.facts.setup.user_settings import user_settings
 from nccl_insight.facts.who.members import comms, processes
 from nccl_insight.language.load import playing
-from nccl_insight.rules._errors import Trouble, trouble
+from nccl_insight.rules._errors import trouble
 from nccl_insight.rules.context import Context, Hits, hit
 from nccl_insight.tables.run import Run
 
@@ -22,18 +22,20 @@ def check(ctx: Context) -> Hits:
     run = ctx.run
     refused = ctx.lines(but=(*playing("limited"), *playing("replaced")))
     if refused is not None:
-        yield from ctx.tells("found", quiet=Severity.WARNING, rows=refused, refused=refused, variables=_named(refused))
+        # The variables that the lines name, as a pattern for grep.
+        words = " ".join(refused.rows["text"].drop_nulls().to_list()).replace("=", " ").replace('"', " ").split()
+        names = dict.fromkeys(w.strip(".,:;'()") for w in words if w.startswith(("NCCL_", "RCCL_", "OFI_", "FI_")))
+        yield from ctx.tells(
+            "found",
+            quiet=Severity.WARNING,
+            rows=refused,
+            refused=refused,
+            variables="|".join(list(names)[:4]) or "^(NCCL|RCCL|OFI)_",
+        )
     yield from _replaced(ctx)
     yield from _limited(ctx)
     yield from _reported(run, refused is not None)
     yield from _nothing_usable(ctx)
-
-
-def _named(refused: Trouble) -> str:
-    """The variables that the lines name, as a pattern for grep."""
-    words = " ".join(refused.rows["text"].drop_nulls().to_list()).replace("=", " ").replace('"', " ").split()
-    names = dict.fromkeys(w.strip(".,:;'()") for w in words if w.startswith(("NCCL_", "RCCL_", "OFI_", "FI_")))
-    return "|".join(list(names)[:4]) or "^(NCCL|RCCL|OFI)_"
 
 
 def _replaced(ctx: Context) -> Hits:

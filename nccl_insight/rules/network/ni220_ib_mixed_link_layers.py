@@ -26,7 +26,16 @@ def check(ctx: Context) -> Hits:
     if both.height:
         yield _within(ctx, rdma.join(both.select("host"), on="host", how="semi", nulls_equal=True))
     elif per_host.get_column("layer").n_unique() > 1 and spans_hosts(run):
-        yield _between(ctx, per_host)
+        counts = per_host.group_by("layer").len().sort("len", "layer", descending=[True, False])
+        usual = counts.item(0, "layer")
+        odd = per_host.filter(pl.col("layer") != usual)
+        yield ctx.says(
+            "between",
+            (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
+            whom=hosts_of(odd),
+            usual=usual,
+            odd=odd,
+        )
 
 
 def _within(ctx: Context, rows: pl.DataFrame) -> Hit:
@@ -71,16 +80,3 @@ def _unused(run: Run, odd: pl.DataFrame) -> bool:
     used = net_links(run).filter(pl.col("net_dev").is_not_null())
     numbers = odd["index"].drop_nulls().unique().to_list()
     return used.height > 0 and bool(numbers) and used.filter(pl.col("net_dev").is_in(numbers)).is_empty()
-
-
-def _between(ctx: Context, per_host: pl.DataFrame) -> Hit:
-    counts = per_host.group_by("layer").len().sort("len", "layer", descending=[True, False])
-    usual = counts.item(0, "layer")
-    odd = per_host.filter(pl.col("layer") != usual)
-    return ctx.says(
-        "between",
-        (*refs(odd, 2), *refs(per_host.filter(pl.col("layer") == usual), 1)),
-        whom=hosts_of(odd),
-        usual=usual,
-        odd=odd,
-    )

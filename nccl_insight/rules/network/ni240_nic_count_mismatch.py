@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from nccl_insight.base.model import Hit
 from nccl_insight.facts.fabric.networks import nics
 from nccl_insight.facts.said.mentions import mentions
 from nccl_insight.facts.setup.settings import hosts_of, refs
@@ -31,25 +30,22 @@ def check(ctx: Context) -> Hits:
         short = of_network.filter(pl.col("count") < expected)
         if short.height:
             found = True
-            yield _hit(ctx, short, of_network.filter(pl.col("count") == expected), expected, network)
+            good = of_network.filter(pl.col("count") == expected)
+            missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
+            lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
+            yield ctx.says(
+                "found",
+                (*refs(short, 2), *refs(good, 1)),
+                whom=hosts_of(short),
+                count=short.item(0, "count"),
+                network=network,
+                lacking=lacking,
+                expected_said=expected,
+                more=good.height > short.height,
+            )
     yield from ports_missing(run)
     if found:
         return
     rows = mentions(run, "net-counts-differ")
     if rows.height:
         yield ctx.says("found-nccl-reports", rows)
-
-
-def _hit(ctx: Context, short: pl.DataFrame, good: pl.DataFrame, expected: int, network: str) -> Hit:
-    missing = sorted(set(good.item(0, "name").to_list()) - set(short.item(0, "name").to_list()))
-    lacking = f" ({', '.join(missing[:4])} missing)" if missing else ""
-    return ctx.says(
-        "found",
-        (*refs(short, 2), *refs(good, 1)),
-        whom=hosts_of(short),
-        count=short.item(0, "count"),
-        network=network,
-        lacking=lacking,
-        expected_said=expected,
-        more=good.height > short.height,
-    )

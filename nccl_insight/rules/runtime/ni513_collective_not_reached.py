@@ -22,7 +22,9 @@ def check(ctx: Context) -> Hits:
     """One finding per communicator with ranks behind, and one for ranks that are silent while all others time out."""
     run = ctx.run
     for item in absences(run):
-        asks = _asks(run, item)
+        # Whether the output of these ranks may just not be here, so that they may wait like the others.
+        ended = ended_ranks(run).issuperset(item.lead.ranks)
+        asks = item.confidence is Confidence.LOW and item.lead.proof in ("silent", "gap") and not ended
         if hit := _hit(ctx, item, asks):
             yield with_others(run, hit, item, asks)
     if not run.has("calls"):
@@ -38,12 +40,6 @@ def _closed(run: Run, item: Absent) -> pl.DataFrame:
     rows = run.table("ranks").filter(pl.col("rank").is_in(item.lead.ranks))
     orderly = (rows["destroyed"].cast(pl.String) == "destroyed").fill_null(False)
     return rows.with_columns(line="destroyed_line") if orderly.all() else rows.clear()
-
-
-def _asks(run: Run, item: Absent) -> bool:
-    """Whether the output of these ranks may just not be here, so that they may wait like the others."""
-    ended = ended_ranks(run).issuperset(item.lead.ranks)
-    return item.confidence is Confidence.LOW and item.lead.proof in ("silent", "gap") and not ended
 
 
 def _told(item: Absent) -> dict[str, Any]:

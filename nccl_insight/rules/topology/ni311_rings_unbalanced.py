@@ -61,20 +61,16 @@ def _doubt(run: Run) -> str:
         return "the log has no connection lines (NCCL connects lazily, or INFO is off)"
     if any(c.ranks_seen < c.nranks for c in comms(run)):
         return "the log lacks some ranks of a communicator"
-    if _one_sided(run):
+    # Whether a NET connection shows at one end only although both ranks write to this log.
+    net = links(run).filter((pl.col("transport") == "NET") & pl.col("pxn_rank").is_null())
+    both = net.filter(pl.col("src_host").is_not_null() & pl.col("dst_host").is_not_null())
+    ends = both.group_by("comm_id", "channel", "conn_index", "src_rank", "dst_rank").agg(
+        ends=pl.col("direction").n_unique()
+    )
+    if ends.filter(pl.col("ends") < 2).height > 0:
         return "the log lacks the other end of some connections: lines are missing"
     versions = run.table("processes").get_column("nccl_version").drop_nulls().unique().to_list()
     lazy = [v for v in versions if at_least(v, _LAZY_SINCE)]
     if lazy:
         return f"NCCL {lazy[0]} connects on first use only"
     return ""
-
-
-def _one_sided(run: Run) -> bool:
-    """Whether a NET connection shows at one end only although both ranks write to this log."""
-    net = links(run).filter((pl.col("transport") == "NET") & pl.col("pxn_rank").is_null())
-    both = net.filter(pl.col("src_host").is_not_null() & pl.col("dst_host").is_not_null())
-    ends = both.group_by("comm_id", "channel", "conn_index", "src_rank", "dst_rank").agg(
-        ends=pl.col("direction").n_unique()
-    )
-    return ends.filter(pl.col("ends") < 2).height > 0

@@ -6,7 +6,7 @@ import polars as pl
 
 from nccl_insight.base.model import Hit, Ref
 from nccl_insight.base.units import format_bytes, format_ns, plural
-from nccl_insight.facts.setup.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, Chosen, choices
+from nccl_insight.facts.setup.choices import LATENCY_PROTOCOL, ONE_CHANNEL, SIMPLE_PROTOCOL, choices
 from nccl_insight.facts.setup.settings import refs, settings
 from nccl_insight.rules.context import Context, Hits
 
@@ -30,7 +30,22 @@ def check(ctx: Context) -> Hits:
     pins = settings(ctx.run).filter(pl.col("name").is_in(_PINS))
     for kind, what, usual in _CASES:
         if kind in unusual:
-            yield _hit(ctx, unusual[kind], what, usual, pins)
+            found = unusual[kind]
+            first = found.rows.row(0, named=True)
+            forced = pins.select("name", "value").unique(maintain_order=True).rows()
+            op = first["op"] or "collective"
+            yield ctx.says(
+                "found",
+                (*refs(found.rows, 2), *refs(pins, 1)),
+                expected=usual,
+                comm_id=first["comm_id"],
+                op=op,
+                first=first,
+                what=what,
+                named=", ".join(f"{n}={v}" for n, v in forced[:3]),
+                count=f", and {plural(found.count - 1, 'other')} alike" if found.count > 1 else "",
+                forced=forced,
+            )
     rows = ctx.run.table("benchmarks").filter((pl.col("size_bytes") > 0) & (pl.col("time_us") >= ctx["least_us"]))
     if rows.is_empty():
         return
@@ -69,22 +84,4 @@ def _dip(ctx: Context, sweep: pl.DataFrame, worst: dict[str, Any], slow: list[in
         times=f"{format_ns(worst['best_us'] * 1e3)}, {large} only {format_ns(other['worst_us'] * 1e3)}",
         factor=worst["best_us"] / other["worst_us"],
         large=large,
-    )
-
-
-def _hit(ctx: Context, found: Chosen, what: str, usual: str, pins: pl.DataFrame) -> Hit:
-    first = found.rows.row(0, named=True)
-    forced = pins.select("name", "value").unique(maintain_order=True).rows()
-    op = first["op"] or "collective"
-    return ctx.says(
-        "found",
-        (*refs(found.rows, 2), *refs(pins, 1)),
-        expected=usual,
-        comm_id=first["comm_id"],
-        op=op,
-        first=first,
-        what=what,
-        named=", ".join(f"{n}={v}" for n, v in forced[:3]),
-        count=f", and {plural(found.count - 1, 'other')} alike" if found.count > 1 else "",
-        forced=forced,
     )

@@ -6,7 +6,6 @@ from nccl_insight.facts.lateness.replay import LATE
 from nccl_insight.rules._gains import mended
 from nccl_insight.rules._traces import ranks_of, refs_of, with_hosts
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.tables.run import Run
 
 
 def check(ctx: Context) -> Hits:
@@ -22,6 +21,9 @@ def check(ctx: Context) -> Hits:
         if rows.height < ctx["least"] or bad.height < ctx["share"] * rows.height:
             continue
         worst = bad.sort("ratio", descending=True).row(0, named=True)
+        # What the one rank that the others wait for costs, where a replay of the traces tells.
+        late = mended(run, LATE)
+        ranks = late[0].scenario.ranks if late else ()
         yield ctx.says(
             "found",
             refs_of(
@@ -32,18 +34,11 @@ def check(ctx: Context) -> Hits:
             typical=float(bad.select(pl.col("ratio").median()).item()),
             bad=bad,
             rows=rows,
-            costs=_costs(run),
+            costs=f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)" if len(ranks) == 1 else "",
             worst=worst,
             size_bytes=worst["size_bytes"] or 0,
         )
         return
-
-
-def _costs(run: Run) -> str:
-    """What the one rank that the others wait for costs, where a replay of the traces tells."""
-    late = mended(run, LATE)
-    ranks = late[0].scenario.ranks if late else ()
-    return f"; the others wait for rank {ranks[0]} ({late[0].share:.0%} lost)" if len(ranks) == 1 else ""
 
 
 def _by_rank(table: pl.DataFrame) -> pl.DataFrame:

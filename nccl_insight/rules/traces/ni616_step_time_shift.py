@@ -2,7 +2,7 @@
 
 from nccl_insight.base.model import Hit
 from nccl_insight.base.units import format_ns
-from nccl_insight.facts.lateness.printed import Periodic, Series, Shift, periodic, shift
+from nccl_insight.facts.lateness.printed import Series, Shift, periodic, shift
 from nccl_insight.facts.said.clock import clock_text
 from nccl_insight.rules.context import Context, Hits
 
@@ -13,7 +13,17 @@ def check(ctx: Context) -> Hits:
     if changed is not None:
         yield _changed(ctx, changed)
     if paused is not None:
-        yield _paused(ctx, paused, ctx["least_share"])
+        one = paused.series
+        yield ctx.says(
+            "paused",
+            tuple(one.ref(n) for n in paused.rows[:2]),
+            whom=(one.rank,),
+            found=paused,
+            slow=_cost(one, paused.slow),
+            usual=_cost(one, paused.usual),
+            article="an" if paused.pause[:1] in "aeiou" else "a",
+            explained=paused.pause or paused.share < ctx["least_share"],
+        )
 
 
 def _cost(one: Series, cost: float) -> str:
@@ -38,18 +48,4 @@ def _changed(ctx: Context, found: Shift) -> Hit:
         found=found,
         ratio=found.after / found.before,
         before=_cost(one, found.before),
-    )
-
-
-def _paused(ctx: Context, found: Periodic, least_share: float) -> Hit:
-    one = found.series
-    return ctx.says(
-        "paused",
-        tuple(one.ref(n) for n in found.rows[:2]),
-        whom=(one.rank,),
-        found=found,
-        slow=_cost(one, found.slow),
-        usual=_cost(one, found.usual),
-        article="an" if found.pause[:1] in "aeiou" else "a",
-        explained=found.pause or found.share < least_share,
     )

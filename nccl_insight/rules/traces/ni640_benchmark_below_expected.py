@@ -1,8 +1,5 @@
 """nccl-tests or a capture measured clearly less than healthy machines of this kind reach."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import polars as pl
 
 from nccl_insight.base.model import Ref
@@ -11,7 +8,6 @@ from nccl_insight.facts.figures.expected import efficiency, machine_of
 from nccl_insight.facts.lateness.copies import host_copies, peer_copies
 from nccl_insight.rules._traces import trace_refs
 from nccl_insight.rules.context import Context, Hits
-from nccl_insight.tables.run import Run
 
 
 def _copies(ctx: Context) -> Hits:
@@ -61,6 +57,7 @@ def check(ctx: Context) -> Hits:
             continue
         measured, low = format_gbps(best["busbw_gbps"]), format_gbps(best["expected_low_gbps"])
         size = format_bytes(best["size_bytes"])
+        machine = machine_of(run, int(best["nranks"]), best["n_hosts"])
         yield ctx.says(
             "found",
             (Ref(best["input_id"], best.get("line") or 0, f"{best['op']} {size}: {measured}"),),
@@ -70,11 +67,6 @@ def check(ctx: Context) -> Hits:
             size=size,
             measured=measured,
             low=low,
-            where=_on(run, best),
+            where=f" on {machine.describe()}" if machine is not None else "",
             part=part,
         )
-
-
-def _on(run: Run, row: Mapping[str, Any]) -> str:
-    machine = machine_of(run, int(row["nranks"]), row["n_hosts"])
-    return f" on {machine.describe()}" if machine is not None else ""

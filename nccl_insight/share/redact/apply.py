@@ -90,21 +90,17 @@ class _Prose:
         return self.redactor.own(_WORD.sub(lambda found: self.files.get(found[0], found[0]), text))
 
 
-def _file_names(paths: Iterable[str], names: Names) -> dict[str, str]:
-    """New names by path and by plain file name; a file name of several inputs stands for none of them."""
+def redact_analysis(analysis: model.Analysis, redactor: Redactor) -> model.Analysis:
+    """The analysis with the same findings and every name replaced."""
+    # New names by path and by plain file name; a file name of several inputs stands for none of them.
     files: dict[str, str] = {}
-    for path in paths:
-        name, new = PurePath(path).name, names.input_name(path)
+    for path in (i.path for i in analysis.inputs):
+        name, new = PurePath(path).name, redactor.names.input_name(path)
         if "/" in path:
             files[path] = new
         if "." in name:
             files[name] = new if files.get(name, new) == new else "input" + PurePath(new).suffix
-    return files
-
-
-def redact_analysis(analysis: model.Analysis, redactor: Redactor) -> model.Analysis:
-    """The analysis with the same findings and every name replaced."""
-    prose = _Prose(redactor, _file_names((i.path for i in analysis.inputs), redactor.names))
+    prose = _Prose(redactor, files)
     return dataclasses.replace(_walk(analysis, prose), redacted=True)
 
 

@@ -94,6 +94,8 @@ class Log:
 def log(run: Run) -> Log:
     """Everything that is told of a run."""
     mends, replay = replayed(run)
+    # The collectives by operation and size, those that take most first.
+    columns = ("op", "size_bytes", "group_size", "process_group", "count", "median_ns", "median_busbw_gbps")
     return Log(
         inputs=inputs(run),
         job=members.job(run),
@@ -109,13 +111,7 @@ def log(run: Run) -> Log:
         steps=spent(run),
         mends=mends,
         replay=replay,
-        statistics=_statistics(run),
+        statistics=tuple(Statistics(*row) for row in run.table("collective_statistics").select(columns).iter_rows()),
         trouble=trouble(run),
         limits=chosen.limits(run),
     )
-
-
-def _statistics(run: Run) -> tuple[Statistics, ...]:
-    """The collectives by operation and size, those that take most first."""
-    columns = ("op", "size_bytes", "group_size", "process_group", "count", "median_ns", "median_busbw_gbps")
-    return tuple(Statistics(*row) for row in run.table("collective_statistics").select(columns).iter_rows())

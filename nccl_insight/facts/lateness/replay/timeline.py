@@ -141,7 +141,11 @@ def timeline(run: Run, work: pl.DataFrame, coarse: bool = False) -> Timeline:
     meetings, groups = _meetings(work)
     if coarse:
         end = _left_together(meetings, len(groups), start, end)
-        start = _from_end_to_start(at, meetings, start, end)
+        # The starts, for the work between two operations the moment when the one before it was left.
+        frame = pl.DataFrame({"rank": at, "start": start, "end": end})
+        before = pl.col("end").cum_max().shift(1).over("rank").fill_null(pl.col("start"))
+        left = pl.min_horizontal(before, "end")
+        start = np.asarray(np.where(meetings >= 0, start, frame.select(left).to_series().to_numpy()))
     op = pl.col("op")
     upwards = pl.when(op.is_in(_POINT_TO_POINT)).then(pl.col("peer") > pl.col("rank"))
     size = pl.when(~op.is_in(BY_TOKENS)).then("size_bytes")
@@ -197,14 +201,6 @@ def _left_together(meetings: Ints, count: int, start: Floats, end: Floats) -> Fl
     np.minimum.at(left, meetings[met], end[met])
     together = np.minimum(np.maximum(left, last), last + least)
     return np.asarray(np.where(met, together[meetings], end)) if count else end
-
-
-def _from_end_to_start(rank: Ints, meetings: Ints, start: Floats, end: Floats) -> Floats:
-    """The starts, for the work between two operations the moment when the one before it was left."""
-    frame = pl.DataFrame({"rank": rank, "start": start, "end": end})
-    before = pl.col("end").cum_max().shift(1).over("rank").fill_null(pl.col("start"))
-    left = pl.min_horizontal(before, "end")
-    return np.asarray(np.where(meetings >= 0, start, frame.select(left).to_series().to_numpy()))
 
 
 def _without_breaks(work: pl.DataFrame, start: Floats, end: Floats) -> tuple[Floats, Floats]:

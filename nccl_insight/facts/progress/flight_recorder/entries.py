@@ -35,18 +35,6 @@ def timed_ranks(entries: pl.DataFrame) -> frozenset[int]:
     return frozenset(entries.filter(began)["rank"].to_list())
 
 
-def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``key``: name and description of the group, and the place of its members among all lists of them.
-
-    Each entry holds the list of all members, which are compared by their hash.
-    """
-    marked = rows.with_columns(pl.col("group_ranks").hash().alias("_mark"))
-    text = pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
-    lists = marked.unique("_mark").select("_mark", pl.format("{}", text.rank("dense")).str.zfill(9).alias("_members"))
-    key = pl.concat_str("process_group", pl.col("pg_desc").fill_null(""), "_members", separator="\x1f")
-    return marked.join(lists, on="_mark", how="left", maintain_order="left").with_columns(key=key)
-
-
 @fact
 def entries_of(run: Run) -> pl.DataFrame:
     """Entries of known ranks, one dump per rank kept (a rank may be dumped as pickle and as JSON).
@@ -56,8 +44,22 @@ def entries_of(run: Run) -> pl.DataFrame:
     """
     known = _of_hang(run, run.table("flight_recorder"))
     first = known.group_by("rank").agg(pl.col("input_id").min())
-    known = _with_key(known.join(first, on=["rank", "input_id"], how="semi"))
-    return known.with_columns(_DONE.alias("done"), _label().alias("label")).drop("_mark", "_members")
+    # A key: name and description of the group, and the place of its members among all lists of them. Each entry holds
+    # the list of all members, which are compared by their hash.
+    marked = known.join(first, on=["rank", "input_id"], how="semi").with_columns(
+        pl.col("group_ranks").hash().alias("_mark")
+    )
+    text = pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
+    lists = marked.unique("_mark").select("_mark", pl.format("{}", text.rank("dense")).str.zfill(9).alias("_members"))
+    key = pl.concat_str("process_group", pl.col("pg_desc").fill_null(""), "_members", separator="\x1f")
+    known = marked.join(lists, on="_mark", how="left", maintain_order="left").with_columns(key=key)
+    # ``all_to_all 4027x5120 BFloat16``.
+    sizes = pl.col("input_sizes").fill_null("").str.strip_chars("[]")
+    sizes = sizes.str.replace_all("],[", " ", literal=True).str.replace_all(",", "x", literal=True)
+    words = pl.concat_str(pl.col("op_name").fill_null("?"), sizes, pl.col("input_dtypes").fill_null(""), separator=" ")
+    return known.with_columns(
+        _DONE.alias("done"), words.str.replace_all(" +", " ").str.strip_chars().alias("label")
+    ).drop("_mark", "_members")
 
 
 def opened(run: Run) -> pl.DataFrame:
@@ -137,11 +139,3 @@ def unnamed_counters(run: Run) -> dict[int, int]:
     """
     rows = status_of(run).filter(pl.col("process_group").is_null() & pl.col("last_enqueued").is_not_null())
     return dict(rows.group_by("rank").agg(pl.col("last_enqueued").max()).iter_rows())
-
-
-def _label() -> pl.Expr:
-    """``all_to_all 4027x5120 BFloat16``."""
-    sizes = pl.col("input_sizes").fill_null("").str.strip_chars("[]")
-    sizes = sizes.str.replace_all("],[", " ", literal=True).str.replace_all(",", "x", literal=True)
-    words = pl.concat_str(pl.col("op_name").fill_null("?"), sizes, pl.col("input_dtypes").fill_null(""), separator=" ")
-    return words.str.replace_all(" +", " ").str.strip_chars()
