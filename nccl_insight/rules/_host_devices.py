@@ -16,7 +16,7 @@ from nccl_insight.base.units import listed, plural
 from nccl_insight.facts.fabric.paths import has_nvlink
 from nccl_insight.facts.said.errors import present
 from nccl_insight.facts.said.host_facts import Fact, by_device, named
-from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
+from nccl_insight.rules._host_tools import Beside, Judge, Said, refs, tools
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run
 

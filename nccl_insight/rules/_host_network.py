@@ -14,7 +14,7 @@ from nccl_insight.base.units import listed
 from nccl_insight.facts.said.errors import present
 from nccl_insight.facts.said.host_facts import Counter, Fact, by_device, counters, named
 from nccl_insight.facts.setup.settings import setting
-from nccl_insight.rules._host_words import Beside, Judge, Said, refs, tools
+from nccl_insight.rules._host_tools import Beside, Judge, Said, refs, tools
 from nccl_insight.tables.run import Run
 
 # Of the packets of a port: more pauses or congestion notices than this are no passing burst.

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nccl_insight.base import late
-from nccl_insight.share.redact.patterns import PUBLIC_OWNERS, RE
+from nccl_insight.share.redact.patterns import PUBLIC_OWNERS, RE, kinds_of, listed
 from nccl_insight.share.redact.said import numbered_part
 from nccl_insight.share.redact.shapes import as_series
-from nccl_insight.share.redact.vocabulary import kinds_of, listed
 
 _KINDS: Final = kinds_of("keys")
 _WEAK: Final = kinds_of("weak_keys")

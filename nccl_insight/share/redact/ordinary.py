@@ -14,8 +14,8 @@ from nccl_insight.base import texts
 from nccl_insight.language.load import grammar_files
 from nccl_insight.share.redact import patterns
 from nccl_insight.share.redact.names import Names
+from nccl_insight.share.redact.patterns import listed
 from nccl_insight.share.redact.said import numbered_part
-from nccl_insight.share.redact.vocabulary import listed
 
 _RE: Final = texts.compiled(__file__)
 

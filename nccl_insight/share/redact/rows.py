@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts, toml
-from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
+from nccl_insight.share.redact.patterns import PUBLIC_OWNERS, kinds_of, listed
 from nccl_insight.share.redact.shapes import as_series
-from nccl_insight.share.redact.vocabulary import kinds_of, listed
 
 _PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
 # A row begins like this; for Rust's engine, which looks at all lines of a log.

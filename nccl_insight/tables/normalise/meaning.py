@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import Final, TypeAlias
 
@@ -10,7 +11,6 @@ import polars as pl
 from nccl_insight.language.meanings import Case, Meaning, Test, parse_case
 from nccl_insight.language.syntax import Message
 from nccl_insight.tables.normalise.ends import OTHER, UNEXPLAINED
-from nccl_insight.tables.normalise.strerror import in_english
 from nccl_insight.tables.schema import is_loud
 
 # A warning of which the grammar knows the wording, and which says of no meaning: its values feed another table.
@@ -30,6 +30,55 @@ _FUNCTION: Final = r"\(([^()]*)\)$"
 _FEW: Final = 1000
 
 _Columns: TypeAlias = Mapping[str, pl.DataType]
+
+_COLUMNS: Final = ("error_text", "errno_text")
+_MOST: Final = 4096
+
+
+def in_english(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the reasons of system calls in English, for comparisons: a program that calls setlocale() prints
+    them in the language of the user (``strerror.txt``)."""
+    columns = [c for c in _COLUMNS if rows.schema.get(c) == pl.String]
+    if not columns and "_body" in rows.columns:
+        columns = ["_body"]
+    for column in columns:
+        texts = rows[column].drop_nulls().unique()
+        if len(texts) > _MOST:
+            continue
+        new = {
+            text: english
+            for text in texts.to_list()
+            if (english := _body(text) if column == "_body" else _english().get(text.strip().rstrip(".").lower()))
+            is not None
+        }
+        if new:
+            rows = rows.with_columns(pl.col(column).replace(new))
+    return rows
+
+
+@cache
+def _english() -> dict[str, str]:
+    """The English text of each other one, read for the first log that needs it."""
+    found, english = {}, ""
+    for line in resources.files(__package__).joinpath("strerror.txt").read_text("utf-8").splitlines():
+        if line.startswith(" "):
+            found[line.strip()] = english
+        elif line and not line.startswith("#"):
+            english = line
+    return found
+
+
+@cache
+def _any() -> re.Pattern[str]:
+    """Any of the texts."""
+    return re.compile("|".join(re.escape(t) for t in sorted(_english(), key=len, reverse=True)))
+
+
+def _body(text: str) -> str | None:
+    if text.isascii():
+        return None
+    said = _any().sub(lambda found: _english()[found[0]], text.lower())
+    return said if said != text.lower() else None
 
 
 def _text(have: _Columns, column: str) -> pl.Expr | None:
