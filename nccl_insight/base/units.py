@@ -4,6 +4,7 @@ Bandwidth is GB/s with 1 GB = 1e9 bytes, as nccl-tests prints it; message sizes 
 """
 
 from collections.abc import Iterable
+from itertools import groupby
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
@@ -41,17 +42,9 @@ def format_span_gbps(low_gbps: float, high_gbps: float) -> str:
 def format_ranks(ranks: Iterable[int], limit: int = 12) -> str:
     """Sorted ranks with runs folded: ``0-7,12``; more than ``limit`` runs end in ``... (N ranks)``."""
     ordered = sorted(set(ranks))
-    runs: list[str] = []
-    start = prev = None
-    for rank in ordered:
-        if prev is not None and rank == prev + 1:
-            prev = rank
-            continue
-        if start is not None and prev is not None:
-            runs.append(f"{start}" if start == prev else f"{start}-{prev}")
-        start = prev = rank
-    if start is not None and prev is not None:
-        runs.append(f"{start}" if start == prev else f"{start}-{prev}")
+    # Ranks that follow one another are as far from their places.
+    parts = ([rank for _, rank in part] for _, part in groupby(enumerate(ordered), key=lambda at: at[1] - at[0]))
+    runs = [f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in parts]
     if len(runs) > limit:
         return ",".join(runs[:limit]) + f",... ({len(ordered):,} ranks)"
     return ",".join(runs)

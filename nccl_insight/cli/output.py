@@ -51,7 +51,7 @@ def check_outputs(paths: Sequence[str], targets: Iterable[str | os.PathLike[str]
     Raises UsageError: an output is one of the inputs, is named twice, or has no place to be written to.
     """
     targets = list(targets)
-    if sum(1 for target in targets if target == "-") > 1:
+    if targets.count("-") > 1:
         raise UsageError("two outputs would go to standard output; give one of them a file")
     files = [target for target in targets if target != "-"]
     if not files:

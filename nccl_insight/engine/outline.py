@@ -55,14 +55,8 @@ def _transports(run: Run) -> Iterator[str]:
 
 
 def _how(run: Run) -> Iterator[str]:
-    parts = []
-    counts = run.table("channel_counts")
-    if counts.height:
-        channels, nvls = counts["coll_channels"].to_list(), counts["nvls_channels"].to_list()
-        most = max((int(c) for c in channels if c is not None), default=0)
-        switched = max((int(c) for c in nvls if c is not None), default=0)
-        parts += [plural(most, "collective channel")] if most else []
-        parts += [plural(switched, "NVLS channel")] if switched else []
+    most = run.table("channel_counts").select(pl.col("coll_channels", "nvls_channels").max().fill_null(0)).row(0)
+    parts = [plural(n, what) for n, what in zip(most, ("collective channel", "NVLS channel"), strict=True) if n]
     if run.has("tuning_choice"):
         pairs = choices(run).counts
         top = pairs.sort("len", "algorithm", "protocol", descending=[True, False, False]).head(3)

@@ -14,11 +14,11 @@ _MOST_FINDINGS: Final = 6
 _HANGS: Final = ("timeout", "hang", "desync", "stuck", "missing", "silent", "not-reached", "never", "unmatched")
 
 
-def github_issue(analysis: Analysis, view: Platform, command: str = "") -> str:
+def github_issue(analysis: Analysis, view: Platform) -> str:
     """The fields of NVIDIA/nccl's issue form (``.github/ISSUE_TEMPLATE/ISSUE.yaml``) as markdown.
 
     Always below 60,000 characters. Fields that the inputs do not tell hold an italic request, so that nothing made up
-    is sent. ``command``: how the report was made, masked and redacted like the analysis.
+    is sent.
     """
     filled = markdown.fill(
         "issue.md",
@@ -28,7 +28,6 @@ def github_issue(analysis: Analysis, view: Platform, command: str = "") -> str:
         version=_version(analysis),
         facts=_facts(analysis, view),
         settings=_settings(view),
-        command=command,
     )
     return markdown.bounded(filled, "it does not fit into an issue; attach the HTML or JSON report")
 
