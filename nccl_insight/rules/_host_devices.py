@@ -126,9 +126,9 @@ def _narrower(devices: Mapping[str, Mapping[str, Fact]]) -> Iterator[tuple[Fact,
     """GPUs with fewer lanes than their like on the host, where nothing says how many they can have."""
     known = (own for name, own in devices.items() if name.startswith("GPU") and "pci.link_max_width" not in own)
     widths = [own["pci.link_width"] for own in known if "pci.link_width" in own]
-    most = max((fact.number or 0 for fact in widths), default=0)
+    most = max((fact.amount for fact in widths), default=0)
     for fact in widths:
-        if (fact.number or 0) < most:
+        if fact.amount < most:
             yield fact, f"{fact.device} x{fact.value}, others x{most:g}"
 
 
@@ -144,7 +144,7 @@ def _least(own: Mapping[str, Fact], partner: Mapping[str, Fact], now: str, top: 
 def _idle(own: Mapping[str, Fact]) -> bool:
     """Whether a GPU may have lowered its rate because it has nothing to do; without a sign of load it may."""
     busy = own.get("gpu.utilization")
-    return busy is None or (busy.number or 0) < 20
+    return busy is None or busy.amount < 20
 
 
 def _harm(fact: Fact) -> str:
@@ -157,7 +157,7 @@ def _harm(fact: Fact) -> str:
     if fact.name in _HARMS:
         return _HARMS[fact.name] if value in ("yes", "1") else ""
     counted = re.match(r"gpu\.ecc\.(?:volatile\.|uncorrectable)", fact.name)
-    return "uncorrectable" if counted and (fact.number or 0) > 0 else ""
+    return "uncorrectable" if counted and fact.amount > 0 else ""
 
 
 def memory(run: Run) -> Iterator[Said | Beside]:
@@ -170,7 +170,7 @@ def memory(run: Run) -> Iterator[Said | Beside]:
     gpus = listed(dict.fromkeys(f.device for f in every if f.device))
     parts = []
     if "uncorrectable" in worst:
-        total = sum(int(f.number or 0) for f in _once(worst["uncorrectable"]))
+        total = sum(int(f.amount) for f in _once(worst["uncorrectable"]))
         parts.append(f"{plural(total, 'uncorrectable memory error')} since the driver was loaded")
     parts += ["rows could not be remapped"] if "remap failed" in worst else []
     if "pending" in worst:
@@ -207,7 +207,7 @@ def nvlinks(run: Run) -> Iterator[Said | Beside]:
     off = [f for f in named(run, r"nvlink\.active") if f.value == "0"]
     if off:
         yield tools("nvlink-degraded.nvlinks", off, off=listed(f.device for f in off))
-    bad = [f for f in named(run, r"nvlink\..*error.*") if (f.number or 0) > 0]
+    bad = [f for f in named(run, r"nvlink\..*error.*") if f.amount > 0]
     if bad and run.table("nvlinks").is_empty():
         said = listed(
             f"{f.device} link {f.name.split('.')[1]}: {f.name.split('.')[2].replace('_', ' ')} {f.value}" for f in bad
@@ -232,10 +232,10 @@ def _slower_clocks(run: Run) -> Iterator[tuple[Fact, str]]:
     """GPUs at work whose clock is far below that of the others of their host."""
     for devices in _machines(run, r"gpu\.(?:clock\.sm|utilization)"):
         pairs = [(own["gpu.utilization"], own["gpu.clock.sm"]) for own in devices.values() if len(own) == 2]
-        clocks = [clock for load, clock in pairs if (load.number or 0) >= _AT_WORK]
-        usual = median([f.number or 0.0 for f in clocks]) if len(clocks) >= _FEW else 0.0
+        clocks = [clock for load, clock in pairs if load.amount >= _AT_WORK]
+        usual = median([f.amount for f in clocks]) if len(clocks) >= _FEW else 0.0
         for fact in clocks:
-            if (fact.number or 0) < _OF_CLOCK * usual:
+            if fact.amount < _OF_CLOCK * usual:
                 yield fact, f"runs at {fact.value} MHz, others at {usual:g}"
 
 
@@ -268,7 +268,7 @@ def dcgm(run: Run) -> Iterator[Said | Beside]:
 def peers(run: Run) -> Iterator[Said | Beside]:
     """Pairs of GPUs whose peer access is reported and does not carry what a link between them carries."""
     table = run.table("peer_bandwidth").filter(pl.col("gbps").is_finite() & pl.col("line").is_not_null())
-    late = {(f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if (f.number or 0) >= _PEER_US}
+    late = {(f.input_id, f.device): f for f in named(run, r"p2p\.latency\.peer") if f.amount >= _PEER_US}
     # Between these it is an ordinary copy, under the title of peer access.
     denied = {(f.input_id, f.device) for f in named(run, r"p2p\.access|p2p\.status") if f.value not in ("yes", "OK")}
     staged: list[tuple[Ref, str]] = []
@@ -338,7 +338,7 @@ def holders(run: Run) -> Iterator[Said | Beside]:
     programs = {(f.input_id, f.device): f.value for f in reversed([*named(run, r"process\.name")])}
     for fact in named(run, r"process\.memory_used"):
         pid = re.search(r"pid ([0-9]+)", fact.device)
-        if pid and int(pid[1]) not in pids and (fact.number or 0) >= 1024:
+        if pid and int(pid[1]) not in pids and fact.amount >= 1024:
             who = programs.get((fact.input_id, fact.device), "a process")
             yield Beside(
                 "holders",

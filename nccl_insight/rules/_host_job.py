@@ -38,9 +38,9 @@ def shared_memory(run: Run) -> Iterator[Said | Beside]:
     told = {(f.home, f.name): f for f in named(run, r"filesystem\.(?:size|used)") if f.device == "/dev/shm"}
     for fact in (f for (_, name), f in told.items() if name == "filesystem.size"):
         full = told.get((fact.home, "filesystem.used"))
-        share = full.number or 0 if full else 0
-        if (fact.number or 0) < _SHM or share >= _SHM_FULL:
-            size, most = format_bytes(int(fact.number or 0)), share >= _SHM_FULL
+        share = full.amount if full else 0
+        if fact.amount < _SHM or share >= _SHM_FULL:
+            size, most = format_bytes(int(fact.amount)), share >= _SHM_FULL
             yield tools("shm-too-small.shared-memory", [fact], shm_full=most, share=share, size=size, full=full)
 
 
@@ -60,7 +60,7 @@ def versions(run: Run) -> Iterator[Said | Beside]:
     for cuda in named(run, r"torch\.cuda_version"):
         driver = next((d for d in drivers if d.input_id == cuda.input_id), None)
         number = driver and re.match(r"([0-9]+)\.([0-9]+)", driver.value)
-        least = _DRIVER_OF_CUDA.get(int(cuda.number or 0))
+        least = _DRIVER_OF_CUDA.get(int(cuda.amount))
         if driver and number and least and (int(number[1]), int(number[2])) < least:
             usable = next((f.value for f in named(run, r"torch\.cuda_available") if f.input_id == cuda.input_id), "")
             pair = [driver, cuda]

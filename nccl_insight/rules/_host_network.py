@@ -81,7 +81,7 @@ def ports(run: Run) -> Iterator[Said | Beside]:
 
 def _rate(own: Mapping[str, Fact]) -> float:
     fact = own.get("port.rate") or own.get("port.effective_rate")
-    return fact.number or 0.0 if fact else 0.0
+    return fact.amount if fact else 0.0
 
 
 # Patterns of names of counters: what is lost, pauses, notices, all traffic, what arrives broken, links that went down.
@@ -186,15 +186,15 @@ def mtus(run: Run) -> Iterator[Said | Beside]:
 
 def wires(run: Run) -> Iterator[Said | Beside]:
     """Bandwidth tests against the rate of the port; tests that failed."""
-    rates = {f.device.split("/")[0]: f.number or 0.0 for f in named(run, r"port\.rate")}
+    rates = {f.device.split("/")[0]: f.amount for f in named(run, r"port\.rate")}
     for name, speed in run.table("net_devices").select("name", "speed_gbit").drop_nulls().iter_rows():
         rates.setdefault(str(name), float(speed))
-    sizes = {(f.input_id, f.line): f.number or 0.0 for f in named(run, r"perftest\.size")}
+    sizes = {(f.input_id, f.line): f.amount for f in named(run, r"perftest\.size")}
     large = (f for f in named(run, r"perftest\.bandwidth") if sizes.get((f.input_id, f.line), 0) >= _LARGE)
     for device, facts in grouped((f.device, f) for f in large).items():
-        best = max(facts, key=lambda f: f.number or 0.0)
+        best = max(facts, key=lambda f: f.amount)
         rate = rates.get(device, 0.0)
-        if rate and (best.number or 0.0) < _WIRE * rate:
+        if rate and best.amount < _WIRE * rate:
             yield tools("low-bandwidth.wires", [best], device=device, best=best, rate=rate, enough=_WIRE * rate)
     for fact in named(run, r"perftest\.error"):
         status = re.search(r"status ([0-9]+)", fact.value)

@@ -35,6 +35,11 @@ class Fact:
             return None
 
     @property
+    def amount(self) -> float:
+        """The number, 0 where the value is none."""
+        return self.number or 0.0
+
+    @property
     def home(self) -> tuple[int, str | None]:
         """The input and the host: facts of one machine agree in them."""
         return self.input_id, self.host
