@@ -30,7 +30,7 @@ _NAMED: Final = re.compile(r"\bfact_[a-z0-9_]+", re.IGNORECASE)
 class Relation:
     """A fact that can be queried.
 
-    ``fact``: module and function below :mod:`nccl_insight.facts`. ``columns``: sentence by name; ``paths``: where an
+    ``fact``: module and function below :mod:`nccl_insight`. ``columns``: sentence by name; ``paths``: where an
     attribute of a row is called otherwise.
     """
 

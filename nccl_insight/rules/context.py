@@ -88,6 +88,7 @@ def says(name: str, seen: Seen, /, whom: Whom = None, **given: Any) -> Hit:
 
 
 def worded(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a hit in these words; fields that are given stand as they are."""
     return said(name, given) | {field: value for field, value in given.items() if field in _FIELDS}
 
 

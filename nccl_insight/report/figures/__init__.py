@@ -1,4 +1,4 @@
-"""Figures of a run: plain plotly dictionaries with a sentence and a table behind each."""
+"""Figures of a run: a sentence and a table each, and a plot or a drawing that shows them."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
