@@ -73,11 +73,10 @@ def _reach(expr: Expr, catalog: Catalog, text: str) -> int:
 
 def _nearest(catalog: Catalog, text: str) -> str:
     """The rules that follow an unknown text the farthest."""
-    first = text[:1]
     scored: list[tuple[int, str]] = []
     for name, message in catalog.grammar.messages.items():
         prefixes = catalog.prefixes(name)
-        if prefixes and not any(p[:1] == first for p in prefixes):
+        if prefixes and not any(p[:1] == text[:1] for p in prefixes):
             continue
         near = not prefixes or any(text.startswith(p[:6]) for p in prefixes)
         reach = _reach(message.expr, catalog, text) if near else 0
@@ -86,7 +85,8 @@ def _nearest(catalog: Catalog, text: str) -> str:
     scored.sort(key=lambda s: (-s[0], s[1]))
     lines = ["no rule knows this text; nearest:"]
     lines += [
-        f"  {name} follows it up to character {reach}: {text[:reach]!r} ... then {text[reach : reach + 30]!r}"
+        f"  {name} follows it up to character {reach}: {text[:reach]!r} ... then "
+        f"{repr(text[reach : reach + 30]) if reach < len(text) else 'it wants more'}"
         for reach, name in scored[:_NEAR_MOST]
     ]
     if not scored:

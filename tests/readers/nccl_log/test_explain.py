@@ -17,6 +17,8 @@ def test_an_unknown_text_is_near_to_rules_that_follow_it() -> None:
     said = explain("gpu1:11:22 [3] NCCL INFO Bootstrap : Using eth0 and")
     assert "no rule knows this text; nearest:" in said
     assert "bootstrap_using" in said
+    cut = explain("gpu1:11:22 [3] NCCL INFO /gdrdrv gdr_open() failed;")
+    assert "note_gdr_open follows it up to character 26: '/gdrdrv gdr_open() failed;' ... then it wants more\n" in cut
 
 
 def test_a_line_of_another_program_is_said_to_be_one() -> None:
