@@ -1,13 +1,12 @@
 """What a line itself tells its reader to do: a setting to use, or a sentence of advice."""
 
 import re
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts
 from nccl_insight.base.model import Step
 
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 # "Set NCCL_X=1 to enable", "consider setting X to Y", "launch app with X=Y", "increase X".
 _OFFERED: Final = late.compiled(_PATTERNS["offered"])
 _HIDES: Final = late.compiled(_PATTERNS["hides"])

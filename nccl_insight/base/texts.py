@@ -47,9 +47,9 @@ def blocks(text: str) -> dict[str, dict[str, str]]:
 
 
 @cache
-def of_file(path: Path) -> Mapping[str, Mapping[str, str]]:
-    """The blocks of a file."""
-    return blocks(path.read_text(encoding="utf-8"))
+def of_file(file: str | Path) -> Mapping[str, Mapping[str, str]]:
+    """The blocks of a file ``.txt``, or of the one beside a module (its ``__file__``)."""
+    return blocks(Path(file).with_suffix(".txt").read_text(encoding="utf-8"))
 
 
 def fields(block: Mapping[str, str], given: Mapping[str, Any], own: Container[str]) -> dict[str, Any]:
@@ -97,10 +97,10 @@ def _shown(value: Any, wanted: str, formats: Mapping[str, Callable[..., object]]
 
 
 @cache
-def patterns(path: Path) -> Mapping[str, str]:
-    """The patterns of a file by name: below it their pieces, each behind two blanks; ``<<name>>`` is one above."""
+def patterns(file: str | Path) -> Mapping[str, str]:
+    """The patterns of such a file by name: below it their pieces, each behind two blanks; ``<<name>>`` is one above."""
     found: dict[str, str] = {}
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = Path(file).with_suffix(".txt").read_text(encoding="utf-8").split("\n")
     for block in re.split(r"(?m)^(?=\w)", "\n".join(line for line in lines if line[:1] not in ("", "#"))):
         name, *pieces = block.split("\n")
         whole = "".join(piece[2:] for piece in pieces)
@@ -111,4 +111,4 @@ def patterns(path: Path) -> Mapping[str, str]:
 @cache
 def compiled(module: str) -> Mapping[str, re.Pattern[str]]:
     """The patterns of the ``.txt`` beside a module (its ``__file__``), each compiled when it is first used."""
-    return {name: late.compiled(text) for name, text in patterns(Path(module).with_suffix(".txt")).items()}
+    return {name: late.compiled(text) for name, text in patterns(module).items()}

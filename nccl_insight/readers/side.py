@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import polars as pl
 
@@ -64,9 +63,7 @@ def json_values(text: str, at: int = 0) -> Iterator[object]:
 
 def patterns_of_fields(module: str, name: str) -> dict[str, tuple[str, type[pl.DataType]]]:
     """Pattern and type of each field, by the block of that name of the ``.txt`` beside a module (its ``__file__``)."""
-    parted = {
-        field: told.partition(" ") for field, told in texts.of_file(Path(module).with_suffix(".txt"))[name].items()
-    }
+    parted = {field: told.partition(" ") for field, told in texts.of_file(module)[name].items()}
     return {field: (pattern, getattr(pl, kind)) for field, (kind, _, pattern) in parted.items()}
 
 

@@ -6,7 +6,6 @@ these formats takes it over by being surer of it than ``SURE``; its entry here t
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -71,7 +70,7 @@ def _memory_snapshot(head: bytes, name: str) -> bool:
 
 
 def _known(key: str, test: Callable[[bytes, str], bool]) -> Known:
-    return Known(test=test, **texts.of_file(Path(__file__).with_suffix(".txt"))[key])
+    return Known(test=test, **texts.of_file(__file__)[key])
 
 
 _TESTS: Final[Mapping[str, Callable[[bytes, str], bool]]] = {

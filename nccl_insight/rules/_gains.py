@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
@@ -20,7 +19,7 @@ from nccl_insight.rules._traces import input_of_rank, trace_refs, traced_ranks, 
 from nccl_insight.rules.context import says
 from nccl_insight.tables.run import Run, fact
 
-_WORDS: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
+_WORDS: Final = texts.of_file(__file__)
 _HIDDEN: Final = 0.3
 """Of what it gains beside others, below which mended alone it gains little."""
 _FEW: Final = 4

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -15,7 +14,7 @@ from nccl_insight.facts.lateness.idle import why_idle
 from nccl_insight.facts.lateness.late_reason import reason
 from nccl_insight.tables.run import Run
 
-_LOOK: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
+_LOOK: Final = texts.of_file(__file__)
 _CALLS: Final = {
     "allocator": r"(?:cuda|hip)(?:Malloc|Free)",
     "data-loader": r"(?i)data ?loader",

@@ -7,7 +7,6 @@ of a line of NCCL that was not written to its end.
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -15,7 +14,7 @@ import polars as pl
 from nccl_insight.base import late, texts, toml
 from nccl_insight.readers.embedded.forms import GOOD, PROGRESS, RAISED, SIGNAL_OF, through
 
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _BARE: Final = late.compiled(_PATTERNS["bare"])
 # One alternative per writer: Slurm, timeout and wrappers, shells and launchers on signals, torchrun, MPI, Python,
 # the kernel's out-of-memory killer.

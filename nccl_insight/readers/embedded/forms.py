@@ -18,7 +18,7 @@ FATAL: Final = "fatal"
 COMPLAINT: Final = "complaint"
 FAILURES: Final = frozenset({EXCEPTION, EXIT, SIGNAL, FATAL})
 
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _RE: Final = texts.compiled(__file__)
 #: Numbers of signals by names, by what shells and by what others print of them.
 SIGNAL_OF: Final = toml.read(Path(__file__).with_name("signals.toml"))

@@ -5,7 +5,6 @@ tqdm, Hugging Face's dictionaries, Lightning, torchtitan, MaxText, Keras, plain 
 Nothing is known of a program here; a counter with a time, a rate or a stamp is enough.
 """
 
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -19,7 +18,7 @@ from nccl_insight.tables.schema import of_input
 # What every such line holds somewhere, so that most lines are dropped by a plain search.
 _MARKS: Final = words("""tep STEP iter Iter ITER poch EPOCH it/s s/it batch Batch update 'loss' valuat alidat heckpoint
     aving arming armup""")
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _NUMBER: Final = _PATTERNS["number"]
 _COUNTER: Final = _PATTERNS["counter"]
 _EPOCH: Final = r"(?i)\bepoch['\"]?\s*[:=#\[(]?\s*([0-9]{1,6}(?:\.[0-9]+)?)(?:\s*(?:/|of)\s*([0-9]{1,6}))?"

@@ -6,7 +6,6 @@ Exceptions whose line is a message of its own (torch's quote of NCCL's error) ar
 """
 
 import re
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -22,7 +21,7 @@ SIGNS: Final = (
     "StopIteration", "TimeoutExpired", "Unsupported",
 )  # fmt: skip
 _MARK: Final = "Traceback (most recent call last)"
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _RE: Final = texts.compiled(__file__)
 _CLASS: Final = _PATTERNS["class"]
 # Names that are words as well: only a traceback makes exceptions of them.

@@ -4,7 +4,6 @@ Test scripts check a collective with known values (the sum of all ranks, the num
 where it names a collective or a sending rank beside two numbers that differ.
 """
 
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -14,7 +13,7 @@ from nccl_insight.tables.schema import of_input
 
 SCHEMA: Final = of_input("value_checks")
 SIGNS: Final = ("xpected", "XPECTED")
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _PAIR: Final = _PATTERNS["pair"]
 _TURNED: Final = _PATTERNS["turned"]
 _ABOUT: Final = _PATTERNS["about"]

@@ -24,7 +24,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -40,7 +39,7 @@ _TEXTS: Final = words("""message msg log line textPayload MESSAGE @message _raw 
     event data""")
 _WITHIN: Final = ("jsonPayload", "_source", "fields", "attributes", "result", "record", "data", "log", "message")
 _TIMES: Final = ("time", "timestamp", "@timestamp", "ts", "_time", "date", "__REALTIME_TIMESTAMP")
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _RE: Final = texts.compiled(__file__)
 # From so many lines on a pattern costs less than decoding each object.
 _MANY: Final = 1000

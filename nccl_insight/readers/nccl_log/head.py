@@ -14,7 +14,6 @@ A word of capitals behind ``NCCL`` and a full head is a level too, whatever its 
 Anything may stand in front of the host: mpirun tags, srun labels, Ray actors, ISO timestamps, quotes.
 """
 
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -27,7 +26,7 @@ LEVELS: Final = ("INFO", "WARN", "TRACE", "CALL", "ABORT", "VERSION", "DIAG", "A
 # Any other level counts only behind a full head.
 OPEN_LEVEL: Final = r"[A-Z]{3,10}"
 
-_RE: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_RE: Final = texts.patterns(__file__)
 HOST: Final = _RE["host"]
 FULL_END: Final = _RE["full_end"]
 _RANK: Final = [pattern for name, pattern in _RE.items() if name.startswith("rank_")]

@@ -6,7 +6,6 @@ Everything here is Python per line; it only sees the lines that the vectorised p
 import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts
@@ -44,7 +43,7 @@ _TAGS: Final = (
 )
 _STAMP: Final = late.compiled(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{1,30}(?:Z|[+-][0-9:]{1,8})?$")
 _STAMP_MOST: Final = 64
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _PREFIX: Final = late.compiled(_PATTERNS["prefix"])
 # A name in front of a line: kubectl's of a pod, Docker Compose's of a container, pdsh's of a host (with a number).
 _NAME: Final = late.compiled(_PATTERNS["name"])

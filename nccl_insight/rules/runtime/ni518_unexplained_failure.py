@@ -1,7 +1,6 @@
 """NCCL reported trouble that no diagnosis explains."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -21,7 +20,7 @@ from nccl_insight.tables.run import Run
 
 _SHOWN = 8
 # What is behind a result code as a rule, where nothing else is known.
-_USUAL: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_USUAL: Final = texts.patterns(__file__)
 
 
 def _named() -> frozenset[str]:

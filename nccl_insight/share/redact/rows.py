@@ -6,14 +6,13 @@ any table whose head names a user, a job or a host.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import late, texts, toml
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS, kinds_of, listed
 from nccl_insight.share.redact.shapes import as_series
 
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 # A row begins like this; for Rust's engine, which looks at all lines of a log.
 _BEGINS: Final = _PATTERNS["begins"]
 _KINDS: Final[Mapping[str, Sequence[str]]] = toml.beside(__file__)["kinds"]

@@ -6,7 +6,6 @@ a host counts: letters and a number, where the letters are no part of a machine,
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from nccl_insight.base import texts
@@ -14,7 +13,7 @@ from nccl_insight.share.redact.loose import loosened
 from nccl_insight.share.redact.patterns import PUBLIC_OWNERS
 from nccl_insight.share.redact.shapes import as_series
 
-_PATTERNS: Final = texts.patterns(Path(__file__).with_suffix(".txt"))
+_PATTERNS: Final = texts.patterns(__file__)
 _RE: Final = texts.compiled(__file__)
 
 

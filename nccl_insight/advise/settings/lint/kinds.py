@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Final
 
 from nccl_insight.base import texts, toml
@@ -11,7 +11,7 @@ UNKNOWN: Final = "unknown"
 
 
 def _kinds(by: str) -> dict[str, str]:
-    said = texts.of_file(Path(__file__).with_suffix(".txt"))[by]
+    said = texts.of_file(__file__)[by]
     return {word: kind for kind, words in said.items() for word in words.split()}
 
 

@@ -4,7 +4,6 @@ kind, single steps as the others."""
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -25,7 +24,7 @@ _MATTERS: Final = 0.004
 _MOST: Final = 12
 TRANSFERS: Final = "the transfers"
 IDLE: Final = "the idle time"
-WORDS: Final = texts.of_file(Path(__file__).with_suffix(".txt"))
+WORDS: Final = texts.of_file(__file__)
 _MORE: Final = 0.03
 _SLOWER: Final = 1.25
 _FAR: Final = 2.0
