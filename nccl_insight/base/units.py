@@ -41,7 +41,7 @@ def format_span_gbps(low_gbps: float, high_gbps: float) -> str:
 
 def format_ranks(ranks: Iterable[int], limit: int = 12) -> str:
     """Sorted ranks with runs folded: ``0-7,12``; more than ``limit`` runs end in ``... (N ranks)``."""
-    ordered = sorted(set(ranks))
+    ordered = sorted(set(ranks) - {None})  # rows of no rank
     # Ranks that follow one another are as far from their places.
     parts = ([rank for _, rank in part] for _, part in groupby(enumerate(ordered), key=lambda at: at[1] - at[0]))
     runs = [f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in parts]

@@ -24,5 +24,6 @@ def test_sizes_times_and_counts_for_people() -> None:
 def test_ranks_and_names_are_listed_once() -> None:
     assert format_ranks([3, 1, 2, 2, 7]) == "1-3,7"
     assert format_ranks(range(0, 30, 2), limit=2) == "0,2,... (15 ranks)"
+    assert format_ranks([None]) == ""  # of a row that knows no rank
     assert [rank_words([4, 4]), rank_words([4, 6])] == ["rank 4", "ranks 4,6"]
     assert listed(["a", "b", "a", "c"], 2) == "a, b and 1 more"
