@@ -114,7 +114,7 @@ def _nodes(run: Run) -> list[Node]:
     )
     nics: dict[str, list[NodeNic]] = defaultdict(list)
     for host, index, name, speed in devices.select("host", "index", "name", "speed_gbit").iter_rows():
-        nics[host].append(NodeNic(int(index), name or "NIC", speed or None))
+        nics[host].append(NodeNic(int(index), name or None, speed or None))
     uses: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
     links = net_links(run).drop_nulls(["local_host", "local_rank_id", "net_dev"])
     keys = ["local_host", "local_rank_id", "net_dev"]

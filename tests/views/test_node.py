@@ -60,3 +60,7 @@ def test_a_nic_that_only_its_number_tells_of_is_shown() -> None:
     assert [(n.index, n.name) for n in found.nodes[0].nics] == [(3, None)]
     assert dict(found.nodes[0].uses) == {(0, 3): 1}
     assert nodes(run()) is None
+    listed = [{"host": "a", "index": 3, "speed_gbit": 400, "input_id": 0}]
+    found = nodes(run(ranks=RANKS, communicators=COMMS, net_devices=listed))
+    assert found is not None
+    assert [(n.index, n.name, n.speed_gbit) for n in found.nodes[0].nics] == [(3, None, 400)]
