@@ -43,12 +43,12 @@ def _within(ctx: Context, rows: pl.DataFrame) -> Hit:
     counts = rows.unique(["host", "name", "port"]).group_by("link_layer").len()
     counts = counts.sort("len", "link_layer", descending=[True, False])
     usual, odd = counts.item(0, "link_layer"), counts.item(1, "link_layer")
-    names = rows.filter(pl.col("link_layer") == odd).get_column("name").unique(maintain_order=True).to_list()
+    named = rows.filter(pl.col("link_layer") == odd).get_column("name").unique(maintain_order=True).to_list()
     usual_names = rows.filter(pl.col("link_layer") == usual).get_column("name").unique(maintain_order=True)
     wanted = setting(run, "NCCL_IB_HCA")
     asked = wanted.item(0, "value") if wanted.height else ""
     chosen = bool(
-        asked and not asked.startswith("^") and any(n in asked for n in names) and any(n in asked for n in usual_names)
+        asked and not asked.startswith("^") and any(n in asked for n in named) and any(n in asked for n in usual_names)
     )
     odd_rows = rows.filter(pl.col("link_layer") == odd)
     alone = spans_hosts(run) is False or _unused(run, odd_rows)
@@ -57,11 +57,11 @@ def _within(ctx: Context, rows: pl.DataFrame) -> Hit:
         (*refs(rows, 2), *refs(wanted, 1)),
         whom=hosts_of(rows),
         odd=odd,
-        what=", ".join(names[:4]),
+        what=", ".join(named[:4]),
         n_usual=usual_names.len(),
         usual=usual,
         chosen=chosen,
-        names=",".join(names[:4]),
+        names=",".join(named[:4]),
         harmless=chosen or alone or not _matters(run, odd_rows),
     )
 
