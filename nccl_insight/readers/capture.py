@@ -3,13 +3,11 @@
 import json
 from typing import Any
 
-import polars as pl
-
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.run import Partial
-from nccl_insight.tables.schema import Columns, of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 
 def sniff(head: bytes, name: str) -> float:
@@ -44,7 +42,7 @@ def read(source: InputFile) -> Partial:
         "capture_nodes": by_kind.get("node", []),
         "node_pairs": by_kind.get("pair", []),
     }
-    tables = {name: _frame(rows, of_input(name)) for name, rows in found.items()}
+    tables = {name: of_rows(rows, of_input(name)) for name, rows in found.items()}
     problems = [content.problem]
     problems += [f"{item.get('what')} were not measured: {item.get('why')}" for item in by_kind.get("failed", [])]
     if broken:
@@ -65,10 +63,6 @@ def _rank(by_kind: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         "joined": "ready" in by_kind,
         "finished": "end" in by_kind,
     }
-
-
-def _frame(rows: list[dict[str, Any]], schema: Columns) -> pl.DataFrame:
-    return pl.DataFrame([{k: row.get(k) for k in schema} for row in rows], schema=schema, strict=False)
 
 
 FORMAT = Format(kind="capture", sniff=sniff, read=read)

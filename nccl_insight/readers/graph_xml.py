@@ -2,13 +2,11 @@
 
 import re
 
-import polars as pl
-
 from nccl_insight.inputs.find import InputFile
 from nccl_insight.readers import Format, side
 from nccl_insight.readers.xml import Element, begins_with, parse
 from nccl_insight.tables.run import Partial
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 _ROOT = re.compile(rb"<graphs[\s>]")
 # graph ids as NCCL's init.cc numbers them
@@ -37,8 +35,8 @@ def read(source: InputFile) -> Partial:
                     at = {"position": position, "kind": hop.name.upper()[:8], "dev": _number(hop.get("dev"))}
                     channels.append({"line": hop.line, **place, **at})
     tables = {
-        "graphs": pl.DataFrame(graphs, schema=of_input("graphs"), strict=False),
-        "graph_channels": pl.DataFrame(channels, schema=of_input("graph_channels"), strict=False),
+        "graphs": of_rows(graphs, of_input("graphs")),
+        "graph_channels": of_rows(channels, of_input("graph_channels")),
     }
     return side.partial(source, tables, content.problem, problem)
 

@@ -25,7 +25,7 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.tables.notes import DROPPED
 from nccl_insight.tables.run import Partial
-from nccl_insight.tables.schema import known_op, of_input
+from nccl_insight.tables.schema import known_op, of_input, of_rows
 
 _FIELDS: Final = _side.patterns_of_fields(__file__, "records")
 _HEADER = ("process_group", "rank", "group_size", "n_nodes", "comm_name", "host", "pid", "dump_timestamp_us")
@@ -244,7 +244,7 @@ def _metrics(text: str) -> pl.DataFrame:
             row["op"] = labels.get("collective") or labels.get("p2p_operation")
             row |= {count: _side.as_int(labels.get(count), 0, 2**31 - 1) for count in ("nranks", "n_nodes")}
             rows.append(row)
-    return pl.DataFrame(rows, schema=of_input("inspector_metrics"))
+    return of_rows(rows, of_input("inspector_metrics"))
 
 
 FORMAT = Format(kind="inspector", sniff=sniff, read=read)

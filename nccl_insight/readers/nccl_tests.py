@@ -17,6 +17,7 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.embedded import nccl_tests as table
 from nccl_insight.tables.run import Partial
+from nccl_insight.tables.schema import of_rows
 
 _MOST_PROCESSES: Final = 100_000
 _MOST_ITERATIONS: Final = 1_000_000
@@ -97,7 +98,7 @@ def _from_json(document: Mapping[str, object]) -> pl.DataFrame:
                 rates = {name: _side.as_float(v) for name, v in {**times, "busbw_gbps": side.get("bus_bw")}.items()}
                 wrong = _side.as_int(_side.as_float(side.get("nwrong")))
                 rows.append({**job, **said, "in_place": in_place, **rates, "wrong": wrong, "run": 1})
-    return pl.DataFrame(rows, schema=table.SCHEMA, strict=False)
+    return of_rows(rows, table.SCHEMA)
 
 
 def _iterations(document: Mapping[str, object]) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.embedded import ras_text
 from nccl_insight.tables.run import Partial
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 COUNTS: Final = of_input("ras_counts")
 _FLAGS = words("init_state async_error finalize_called destroy_flag abort_flag unresponsive considered_dead")
@@ -79,9 +79,9 @@ def _from_json(documents: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
             text = f"timeouts_count {timeouts}"
             facts.append({"event": "timeout", "count": timeouts, "report": number, "text": text})
     return {
-        "ras": pl.DataFrame(facts, schema=ras_text.SCHEMA, strict=False),
-        "ras_ranks": pl.DataFrame(ranks, schema=RANKS, strict=False),
-        "ras_counts": pl.DataFrame(counts, schema=COUNTS, strict=False),
+        "ras": of_rows(facts, ras_text.SCHEMA),
+        "ras_ranks": of_rows(ranks, RANKS),
+        "ras_counts": of_rows(counts, COUNTS),
     }
 
 

@@ -13,7 +13,7 @@ from nccl_insight.readers import Format
 from nccl_insight.readers import side as _side
 from nccl_insight.readers.xml import Element, begins_with, parse
 from nccl_insight.tables.run import Partial
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 _ROOT = re.compile(rb"<system[\s>]")
 # NCCL graph/topo.cc kvDictPciGen (in 100 MB/s per lane) and graph/topo.h *_NVLINK_BW (GB/s per link)
@@ -37,10 +37,10 @@ def read(source: InputFile) -> Partial:
             walker.visit(child, None, None, "")
         walker.name_targets()
     tables = {
-        "topology_nodes": pl.DataFrame(walker.nodes, schema=of_input("topology_nodes"), strict=False),
+        "topology_nodes": of_rows(walker.nodes, of_input("topology_nodes")),
         # One row per pair: NCCL adds up the NVLinks of a GPU to the same target.
         "topology_links": (
-            pl.DataFrame(walker.links, schema=of_input("topology_links"), strict=False)
+            of_rows(walker.links, of_input("topology_links"))
             .group_by("src", "dst", "link", maintain_order=True)
             .agg(
                 pl.col("line").first(),

@@ -6,9 +6,10 @@ code which puts a table together may count on. A table of a run always has all i
 are null. Only extensions may bring tables that are not listed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final, TypeAlias, cast
+from itertools import repeat
+from typing import Any, Final, TypeAlias, cast
 
 import polars as pl
 
@@ -116,6 +117,14 @@ def owner() -> pl.Expr:
 def shaped(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     """The frame with exactly these columns, in order and type; missing ones null. For rows of several tables in one."""
     return _with(frame, columns, _nothing(columns)).select(list(columns))
+
+
+def of_rows(rows: Sequence[Mapping[str, Any] | Sequence[Any]], columns: Columns) -> pl.DataFrame:
+    """Rows, by name or in the order of the columns, as a frame; what a column cannot hold (-1 as unsigned) is null."""
+    plain = [[row.get(name) for name in columns] if isinstance(row, Mapping) else row for row in rows]
+    cells = zip(*plain, strict=True) if plain else repeat(())
+    pairs = zip(columns.items(), cells, strict=bool(plain))
+    return pl.DataFrame([pl.Series(name, values, dtype, strict=False) for (name, dtype), values in pairs])
 
 
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:

@@ -102,3 +102,15 @@ def test_tall_and_small_frames_are_completed_alike() -> None:
     rows = pl.DataFrame({"line": [1], "rank": [3], "odd": ["x"]})
     tall = pl.concat([rows] * 20_001)
     assert schema.complete("rings", tall).head(1).equals(schema.complete("rings", rows))
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"a": 7, "b": "x"}, {"a": 2**64 - 1}, {"b": 3}], [(7, "x"), (10**60, None), (None, 3)]]
+)
+def test_what_a_column_cannot_hold_is_null(rows: list[dict[str, object] | tuple[object, ...]]) -> None:
+    made = schema.of_rows(rows, {"a": pl.Int64, "b": pl.String})
+    assert made.rows() == [(7, "x"), (None, None), (None, "3")]
+
+
+def test_no_rows_are_an_empty_frame() -> None:
+    assert schema.of_rows([], {"a": pl.Int64}).schema == {"a": pl.Int64}

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.base import texts
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 _RE: Final = texts.compiled(__file__)
 
@@ -39,7 +39,7 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     reader = _Reader()
     for line, raw in near.select("line", "text").iter_rows():
         reader.take(line, raw.strip())
-    return pl.DataFrame(reader.rows, schema=SCHEMA)
+    return of_rows(reader.rows, SCHEMA)
 
 
 class _Reader:

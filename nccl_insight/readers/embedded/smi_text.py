@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from nccl_insight.tables.declared import frame
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _WORD = re.compile(r"\S")
@@ -62,7 +62,7 @@ def scan_topology(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         nodes.append(_node(line, section, first[0], tail))
         named.setdefault((section, first[0]), []).append(nodes[-1])
         links += _row(line, section, first[0], columns, cells)
-    return pl.DataFrame(nodes, schema=NODES), pl.DataFrame(links, schema=LINKS)
+    return of_rows(nodes, NODES), of_rows(links, LINKS)
 
 
 def _header(text: str) -> list[str]:

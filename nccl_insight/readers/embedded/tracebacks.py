@@ -13,7 +13,7 @@ import polars as pl
 from nccl_insight.base import late, texts
 from nccl_insight.base.data import dataclass, field
 from nccl_insight.readers.embedded.tags import read_tag
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 SCHEMA: Final = of_input("tracebacks")
 SIGNS: Final = (
@@ -196,4 +196,4 @@ def scan_lines(lines: pl.DataFrame) -> pl.DataFrame:
     reader = _Reader()
     for line, raw in near.select("line", "text").iter_rows():
         reader.take(line, raw[:4000])
-    return pl.DataFrame(reader.rows, schema=SCHEMA)
+    return of_rows(reader.rows, SCHEMA)

@@ -23,7 +23,7 @@ from nccl_insight.readers import side as _side
 from nccl_insight.readers.flight_recorder.pickle import load_plain
 from nccl_insight.tables.notes import LACKS
 from nccl_insight.tables.run import Partial
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 MAX_ENTRIES = 500_000
 _PRINTED = re.compile(r"(?:([A-Za-z0-9_]+):)?([A-Za-z0-9_]+)(?:\s+([0-9]{1,9})\s*(->|<-)\s*([0-9]{1,9}))?")
@@ -52,9 +52,9 @@ def read(source: InputFile) -> Partial:
     rank = rank_of_name(source.display) if rank is None else rank
     config = _config(dump)
     rows = [_entry(e, rank, config) for e in raw if e]
-    entries = pl.DataFrame(rows, schema=of_input("flight_recorder"), strict=False)
+    entries = of_rows(rows, of_input("flight_recorder"))
     found = _groups(dump, rank, config, rows)
-    groups = pl.DataFrame(found, schema=of_input("flight_recorder_groups"), strict=False)
+    groups = of_rows(found, of_input("flight_recorder_groups"))
     nameless = (LACKS, "the dump does not say its rank and the file name has no number")
     tables = {"flight_recorder": entries, "flight_recorder_groups": groups, "collectives": _collectives(entries)}
     return _side.partial(source, tables, content.problem, problem, notes=[nameless] if rank is None else ())

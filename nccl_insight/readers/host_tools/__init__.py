@@ -15,7 +15,7 @@ from nccl_insight.readers.host_tools.cut import ANSI, Cutter
 from nccl_insight.readers.host_tools.model import Found, Lines, described
 from nccl_insight.tables.declared import frame
 from nccl_insight.tables.notes import LOG_CUT
-from nccl_insight.tables.schema import of_input
+from nccl_insight.tables.schema import of_input, of_rows
 
 TOOLS: Final = described()
 SIGNS: Final = tuple(sorted({sign for tool in TOOLS for sign in tool.signs}))
@@ -80,11 +80,11 @@ def scan(lines: pl.DataFrame, path: str = "") -> dict[str, pl.DataFrame]:
     """Tables (without ``input_id``) of what ``lines`` (``line``, ``text``) hold; empty ones are left out."""
     found = read(list(lines.select("line", "text").iter_rows()), path)
     tables = {
-        "host_tools": pl.DataFrame(found.outputs, schema=OUTPUTS),
-        "host_facts": pl.DataFrame(found.facts, schema=FACTS, orient="row"),
-        "stacks": pl.DataFrame(found.stacks, schema=STACKS),
-        "peer_bandwidth": pl.DataFrame(found.copies, schema=COPIES, orient="row"),
-        "env": pl.DataFrame(found.env, schema=ENV, orient="row").with_columns(origin=pl.lit("environment")),
+        "host_tools": of_rows(found.outputs, OUTPUTS),
+        "host_facts": of_rows(found.facts, FACTS),
+        "stacks": of_rows(found.stacks, STACKS),
+        "peer_bandwidth": of_rows(found.copies, COPIES),
+        "env": of_rows(found.env, ENV).with_columns(origin=pl.lit("environment")),
     }
     tables |= _other_tables(found)
     if found.lost:

@@ -28,6 +28,7 @@ def check(ctx: Context) -> Hits:
     """Plugins that were opened and not used."""
     run = ctx.run
     rows = mentions(run, "plugin-unusable")
+    names = rows["text"]
     if rows.is_empty():
         failed = run.table("plugins").filter(
             (pl.col("kind").cast(pl.String) == "net")
@@ -37,13 +38,14 @@ def check(ctx: Context) -> Hits:
         )
         failed = failed.filter(told(failed, "plugin-absent").is_null())
         rows = pl.concat([_needed(run), failed.with_columns(text=pl.coalesce("detail", "name"))])
+        names = rows["name"]
     if rows.is_empty() or trouble(run, *ctx.names("unless")) is not None:
         return
     old = mentions(run, "plugin-unusable", "too-old")
     old_only = not old.is_empty() and mentions(run, "plugin-unusable", "broken").is_empty()
     networks = run.table("processes")["network"].drop_nulls()
     harmless = old_only and (not len(networks) or not networks.str.contains("(?i)socket").any())
-    harmless = harmless or spans_hosts(run) is False or _without_hardware(run, rows)
+    harmless = harmless or spans_hosts(run) is False or _without_hardware(run, names)
     hosts = hosts_of(rows)
     text = str(rows["text"][0] or "")
     needs = _NEEDS.search(text)
@@ -75,8 +77,6 @@ def _needed(run: Run) -> pl.DataFrame:
     )
 
 
-def _without_hardware(run: Run, rows: pl.DataFrame) -> bool:
+def _without_hardware(run: Run, names: pl.Series) -> bool:
     """Whether all are plugins over verbs, as HPC-X and NVIDIA's images bring them, and NCCL finds no device for it."""
-    if no_device(run).is_empty():
-        return False
-    return bool(rows["name"].str.contains(_VERBS).fill_null(False).all())
+    return not no_device(run).is_empty() and bool(names.str.contains(_VERBS).fill_null(False).all())
