@@ -55,10 +55,10 @@ def ports_of(node: Node) -> list[Port]:
         base = f"/sys/class/infiniband/{device}"
         for number in node.entries(f"{base}/ports"):
             port = f"{base}/ports/{number}"
-            rate = re.match(r"([0-9.]+)", node.read(f"{port}/rate") or "")
+            rate = re.match(r"([0-9.]+)", node.read(f"{port}/rate"))
             gbit, layer = float(rate[1]) if rate else 0.0, node.read(f"{port}/link_layer") or "?"
-            state, physical = ((node.read(f"{port}/{n}") or "").split(":")[-1].strip() for n in ("state", "phys_state"))
-            firmware, board = (node.read(f"{base}/{name}") or "" for name in ("fw_ver", "board_id"))
+            state, physical = (node.read(f"{port}/{n}").split(":")[-1].strip() for n in ("state", "phys_state"))
+            firmware, board = (node.read(f"{base}/{name}") for name in ("fw_ver", "board_id"))
             found.append(Port(device, number, state or "unknown", gbit, layer, firmware, board, physical))
     return [port for port in found if chosen(node.environ.get("NCCL_IB_HCA", ""), port)]
 
@@ -142,7 +142,7 @@ def _few(odd: list[Port], siblings: list[Port]) -> bool:
 def _errors(node: Node, active: list[Port]) -> Iterator[Check]:
     """Counters run since the driver started, so only a port far above its siblings stands out."""
     for name in _ERRORS:
-        told = {p.name: node.read(f"{p.base}/counters/{name}") or "" for p in active}
+        told = {p.name: node.read(f"{p.base}/counters/{name}") for p in active}
         counts = {port: int(text) if text.isdigit() else 0 for port, text in told.items()}
         typical = statistics.median(counts.values()) if counts else 0
         bad = {n: c for n, c in counts.items() if c > _MANY and c > _MANY * max(1, typical)}
@@ -162,8 +162,8 @@ def _without_address(node: Node, port: Port) -> bool:
     """Whether a port has no address at all, or none of RoCE version 2 where versions are told."""
     gids, types = f"{port.base}/gids", f"{port.base}/gid_attrs/types"
     entries = node.entries(gids)
-    valid = [e for e in entries if re.search(r"[1-9a-f]", (node.read(f"{gids}/{e}") or "").lower())]
-    second = any("v2" in (node.read(f"{types}/{e}") or "").lower() for e in valid)
+    valid = [e for e in entries if re.search(r"[1-9a-f]", node.read(f"{gids}/{e}").lower())]
+    second = any("v2" in node.read(f"{types}/{e}").lower() for e in valid)
     return bool(entries) and (not valid or bool(node.entries(types) and not second))
 
 
@@ -191,7 +191,7 @@ def _processes(node: Node) -> set[str] | None:
     first = node.read("/proc/1/comm")
     if first not in ("systemd", "init") or node.exists("/.dockerenv"):
         return None
-    return {node.read(f"/proc/{entry}/comm") or "" for entry in node.entries("/proc") if entry.isdigit()}
+    return {node.read(f"/proc/{entry}/comm") for entry in node.entries("/proc") if entry.isdigit()}
 
 
 def link_checks(node: Node, answer: Answer) -> Iterator[Check]:

@@ -47,14 +47,14 @@ def gpus_of(node: Node) -> list[Gpu]:
     """NVIDIA GPUs that the driver knows, by bus id."""
     found = []
     for entry in node.entries("/proc/driver/nvidia/gpus"):
-        text = node.read(f"/proc/driver/nvidia/gpus/{entry}/information") or ""
+        text = node.read(f"/proc/driver/nvidia/gpus/{entry}/information")
         fields = dict(re.findall(r"^([^:\n]+):\s*(.*?)\s*$", text, re.M))
         base = f"/sys/bus/pci/devices/{entry.lower()}"
         vendor = node.read(f"{base}/vendor")
         config = node.read_bytes(f"{base}/config")
         model, uuid = (fields.get(name, "").strip() for name in ("Model", "GPU UUID"))
         width, widest = (_number(node.read(f"{base}/{name}_link_width")) for name in ("current", "max"))
-        answers = vendor in (None, _NVIDIA) and config[:2] != b"\xff\xff"
+        answers = vendor in ("", _NVIDIA) and config[:2] != b"\xff\xff"
         found.append(Gpu(entry.lower(), model, uuid, width, widest, answers))
     return found
 
@@ -135,7 +135,7 @@ def _xids(node: Node, window_s: float | None) -> Iterator[Check]:
     if log is None:
         yield Check("xid", Status.SKIP, "the kernel log is readable by root only")
         return
-    uptime = re.match(r"[0-9]+(?:\.[0-9]+)?", node.read("/proc/uptime") or "")
+    uptime = re.match(r"[0-9]+(?:\.[0-9]+)?", node.read("/proc/uptime"))
     since, after_us = "since boot", 0
     if window_s is not None and uptime is not None:
         since, after_us = f"in the last {window_s / 3600:g} h", int((float(uptime[0]) - window_s) * 1e6)
@@ -186,7 +186,7 @@ def _amd(node: Node) -> Iterator[Check]:
         if width and widest and width < widest:
             narrow.append(f"{entry} x{width} of x{widest}")
         capped += [f"{entry} {said}" for said in _capped(node, f"{base}/hwmon")]
-        used = node.read(f"{base}/mem_info_vram_used") or ""
+        used = node.read(f"{base}/mem_info_vram_used")
         if used.isdigit() and int(used) > _USED_BYTES:
             busy.append(f"{entry} {int(used) / (1 << 30):.1f} GiB")
     if broken:
@@ -206,7 +206,7 @@ def _amd(node: Node) -> Iterator[Check]:
 def _capped(node: Node, folder: str) -> Iterator[str]:
     """Power limits that are clearly below what the board has by default: ``200 of 300 W``."""
     for sensor in node.entries(folder):
-        cap, usual = (node.read(f"{folder}/{sensor}/power1_cap{end}") or "" for end in ("", "_default"))
+        cap, usual = (node.read(f"{folder}/{sensor}/power1_cap{end}") for end in ("", "_default"))
         if cap.isdigit() and usual.isdigit() and int(cap) < 0.95 * int(usual):
             yield f"{int(cap) / 1e6:.0f} of {int(usual) / 1e6:.0f} W"
 
@@ -214,9 +214,9 @@ def _capped(node: Node, folder: str) -> Iterator[str]:
 def _errors_of(node: Node, folder: str) -> dict[str, int]:
     """Uncorrected errors by block."""
     names = [name for name in node.entries(folder) if name.endswith("_err_count")]
-    told = {name: re.search(r"ue:\s*([0-9]+)", node.read(f"{folder}/{name}") or "") for name in names}
+    told = {name: re.search(r"ue:\s*([0-9]+)", node.read(f"{folder}/{name}")) for name in names}
     return {name.removesuffix("_err_count"): int(errors[1]) for name, errors in told.items() if errors is not None}
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() and int(text) < 64 else None
+def _number(text: str) -> int | None:
+    return int(text) if text.isdigit() and int(text) < 64 else None

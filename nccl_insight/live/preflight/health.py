@@ -256,7 +256,7 @@ def _leftovers(node: Node, gpus: Sequence[Health]) -> Iterator[Check]:
     left = []
     for gpu in gpus:
         for pid, mib in gpu.processes:
-            name = node.read(f"/proc/{pid}/comm") or ""
+            name = node.read(f"/proc/{pid}/comm")
             if not _SERVICES.match(name):
                 size = "" if mib is None else f", {mib:,.0f} MiB"
                 left.append(f"GPU {gpu.index}: {name or 'process'} {pid}{size}")

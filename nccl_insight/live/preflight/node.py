@@ -29,12 +29,9 @@ class Node:
     name: str = field(default_factory=platform.node)
     kernel: str = field(default_factory=platform.release)
 
-    def read(self, path: str) -> str | None:
-        """A small text file, stripped; None if it is not there or not readable."""
-        try:
-            return (self.root / path.lstrip("/")).read_bytes()[:65536].decode("utf-8", "replace").strip()
-        except OSError:
-            return None
+    def read(self, path: str) -> str:
+        """A small text file, stripped; empty if it is not there or not readable."""
+        return self.read_bytes(path).decode("utf-8", "replace").strip()
 
     def read_bytes(self, path: str) -> bytes:
         """A small binary file; empty if it is not there or not readable."""
@@ -75,7 +72,7 @@ class Node:
         """Product names of the GPUs, from the driver's files."""
         names = []
         for entry in self.entries("/proc/driver/nvidia/gpus"):
-            text = self.read(f"/proc/driver/nvidia/gpus/{entry}/information") or ""
+            text = self.read(f"/proc/driver/nvidia/gpus/{entry}/information")
             names += [line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("Model:")]
         return names
 

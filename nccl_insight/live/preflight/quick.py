@@ -66,7 +66,7 @@ def quick_checks(node: Node, answer: Answer | None = None, window_s: float | Non
     if synchronized is not None:
         yield Check("clock", Status.PASS, "synchronized") if synchronized else check_of("clock")
     balancing = node.read("/proc/sys/kernel/numa_balancing")
-    if balancing is not None and balancing != "0" and gpus:
+    if balancing not in ("", "0") and gpus:
         yield Check("numa balancing", Status.WARN, "on", "off", "sysctl kernel.numa_balancing=0 (administrator)")
 
 
@@ -78,7 +78,7 @@ def _rdma_needed(node: Node, nics: list[fabric.Port]) -> bool:
 
 
 def _driver(node: Node) -> str | None:
-    text = node.read("/proc/driver/nvidia/version") or ""
+    text = node.read("/proc/driver/nvidia/version")
     match = re.search(r"Kernel Module[^\n]{0,200}?\s([0-9]+\.[0-9.]+)", text)
     return match[1] if match else None
 
@@ -195,7 +195,7 @@ def _gpudirect(node: Node, gpus: int, rdma: bool) -> Check:
             return Check("gpudirect", Status.PASS, f"{module} is loaded")
     number = re.match(r"([0-9]+)\.([0-9]+)", node.kernel)
     recent = number is not None and (int(number[1]), int(number[2])) >= (5, 12)
-    if recent and "Open Kernel Module" in (node.read("/proc/driver/nvidia/version") or ""):
+    if recent and "Open Kernel Module" in node.read("/proc/driver/nvidia/version"):
         return Check("gpudirect", Status.PASS, f"open kernel module on Linux {node.kernel}: DMA-BUF can be used")
     return check_of("gpudirect")
 
@@ -205,7 +205,7 @@ def _acs(node: Node, gpus: int) -> Check:
     if not gpus:
         return Check("pci acs", Status.SKIP, "needs a GPU")
     base = "/sys/bus/pci/devices"
-    bridges = [d for d in node.entries(base) if (node.read(f"{base}/{d}/class") or "").startswith("0x0604")]
+    bridges = [d for d in node.entries(base) if node.read(f"{base}/{d}/class").startswith("0x0604")]
     if not bridges:
         return Check("pci acs", Status.SKIP, "no PCI bridge is visible here, as in a virtual machine")
     controls = {device: _acs_control(node.read_bytes(f"{base}/{device}/config")) for device in bridges}
@@ -235,10 +235,10 @@ def _iommu(node: Node, gpus: int) -> Check:
     if not gpus:
         return Check("iommu", Status.SKIP, "needs a GPU")
     if not node.entries("/sys/class/iommu"):
-        if re.search(r"^flags\b.*\bhypervisor\b", node.read("/proc/cpuinfo") or "", re.MULTILINE):
+        if re.search(r"^flags\b.*\bhypervisor\b", node.read("/proc/cpuinfo"), re.MULTILINE):
             return Check("iommu", Status.SKIP, "none in this virtual machine; that of its host is not visible here")
         return Check("iommu", Status.PASS, "off")
-    line = node.read("/proc/cmdline") or ""
+    line = node.read("/proc/cmdline")
     if re.search(r"\biommu=pt\b|iommu\.passthrough=1", line):
         return Check("iommu", Status.PASS, "on, passthrough")
     return check_of("iommu")

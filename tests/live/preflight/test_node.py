@@ -29,7 +29,7 @@ def test_files_of_a_machine_are_read_and_missing_ones_are_nothing(tmp_path: Path
         (gpus / bus / "information").write_text(text)
     node = Node({}, tmp_path)
     assert node.read("/proc/driver/nvidia/gpus/0000:1b:00.0/information") == "Model:   Tesla T4"
-    assert node.read("/proc/none") is None
+    assert node.read("/proc/none") == ""
     assert node.read_bytes("/proc/none") == b""
     assert node.entries("/proc/driver/nvidia/gpus") == ["0000:1b:00.0", "0000:2b:00.0", "x"]
     assert node.entries("/proc/none") == []

@@ -68,7 +68,7 @@ def _items(node: yaml.Node | None, *keys: str) -> list[yaml.Node]:
 
 
 def _said(node: yaml.Node | None, *keys: str) -> str:
-    """The text below the keys, empty where there is none."""
+    """The text below the keys, or of the node itself; empty where there is none."""
     return text_of(child(node, *keys)) or ""
 
 
@@ -76,7 +76,7 @@ def _asked(container: yaml.Node, pattern: re.Pattern[str]) -> tuple[int, yaml.No
     """Amount and place of a resource that a container asks for."""
     for kind in ("limits", "requests"):
         for key, value in entries(child(container, "resources", kind)):
-            text = text_of(value) or ""
+            text = _said(value)
             if pattern.fullmatch(key) and text.isdigit() and int(text) > 0:
                 return int(text), value
     return None
@@ -109,11 +109,11 @@ def _containers(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
 def _shares_memory(nodes: list[yaml.MappingNode]) -> bool:
     """Whether shared memory is seen to elsewhere: by the host's, by an operator, or by Ray."""
     return any(
-        (key == "hostIPC" and (text_of(value) or "").lower() == "true")
+        (key == "hostIPC" and _said(value).lower() == "true")
         or key in {"shmSize", "shm_size", "sizeMemory", "sharedMemory"}
         # Other operators name their volumes in other words, such as emptyDirMedium of MiniCluster.
-        or (key != "medium" and key.lower().endswith("medium") and (text_of(value) or "").lower() == "memory")
-        or (key == "apiVersion" and (text_of(value) or "").startswith("ray.io/"))
+        or (key != "medium" and key.lower().endswith("medium") and _said(value).lower() == "memory")
+        or (key == "apiVersion" and _said(value).startswith("ray.io/"))
         for node in nodes
         for key, value in entries(node)
     )
@@ -130,25 +130,25 @@ def _small_volumes(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
     }
     for volume in (v for node in nodes for v in _items(node, "volumes") if text_of(child(v, "name")) in at_shm):
         limit = child(volume, "emptyDir", "sizeLimit")
-        size = size_bytes(text_of(limit) or "")
+        size = size_bytes(_said(limit))
         if limit is not None and size is not None and size < LEAST_SHM_BYTES:
-            yield line_of(limit), small_shm("a container with several GPUs", text_of(limit) or "", "sizeLimit: 16Gi")
+            yield line_of(limit), small_shm("a container with several GPUs", _said(limit), "sizeLimit: 16Gi")
 
 
 def _compose(root: yaml.Node) -> Iterator[Found]:
     for name, service in entries(child(root, "services")):
         gpus = _compose_gpus(service)
         low = _said(service, "ulimits", "memlock") or _said(service, "ulimits", "memlock", "soft")
-        infiniband = any("/dev/infiniband" in (text_of(d) or "") for d in _items(service, "devices"))
+        infiniband = any("/dev/infiniband" in _said(d) for d in _items(service, "devices"))
         if low.isdigit() and int(low) < 1 << 30 and (gpus is not None or infiniband):
             line = line_of(child(service, "ulimits", "memlock") or service)
             yield line, issue_of("memlock-limits-locked", low=low, low_kib=int(low) >> 10)
         if given := child(service, "shm_size"):
             # Where a container starts more than one process of a job on its GPUs.
             several = gpus is not None or any(count > 1 for _, count in _processes(service))
-            size = size_bytes(text_of(given) or "")
+            size = size_bytes(_said(given))
             if several and size is not None and size < LEAST_SHM_BYTES:
-                yield line_of(given), small_shm(f"service {name[:60]}", text_of(given) or "", "shm_size: 16gb")
+                yield line_of(given), small_shm(f"service {name[:60]}", _said(given), "shm_size: 16gb")
         elif gpus is not None and not _own_memory(service):
             who, step = f"service {name[:60]} with several GPUs", "Add shm_size: 16gb (or ipc: host)."
             yield line_of(gpus), issue_of("shared-memory-dev", who=who, step=step)
@@ -157,7 +157,7 @@ def _compose(root: yaml.Node) -> Iterator[Found]:
 def _own_memory(service: yaml.Node) -> bool:
     """Whether a service gets shared memory from elsewhere: another one's, or a mount."""
     mounts = [m for key in ("volumes", "tmpfs") for m in (*_items(service, key), child(service, key)) if m is not None]
-    mounted = any("/dev/shm" in (text_of(m) or "") + _said(m, "target") for m in mounts)
+    mounted = any("/dev/shm" in _said(m) + _said(m, "target") for m in mounts)
     return mounted or re.match(r"(?:host|shareable)$|container:|service:", _said(service, "ipc")) is not None
 
 
@@ -166,7 +166,7 @@ def _processes(node: yaml.Node) -> Iterator[tuple[yaml.Node, int]]:
     for key in ("command", "args", "entrypoint"):
         value = child(node, key)
         parts = [value] if text_of(value) else _items(value)
-        words = " ".join(text_of(part) or "" for part in parts).split()
+        words = " ".join(_said(part) for part in parts).split()
         if value is not None:
             yield from ((value, count) for count in local_ranks(words))
 
@@ -264,7 +264,7 @@ def _networks(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
         for container in containers:
             for item in _items(container, "env"):
                 value = child(item, "value")
-                name, text = _said(item, "name"), (text_of(value) or "").strip()
+                name, text = _said(item, "name"), _said(value).strip()
                 if name not in {"NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"} or value is None or text[:1] == "^":
                     continue
                 if text and not re.match(r"=?(?:eth|net|lo|e\d|gpu\d*rdma)|[^${]*[${]", text):
@@ -287,12 +287,12 @@ def _single(nodes: list[yaml.MappingNode]) -> Iterator[Found]:
 
 def _texts(node: yaml.Node | None) -> list[str]:
     whole = text_of(node)
-    return [whole] if whole is not None else [text_of(item) or "" for item in _items(node)]
+    return [whole] if whole is not None else [_said(item) for item in _items(node)]
 
 
 def _accelerate(root: yaml.Node) -> Iterator[Found]:
     machines = _said(root, "num_machines")
     address = child(root, "main_process_ip")
-    text = text_of(address) or ""
+    text = _said(address)
     if machines.isdigit() and int(machines) > 1 and address is not None and (text == "0.0.0.0" or is_loopback(text)):
         yield line_of(address), issue_of("main-process-machines", text_of=text, machines=machines)
