@@ -18,6 +18,8 @@ _MOST: Final = 200  # no person writes more launches into one script
 _ADDRESS: Final = frozenset(
     {"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--main_process_ip", "--main-process-ip"}
 )
+_PORT: Final = _ADDRESS | {"--master_port", "--master-port", "--main_process_port", "--main-process-port"}
+_LAST_PORT: Final = 65535
 _NODES: Final = frozenset({"--nnodes", "--num_machines", "--num-machines", "--num_nodes", "--nnode"})
 _NODE_RANK: Final = frozenset({"--node_rank", "--node-rank", "--machine_rank", "--machine-rank"})
 _GPUS_USED: Final = machine.LOCAL_RANKS | {"--num_gpus", "--num-gpus"}
@@ -39,6 +41,7 @@ def check_hosts(script: Script, text: str, first_line: int = 1) -> Iterator[mach
     if script.kind == "python":
         return
     yield from _one_host(script, text)
+    yield from _ports(script, text)
     if script.kind == "shell":
         yield from _hidden_gpus(script, text)
         yield from _more_than_asked(script)
@@ -134,6 +137,17 @@ def _one_host(script: Script, text: str) -> Iterator[machine.Found]:
         address = next(machine.values_of(launch.words, _ADDRESS), None)
         if address is not None and is_loopback(address) and not said:
             yield launch.line, issue_of("nodes-each-node", "MASTER_ADDR", address=address, nodes=nodes)
+
+
+def _ports(script: Script, text: str) -> Iterator[machine.Found]:
+    """Ports that no socket can have, where ranks are to meet."""
+    given = {m[1]: line_at(text, m.start()) for m in islice(_RE["port"].finditer(text), _MOST)}
+    for launch in script.launches[:_MOST]:
+        for value in machine.values_of(launch.words, _PORT):
+            given.setdefault(value.rpartition(":")[2], launch.line)
+    for port, line in given.items():
+        if port.isdigit() and len(port) < 10 and int(port) > _LAST_PORT:
+            yield line, issue_of("no-such-port", "MASTER_PORT", port=port, last=_LAST_PORT)
 
 
 def _more_than_asked(script: Script) -> Iterator[machine.Found]:
