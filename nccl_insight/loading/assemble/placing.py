@@ -13,6 +13,7 @@ from nccl_insight.loading.assemble.places import Owner, Places, gpus_at, member_
 from nccl_insight.readers.embedded.tags import read_tag
 from nccl_insight.tables.declared import frame
 from nccl_insight.tables.run import Placing, Tables
+from nccl_insight.tables.schema import of_rows
 
 # Communicator, rank in it, process and host.
 Member: TypeAlias = "tuple[str | None, int | None, int | None, str | None]"
@@ -87,10 +88,9 @@ def _by_process(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFra
     if not known.rank_of_process or rows["pid"].null_count() == rows.height:
         return rows
     on = ["host", "pid"]
-    own = pl.DataFrame(
+    own = of_rows(
         [(h, p, r) for (h, p), r in known.rank_of_process.items()],
-        schema={"host": pl.String, "pid": pl.Int64, "_own": pl.Int32},
-        orient="row",
+        {"host": pl.String, "pid": pl.Int64, "_own": pl.Int32},
     )
     numbers = (
         tables["ranks"].select(*on, "rank").drop_nulls().group_by(on).agg(pl.col("rank").unique().alias("_numbers"))
@@ -186,7 +186,7 @@ def _by_gpu(tables: Tables, known: Places, rows: pl.DataFrame) -> pl.DataFrame:
         host = at.pop() if len(at) == 1 else host or (next(iter(known.machines)) if len(known.machines) == 1 else None)
         found.append((input_id, line, host, next(iter(owners))[1] if len(owners) == 1 else None))
     schema = {"input_id": pl.UInt16, "line": pl.UInt64, "_at": pl.String, "_of": pl.Int32}
-    owned = pl.DataFrame(found, schema, orient="row").unique(["input_id", "line"])
+    owned = of_rows(found, schema).unique(["input_id", "line"])
     rows = rows.join(owned, on=["input_id", "line"], how="left", maintain_order="left")
     return rows.with_columns(host=pl.coalesce("host", "_at"), rank=pl.coalesce("rank", "_of"))
 
@@ -202,8 +202,8 @@ def _by_words(column: str | None, tables: Tables, known: Places, rows: pl.DataFr
     ]
     return rows.with_columns(
         pl.Series("host", [p.host for p in at], pl.String),
-        pl.Series("rank", [p.rank for p in at], pl.Int32),
-        pl.Series("local_rank", [p.local_rank for p in at], pl.Int32),
+        pl.Series("rank", [p.rank for p in at], pl.Int32, strict=False),
+        pl.Series("local_rank", [p.local_rank for p in at], pl.Int32, strict=False),
     )
 
 
@@ -212,7 +212,7 @@ def _by_member(find: Find, tables: Tables, known: Places, rows: pl.DataFrame) ->
     open_ = rows.filter(pl.col("global_rank").is_null()).select(_MEMBER).unique(maintain_order=True)
     found = [(*row, find(tables, known, row)) for row in open_.iter_rows()]
     kinds = {**open_.schema, "_found": rows.schema["global_rank"]}
-    told = pl.DataFrame([row for row in found if row[-1] is not None], kinds, orient="row")
+    told = of_rows([row for row in found if row[-1] is not None], kinds)
     if told.is_empty():
         return rows
     rows = rows.join(told, on=_MEMBER, how="left", nulls_equal=True, maintain_order="left")
@@ -281,7 +281,7 @@ def _relation(tables: Tables) -> pl.DataFrame:
     processes = tables["processes"].select("input_id", *size, task="launcher_rank").unique(size, maintain_order=True)
     rows = processes.join(own.select(*size, "bus_id", device="cuda_dev"), on=size, how="left", maintain_order="left")
     ranks = [known.rank_of_process.get((h, p)) for h, p in rows.select(size).iter_rows()]
-    rows = rows.with_columns(pl.Series("rank", ranks, pl.Int32), known_by=pl.lit("process"))
+    rows = rows.with_columns(pl.Series("rank", ranks, pl.Int32, strict=False), known_by=pl.lit("process"))
     other = [{"rank": r, "host": known.hosts((r,))[0], "known_by": "rank"} for r in known.ranks if r not in set(ranks)]
     for i in sorted({*known.host_of_input, *known.rank_of_input, *known.local_of_input}):
         place = {"host": known.host_of_input.get(i), "rank": known.rank_of_input.get(i)}
@@ -292,7 +292,7 @@ def _relation(tables: Tables) -> pl.DataFrame:
         {"host": known.pod(p), "pod": p, "known_by": "pod"} for p in sorted(pods) if known.pod(p) in known.machines
     ]
     kinds = frame("input_id u16, host str, rank i32, local_rank i32, address str, pod str, known_by str")
-    rows = stack([rows, pl.DataFrame(other, kinds)])
+    rows = stack([rows, of_rows(other, kinds)])
     local = pl.col("rank").rank("dense").over("host") - 1
     return rows.with_columns(
         local_rank=pl.when(pl.col("known_by") == "process").then(local.cast(pl.Int32)).otherwise("local_rank")
