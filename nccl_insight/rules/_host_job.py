@@ -9,7 +9,8 @@ from nccl_insight.base.grouping import grouped
 from nccl_insight.base.model import Ref
 from nccl_insight.base.units import format_bytes, listed, plural
 from nccl_insight.facts.said.errors import present
-from nccl_insight.facts.said.host_facts import Fact, Stand, named, sidecars, stands
+from nccl_insight.facts.said.host_facts import Fact, named, sidecars
+from nccl_insight.facts.said.stands import Stand, stands
 from nccl_insight.rules._host_tools import Beside, Judge, Said, refs, tools
 from nccl_insight.tables.normalise.ends import CRASHED, KILLED, UNEXPLAINED
 from nccl_insight.tables.run import Run

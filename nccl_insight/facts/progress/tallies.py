@@ -15,7 +15,7 @@ from nccl_insight.facts.progress.claims import BARRIER, CALLS, INSPECTOR, RAS, S
 from nccl_insight.facts.progress.instances import Instance
 from nccl_insight.facts.said.ended import endings
 from nccl_insight.facts.said.errors import causes
-from nccl_insight.facts.said.host_facts import stands
+from nccl_insight.facts.said.stands import stands
 from nccl_insight.facts.said.topics import plays
 from nccl_insight.loading.assemble.places import rank_in_job
 from nccl_insight.tables.declared import frame

@@ -1,8 +1,8 @@
-"""What host tools say, with the host that each fact is of, and where the stacks of processes stand."""
+"""What host tools say, with the host that each fact is of."""
 
 from __future__ import annotations
 
-from nccl_insight.facts.said.host_facts import by_device, counters, facts, job_hosts, named, sidecars, stands
+from nccl_insight.facts.said.host_facts import by_device, counters, facts, job_hosts, named, sidecars
 from tests.by_hand import run
 
 FACT = {"input_id": 0, "host": "a", "device": "mlx5_0", "tool": "ethtool -S"}
@@ -44,14 +44,3 @@ def test_a_line_is_about_a_sidecar_where_another_container_of_the_pod_has_the_gp
     )
     assert [beside(0, line) for line in (2, 12)] == [False, True]
     assert not beside(1, 12)
-
-
-def test_the_main_thread_speaks_for_its_process() -> None:
-    frame = {"input_id": 0, "host": "b", "pid": 8, "depth": 0}
-    rows = [
-        {**frame, "line": 3, "thread": "Thread-1", "function": "run", "file": "threading.py"},
-        {**frame, "line": 9, "thread": "MainThread", "function": "forward", "file": "model.py", "line_number": 7},
-    ]
-    (stand,) = stands(run(ranks=RANKS, stacks=rows))
-    assert (stand.rank, stand.thread, stand.line) == (1, "MainThread", 9)
-    assert stands(run(ranks=RANKS)) == ()
