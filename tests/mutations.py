@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 from tests import message_samples
 from tests.runs import RUNS
+
+# The last of each type of a column and the next, as they are printed for -1, and what no type holds.
+_NUMBERS = (-1, 2**16 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), 10**30)
+_DIGITS = re.compile(rb"[0-9]{1,20}")
 
 
 def seeds() -> list[bytes]:
@@ -20,7 +25,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
     out = bytearray(data)
     for _ in range(rng.randrange(1, 40)):
         at = rng.randrange(len(out) + 1)
-        kind = rng.randrange(7)
+        kind = rng.randrange(8)
         if kind == 0:
             del out[at : at + rng.randrange(1, 200)]
         elif kind == 1:
@@ -35,7 +40,9 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
         elif kind == 4:
             out[at:at] = rng.choice(["\u2028", "\u202e", "é", "\U0001f600"]).encode()
         elif kind == 5:
-            out[at:at] = str(rng.choice([2**31, 2**63, 2**64, -(2**63), 10**30])).encode()
+            out[at:at] = str(rng.choice(_NUMBERS)).encode()
+        elif kind == 6 and (number := _DIGITS.search(out, at)):
+            out[slice(*number.span())] = str(rng.choice(_NUMBERS)).encode()
         else:
             out[at:at] = rng.choice([b"[", b"]", b"(", b"{", b"<", b"/"]) * rng.randrange(1, 50)
     return bytes(out)
