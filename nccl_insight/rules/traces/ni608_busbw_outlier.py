@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from nccl_insight.base.units import format_bytes, format_ns, format_ranks
+from nccl_insight.base.units import format_bytes, format_ns, rank_words
 from nccl_insight.facts.lateness.replay import TRANSFERS, WIRE
 from nccl_insight.facts.lateness.wire import transfers
 from nccl_insight.rules._gains import mended, replayed, slow_steps_hit, wire_hit
@@ -161,8 +161,9 @@ def _occasions(ctx: Context, rows: pl.DataFrame) -> Hits:
     yield ctx.says(
         "occasions",
         trace_refs(
-            (i, f"{op} on ranks {format_ranks(r)}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
+            (i, f"{op}{on}: {n} of {c} slow, {format_ns(w)} against {format_ns(u)}")
             for op, _, _, r, _, n, c, w, u, i in kinds.iter_rows()
+            for on in [f" on {rank_words(r)}" if any(rank is not None for rank in r) else ""]
         ),
         next_step=_CONGESTED,
         worst=worst,
