@@ -16,7 +16,8 @@ from nccl_insight.readers.nccl_log.floods import Guess, guess
 from nccl_insight.readers.nccl_log.head import Heads
 from nccl_insight.readers.nccl_log.likely import pattern_of
 
-_NUMBER: Final = r"[0-9a-f]*[0-9][0-9a-f]*(?:[-+ ,/:.|>\[\]<_x]*[0-9a-f]*[0-9][0-9a-f]*)*"
+# Numbers of a list are one; colons, brackets and arrows tell wordings apart, where letters may be hexadecimal digits.
+_NUMBER: Final = r"[0-9a-f]*[0-9][0-9a-f]*(?:[-+ ,/.|_x]*[0-9a-f]*[0-9][0-9a-f]*)*"
 _TEMPLATE: Final = r"0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)*"
 
 
